@@ -1,0 +1,17 @@
+"""Write the package as a zip for `spark-submit --py-files`: `zip.py OUT`. The same sources give the same bytes."""
+
+import sys
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+root = Path(__file__).resolve().parent.parent
+out = Path(sys.argv[1])
+out.parent.mkdir(parents=True, exist_ok=True)
+out.unlink(missing_ok=True)
+with ZipFile(out, "x") as archive:
+    for path in sorted((root / "mutator").rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
+        # ZipInfo's own date is 1980-01-01; the rights are fixed, whatever the umask of the checkout was
+        entry = ZipInfo(path.relative_to(root).as_posix())
+        entry.external_attr = 0o644 << 16
+        entry.compress_type = ZIP_DEFLATED
+        archive.writestr(entry, path.read_bytes())

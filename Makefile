@@ -1,0 +1,60 @@
+# `make help` lists the targets; anything longer than a line is a script in .ci/.
+
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
+	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))) python3)
+PYTHON35 ?= python3.11
+VENV := .venv
+VENV35 := .venv35
+WITH_JAVA := .ci/java.sh
+PYTEST := -m pytest
+
+# Each of these would put another Spark, or another Python, under the one in the virtual environment.
+unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
+# Spark looks its own host name up, which a bare machine may not know.
+export SPARK_LOCAL_IP ?= 127.0.0.1
+
+# Two Spark runs at once, or two apt-gets, would only wait for each other; `make -j` is welcome but changes nothing.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help venv java demo lint test test-spark35 soak zip clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+venv: $(VENV)/stamp  ## make .venv with mutator and its tools
+java:  ## look for Java 17 or newer; as root on Debian or Ubuntu, install it
+	@$(WITH_JAVA)
+
+demo: venv java  ## run the sample data through the main job and show what changed
+	@$(WITH_JAVA) .ci/demo.sh $(VENV)/bin/mutator build/demo
+
+lint: venv  ## ruff and mypy
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+test: venv java lint  ## all tests but the soak
+	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not soak"
+
+# Hadoop's login, as Spark 3.5 has it, fails on Java 24 and newer.
+test-spark35: export NEWEST_JAVA = 23
+test-spark35: $(VENV35)/stamp java  ## the same tests on Spark 3.5, with Python 3.11
+	$(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
+
+soak: venv java  ## the long random runs
+	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m soak
+
+zip: venv  ## build/mutator.zip for spark-submit --py-files
+	$(VENV)/bin/python .ci/zip.py build/mutator.zip
+
+clean:  ## remove everything that make made
+	rm -rf $(VENV) $(VENV35) build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/stamp: pyproject.toml setup.cfg .ci/venv.sh
+	.ci/venv.sh $(VENV) "$(PYTHON)" -e '.[dev]'
+	touch $@
+
+# Spark 3.5 knows Python up to 3.11.
+$(VENV35)/stamp: pyproject.toml setup.cfg .ci/venv.sh
+	.ci/venv.sh $(VENV35) "$(PYTHON35)" -e '.[dev]' 'pyspark==3.5.*'
+	touch $@

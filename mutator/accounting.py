@@ -1,0 +1,167 @@
+"""Add up what the tasks returned, and refuse to publish what does not add up or must not happen.
+
+Counts come from the data that was read and written, returned by the tasks that did it; never from accumulators, which
+count twice when a task is retried.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mutator import checksum
+from mutator.config import Config
+from mutator.engine.merge import SAMPLES
+from mutator.engine.read import Receipt
+from mutator.errors import error
+from mutator.manifest import DataFile, Manifest, SideFile
+from mutator.outcome import check_sums
+from mutator.plan import Input, Plan
+from mutator.precedence import ORDER_TYPES
+
+__all__ = ["Result", "add_up", "check", "key_text", "order_text", "receipts_checksum"]
+
+Key = tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a merge did: the sums of all receipts."""
+
+    counts: Counter[str]
+    samples: dict[str, list[Key]]
+    files: tuple[DataFile, ...]
+    beside: tuple[SideFile, ...]
+    feed: tuple[tuple[str, int, str], ...]  # (name, bytes, checksum) of each feed file
+    rejects: dict[str, list[tuple[str, int, int, str, bytes]]]  # side -> (path, offset, line, reason, row)
+    expired: Any
+    highest: Any
+
+
+def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
+    """Combine the receipts of all buckets and, last, of the ledger.
+
+    Raises DataError or StateError for a damaged input, StorageError where a split was not read.
+    """
+    *buckets, ledger = receipts
+    for kind, fields in sorted(ledger["damage"], key=repr):
+        if "text" in fields:
+            raise error("storage", path="while reading", why=fields["text"])
+        raise error(kind, **fields)
+    counts: Counter[str] = Counter()
+    samples: dict[str, list[Key]] = {}
+    for one in buckets:
+        counts.update(one["counts"])
+        for name, keys in one["samples"].items():
+            samples[name] = sorted([*samples.get(name, []), *keys])[:SAMPLES]
+    read = {tuple(place): Receipt(*receipt) for place, receipt in ledger["receipts"]}
+    lost = [split for task in plan.tasks for split in task if (split.input, split.number) not in read]
+    if lost:
+        raise error(
+            "sums", problems=f"{len(lost)} byte ranges have no receipt, one of {plan.inputs[lost[0].input].source.path}"
+        )
+    for (index, _), receipt in read.items():
+        one = plan.inputs[index]
+        counts["tombstones read" if one.side == "tombstones" else f"{one.side} rows"] += receipt.rows
+        counts[f"{one.side} ignored"] += receipt.ignored
+    for side, number in ledger["rejected"].items():
+        counts[f"{side} rejected"] += number
+    feed = []
+    for index, one in enumerate(plan.inputs):
+        text = receipts_checksum(plan, index, one, read)
+        if one.source.checksum is not None and text != one.source.checksum:
+            raise error(
+                "manifest.damage",
+                path=one.source.path,
+                why=f"its checksum is {text} and should be {one.source.checksum}",
+            )
+        if one.side == "feed":
+            feed.append((one.source.name, one.source.bytes, text))
+    parts = [part for receipt in receipts for part in receipt["beside"]]
+    return Result(
+        counts=counts,
+        samples=samples,
+        files=tuple(DataFile(**part) for one in buckets for part in one["files"]),
+        beside=tuple(SideFile(**part) for part in parts),
+        feed=tuple(feed),
+        rejects=ledger["rejects"],
+        expired=max((one["expired"] for one in buckets if one["expired"] is not None), default=None),
+        highest=max((one["highest"] for one in buckets if one["highest"] is not None), default=None),
+    )
+
+
+def check(config: Config, plan: Plan, known: Manifest | None, result: Result) -> None:
+    """Raise the error of whatever must not be published: rejects, limits, guards, and sums that do not hold."""
+    counts = result.counts
+    for side, policy in (("master", config.master_reject_policy), ("feed", config.reject_policy)):
+        _check_rejects(side, policy, config.reject_limit, result)
+    if config.full:
+        _check_snapshot(config, plan, known, result)
+    removed = counts["master removed"] + counts["master deleted by absence"]
+    live = removed + counts["master kept"] + counts["master replaced"]
+    fraction = config.max_delete_fraction
+    if removed and fraction < 1 and (removed > fraction * live or removed == live):
+        raise error("deletes", removed=f"{removed:,}", master=f"{live:,}", fraction=f"{fraction:g}")
+    below = counts["below horizon"]
+    if below and config.before_horizon == "fail":
+        shown = "; ".join(key_text(key) for key in result.samples["below horizon"])
+        raise error("horizon", count=f"{below:,}", horizon=order_text(plan.order_type, plan.horizon), samples=shown)
+    problems = check_sums(counts)
+    if counts["tombstones read"] != counts["tombstones in"]:
+        problems.append(f"{counts['tombstones read']:,} tombstones were read and {counts['tombstones in']:,} met")
+    if problems:
+        raise error("sums", problems="; ".join(problems))
+
+
+def key_text(key: Key) -> str:
+    """Show a record ID in a message or report."""
+    return ",".join(value.decode("utf-8", "backslashreplace") for value in key)
+
+
+def order_text(kind: str, value: Any) -> str | None:
+    """Write an order value as the manifest keeps it; None for none, or for the lowest."""
+    if value is None or (kind == "sequence" and value < 0):
+        return None
+    return ORDER_TYPES[kind][1](value).decode("utf-8", "surrogateescape")
+
+
+def _check_rejects(side: str, policy: str, limit: int, result: Result) -> None:
+    count = result.counts[f"{side} rejected"]
+    allowed = limit if policy == "quarantine" else 0
+    if count <= allowed:
+        return
+    lines = [
+        f"  {path}: line {line}, byte {offset}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
+        for path, offset, line, reason, row in result.rejects[side]
+    ]
+    key = "reject.policy" if side == "feed" else "master.reject.policy"
+    cure = (
+        f", or raise reject.limit ({limit})"
+        if policy == "quarantine"
+        else f", or set {key}=quarantine to set them aside"
+    )
+    raise error("rejects", count=f"{count:,}", side=side, limit=allowed, samples="\n".join(lines), cure=cure)
+
+
+def _check_snapshot(config: Config, plan: Plan, known: Manifest | None, result: Result) -> None:
+    if not result.counts["feed rows"]:
+        where = ", ".join(one.source.path for one in plan.inputs if one.side == "feed")
+        raise error("feed.empty", path=where, cure="deliver it whole, or use sync.mode=partial")
+    if known is None or known.snapshot is None or config.allow_older_snapshot:
+        return
+    before = ORDER_TYPES[plan.order_type][0](known.snapshot.encode("utf-8", "surrogateescape"))
+    if result.highest is not None and result.highest < before:
+        raise error("snapshot.older", now=order_text(plan.order_type, result.highest), before=known.snapshot)
+
+
+def receipts_checksum(plan: Plan, index: int, one: Input, read: Mapping[tuple[Any, ...], Receipt]) -> str:
+    """Combine the digests of the splits of one input to the checksum of the file."""
+    digests: list[bytes] = []
+    number = 0
+    while (index, number) in read:
+        digests += read[index, number].digests
+        number += 1
+    chunk = plan.chunk if one.source.checksum is None else checksum.chunk_of(one.source.checksum) or plan.chunk
+    return checksum.combine(digests, chunk)

@@ -1,0 +1,87 @@
+"""Checksums of files: XXH3-128, whole or by chunks.
+
+``xxh3-128:<hex>`` is the digest of the file's bytes. ``xxh3-128/<N>:<hex>`` is the digest of the concatenated digests
+of its chunks of N bytes, so that several tasks can compute it, each on its own byte range (as S3's composite checksums
+do). A file of at most one chunk has the first form.
+
+>>> whole(b"abc") == combine([digest(b"abc")], 1024)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import xxhash
+
+__all__ = ["ChunkedChecksum", "chunk_of", "combine", "digest", "of_blocks", "whole"]
+
+NAME = "xxh3-128"
+
+
+def digest(data: bytes) -> bytes:
+    """Return the 16-byte digest of some bytes."""
+    return xxhash.xxh3_128_digest(data)
+
+
+def whole(data: bytes) -> str:
+    """Return the checksum of bytes that are held in memory."""
+    return f"{NAME}:{digest(data).hex()}"
+
+
+def combine(digests: Sequence[bytes], chunk: int) -> str:
+    """Make a file's checksum of the digests of its chunks, in order."""
+    if len(digests) == 1:
+        return f"{NAME}:{digests[0].hex()}"
+    return f"{NAME}/{chunk}:{digest(b''.join(digests)).hex()}"
+
+
+def chunk_of(checksum: str) -> int | None:
+    """Return the chunk size that a checksum was made with, None for a whole one.
+
+    Raises ValueError for text that is no checksum.
+    """
+    head, mark, tail = checksum.partition(":")
+    name, slash, chunk = head.partition("/")
+    if not mark or name != NAME or len(tail) != 32 or (slash and not chunk.isdecimal()):
+        raise ValueError(f"'{checksum}' is not a checksum that this program knows")
+    return int(chunk) if slash else None
+
+
+class ChunkedChecksum:
+    """Digests of consecutive chunks of a stream of blocks, and what they combine to."""
+
+    def __init__(self, chunk: int) -> None:
+        self.chunk = chunk
+        self.bytes = 0
+        self._state = xxhash.xxh3_128()
+        self._digests: list[bytes] = []
+
+    def update(self, block: bytes) -> None:
+        """Take the next bytes."""
+        view = memoryview(block)
+        while view:
+            # A full chunk is closed only when more comes, so that the empty rest is no chunk.
+            if self.bytes and self.bytes % self.chunk == 0:
+                self._digests.append(self._state.digest())
+                self._state = xxhash.xxh3_128()
+            part = view[: self.chunk - self.bytes % self.chunk]
+            self._state.update(part)
+            self.bytes += len(part)
+            view = view[len(part) :]
+
+    def digests(self) -> list[bytes]:
+        """Return the digests of all chunks so far; empty input is one empty chunk."""
+        return [*self._digests, self._state.digest()]
+
+    def text(self) -> str:
+        """Return the checksum of everything so far."""
+        return combine(self.digests(), self.chunk)
+
+
+def of_blocks(blocks: Iterable[bytes], chunk: int | None) -> str:
+    """Return the checksum of a stream; ``chunk`` is that of the checksum to compare with (``chunk_of``)."""
+    state = ChunkedChecksum(chunk or 1 << 62)
+    for block in blocks:
+        state.update(block)
+    return state.text()

@@ -1,0 +1,227 @@
+"""The commands. Nothing else prints or ends the process.
+
+    mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR [-D key=value …]
+    mutator verify DIR
+    mutator sample new|upsert|delete ROWS
+
+``main`` returns the exit code and can be called many times in one process. 0 done, 2 usage or configuration, 3 data,
+4 storage, 5 another run or a state conflict, 70 a bug.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from mutator.errors import MutatorError, error, printable
+
+__all__ = ["bulk_mutate", "entry", "main"]
+
+
+def entry() -> NoReturn:
+    """Run the command line of this process."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; return its exit code.
+
+    >>> main(["run", "--config", "no.properties", "--master", "m", "--feed", "f", "--output", "o"])
+    2
+    """
+    return _guarded(_parser(), argv)
+
+
+def bulk_mutate(argv: Sequence[str]) -> int:
+    """Run the spark-submit job: the options of ``mutator run``, or ``-Dconf.path=FILE IN_PATHS OUT_PATH``.
+
+    IN_PATHS is ``master,feed[,feed…]``, as the original job has it.
+    """
+    if any(word.split("=")[0] in ("--master", "--feed", "--config", "--output", "-h", "--help") for word in argv):
+        parser = argparse.ArgumentParser("bulk_mutate.py", description="Merge feed files into a master.")
+        _run_options(parser)
+    else:
+        parser = argparse.ArgumentParser(
+            "bulk_mutate.py", description="Merge feed files into a master; --help shows the long form of this call."
+        )
+        parser.add_argument("in_paths", metavar="IN_PATHS", help="master,feed[,feed...]: the first is the master")
+        parser.add_argument("out_path", metavar="OUT_PATH", help="directory that must not exist")
+        _setting_option(parser)
+        _output_options(parser)
+        parser.set_defaults(command=_bulk)
+    return _guarded(parser, argv)
+
+
+def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
+    """Parse and run; every fault becomes a message and an exit code."""
+    try:
+        arguments = parser.parse_args(argv)
+        code: int = arguments.command(arguments)
+        sys.stdout.flush()
+        return code
+    except MutatorError as fault:
+        print(f"mutator: error: {fault}", file=sys.stderr)
+        return fault.exit_code
+    except SystemExit as stop:  # argparse has said why
+        return stop.code if isinstance(stop.code, int) else 2
+    except KeyboardInterrupt:
+        print("mutator: stopped by the user; nothing was published", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # who reads the output has gone, as `| head` does
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except Exception as fault:  # noqa: BLE001  # whatever is not in the catalogue is a bug, and says so
+        traceback.print_exc()
+        print(f"mutator: error: {error('bug', what=f'{type(fault).__name__}: {fault}')}", file=sys.stderr)
+        return 70
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "mutator", description="Merge files of inserts, updates and deletes into master data, at Spark scale."
+    )
+    commands = parser.add_subparsers(title="commands", required=True)
+    run = commands.add_parser(
+        "run", help="merge feed files into a master", description="Merge feed files into a master."
+    )
+    _run_options(run)
+    verify = commands.add_parser(
+        "verify", help="hold a dataset against its manifest", description="Read a dataset back and name what differs."
+    )
+    verify.add_argument("directory", metavar="DIR", help="a directory that mutator run has written")
+    verify.set_defaults(command=_verify)
+    sample = commands.add_parser("sample", help="make sample data", description="Write seeded sample rows to stdout.")
+    kinds = sample.add_subparsers(title="kinds", required=True)
+    for kind, what in (
+        ("new", "rows with new IDs"),
+        ("upsert", "updates of master rows, and inserts; newer than the master"),
+        ("delete", "deletes of master rows; newer than the master"),
+    ):
+        one = kinds.add_parser(kind, help=what, description=f"Write {what}.")
+        one.add_argument("rows", metavar="ROWS", type=int, help="how many")
+        one.add_argument(
+            "--seed", type=int, default=1, metavar="N", help="the same seed makes the same rows (default 1)"
+        )
+        one.add_argument(
+            "--table", choices=("product", "sales"), default="product", help="which table (default product)"
+        )
+        if kind != "new":
+            one.add_argument(
+                "--master", action="append", required=True, metavar="FILE", help="file of the master; repeatable"
+            )
+        one.add_argument("--op-code", action="store_true", help="with an op code column (product only)")
+        one.set_defaults(command=_sample, kind=kind)
+    return parser
+
+
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", help=".properties or .toml")
+    parser.add_argument("--master", required=True, metavar="DIR", help="directory of the master")
+    parser.add_argument(
+        "--feed", action="append", required=True, metavar="PATH", help="feed directory, file or pattern; repeatable"
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="directory that must not exist")
+    _setting_option(parser)
+    parser.add_argument(
+        "--engine", choices=("records", "auto"), default="auto", help="how rows are merged (default auto)"
+    )
+    _output_options(parser)
+    parser.set_defaults(command=_run)
+
+
+def _setting_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-D", action="append", default=[], dest="settings", metavar="KEY=VALUE", help="a setting; wins over the file"
+    )
+
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what the run would do, and write nothing")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON on stdout")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    return _mutate(arguments, arguments.config, arguments.settings, arguments.master, arguments.feed, arguments.output)
+
+
+def _bulk(arguments: argparse.Namespace) -> int:
+    path, settings = None, []
+    for setting in arguments.settings:
+        if setting.startswith("conf.path="):
+            path = setting.removeprefix("conf.path=")
+        else:
+            settings.append(setting)
+    master, *feed = arguments.in_paths.split(",")
+    if not feed or "" in (master, *feed):
+        raise error("usage", what=f"IN_PATHS is {arguments.in_paths}: write master,feed[,feed…], the master first")
+    return _mutate(arguments, path, settings, master, feed, arguments.out_path)
+
+
+def _mutate(
+    arguments: argparse.Namespace, path: str | None, settings: list[str], master: str, feed: list[str], output: str
+) -> int:
+    from mutator import config
+    from mutator.pipeline import mutate
+    from mutator.progress import show_progress
+    from mutator.session import spark_context
+
+    read = config.load(path, settings)  # before Spark starts, which takes seconds
+    for warning in read.warnings:
+        print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
+    with spark_context("mutator run") as sc:
+        report = mutate(
+            sc, read, master=master, feed=feed, output=output, dry_run=arguments.dry_run, progress=show_progress
+        )
+    for warning in report.warnings[len(read.warnings) :]:
+        print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
+    print(report.json() if arguments.json else printable(report.text()))
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from mutator.session import spark_context
+    from mutator.verify import verify
+
+    with spark_context("mutator verify") as sc:
+        found = verify(sc, arguments.directory)
+    print(found.text())
+    return 3 if found.problems else 0
+
+
+def _sample(arguments: argparse.Namespace) -> int:
+    from mutator import sample
+
+    name = arguments.kind
+    if arguments.table == "sales":
+        if arguments.op_code:
+            raise error("usage", what="--op-code: the sales table has no op code column; leave it out")
+        name += "_sales"
+    elif arguments.op_code:
+        name += "_with_op_code"
+    made: Any = getattr(sample, name)
+    with contextlib.ExitStack() as stack:
+        try:
+            if arguments.kind == "new":
+                rows: Iterator[bytes] = made(arguments.rows, arguments.seed)
+            else:
+                files = [stack.enter_context(open(path, "rb")) for path in arguments.master]
+                rows = made(arguments.rows, arguments.seed, itertools.chain(*files))
+            for row in rows:
+                sys.stdout.buffer.write(row + b"\n")
+        except ValueError as fault:
+            raise error("usage", what=fault) from None
+        except FileNotFoundError as fault:
+            raise error("path.missing", path=fault.filename, what="file") from None
+    sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,1 @@
+"""How the rows move: read, shuffle, reduce, write. Only ``records`` imports pyspark."""

@@ -1,0 +1,196 @@
+"""The closed catalogue of errors: one line a kind, one exit code a family.
+
+A message says where, what, and the cure. Raise with ``raise error("output.exists", path=...)``; a kind that is not in
+the catalogue is a bug. Rows that cannot be read are not errors but data (rejects): the driver decides about them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CATALOGUE", "ConfigError", "DataError", "MutatorError", "StateError", "StorageError", "error", "printable"]
+
+
+class MutatorError(Exception):
+    """A fault with a message for the user and an exit code for the shell."""
+
+    exit_code = 70
+    kind = "bug"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (self.kind, str(self)))
+
+
+class ConfigError(MutatorError):
+    """The command line or the configuration cannot be used."""
+
+    exit_code = 2
+
+
+class DataError(MutatorError):
+    """The input holds something that must not be merged."""
+
+    exit_code = 3
+
+
+class StorageError(MutatorError):
+    """A file system refused or lost something."""
+
+    exit_code = 4
+
+
+class StateError(MutatorError):
+    """Another run, or an earlier state, stands in the way."""
+
+    exit_code = 5
+
+
+CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
+    # 2: usage and configuration
+    "usage": (ConfigError, "{what}"),
+    "config": (ConfigError, "{where}: {faults}"),
+    "config.file": (ConfigError, "{path}: the configuration cannot be read: {why}"),
+    "path.missing": (ConfigError, "{path}: there is no such {what}; check the path"),
+    "path.scheme": (ConfigError, "{path}: '{scheme}' is not a known kind of storage; known are: {known}"),
+    "path.kind": (
+        ConfigError,
+        "{path}: is a {kind}, and only regular files are read; copy the data into a plain file of this directory",
+    ),
+    "path.name": (
+        ConfigError,
+        "{path}: the name holds a control character, which no listing or report can show safely; rename the file",
+    ),
+    "path.hidden": (
+        ConfigError,
+        "{path}: names that start with '_' or '.' are never read; rename the file if it is a feed file",
+    ),
+    "path.roles": (ConfigError, "{path}: {roles} must be different places; name another directory for one of them"),
+    "master.missing": (
+        ConfigError,
+        "{path}: there is no master; name an existing directory, or set allow.empty.master=true for the first run",
+    ),
+    "width": (ConfigError, "{where}: {what}; {cure}"),
+    "spark.missing": (ConfigError, "no Spark session can be started: {why}"),
+    "spark.connect": (
+        ConfigError,
+        "this Spark session is a Spark Connect session, which has no RDDs; use a classic session "
+        "(spark.api.mode=classic, and no --remote)",
+    ),
+    # 3: data
+    "rejects": (
+        DataError,
+        "{count} {side} rows cannot be read as records (limit {limit}); the first are:\n{samples}\nMend the rows{cure}",
+    ),
+    "damaged": (DataError, "{path}: {why}; the file is damaged: have it delivered again, or take it out of the feed"),
+    "compression": (
+        DataError,
+        "{path}: the name says {name} and the content is {content}; give the file the suffix of its content",
+    ),
+    "compression.unknown": (
+        DataError,
+        "{path}: is {content}, which is not read here; deliver it as plain text, .gz, .bz2, .zst or .xz",
+    ),
+    "encoding": (DataError, "{path}: the file is {encoding} text; convert it to a single-byte encoding or UTF-8"),
+    "changed": (
+        DataError,
+        "{path}: the file changed while it was read (it had {before} bytes, {after} were read); let it be written "
+        "whole before the run",
+    ),
+    "sequence.missing": (
+        DataError,
+        "{path}: order comes from file names, and this name has no sequence: digits after the last '_' of the stem, "
+        "as in ups_prod_1427761080.txt; rename the file, or set temporal.ordering.field.ordinal",
+    ),
+    "feed.empty": (DataError, "{path}: sync.mode=full needs a complete snapshot, and the feed has no rows; {cure}"),
+    "feed.sequences": (
+        DataError,
+        "sync.mode=full takes one snapshot, and the feed files have different sequences ({sequences}); "
+        "run one snapshot at a time, oldest first",
+    ),
+    "deletes": (
+        DataError,
+        "the run would remove {removed} of {master} master rows, and max.delete.fraction is {fraction}; "
+        "if that is meant, run again with -D max.delete.fraction=1",
+    ),
+    "horizon": (
+        DataError,
+        "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may have "
+        "been deleted before (for example {samples}); accept them with -D before.horizon=insert",
+    ),
+    # 4: storage
+    "storage": (StorageError, "{path}: {why}"),
+    "sums": (
+        StorageError,
+        "the run does not add up, and nothing was published: {problems}; run again, and report it if it happens twice",
+    ),
+    "receipt": (
+        StorageError,
+        "{path}: {why}; the staged file is not what its task wrote, and nothing was published; run again",
+    ),
+    "task": (StorageError, "Spark gave up after its retries: {why}"),
+    # 5: state
+    "output.exists": (
+        StateError,
+        "{path}: the output directory exists already; name a new one, or move this one away",
+    ),
+    "output.busy": (
+        StateError,
+        "{path}: another run is writing this output now ({staging}); wait for it, or name another output",
+    ),
+    "manifest.damaged": (
+        StateError,
+        "{path}: the manifest is damaged ({why}); restore it from a copy, or set master.adopt=true to take the "
+        "directory's files as an unmanaged master (tombstones and row sequences are then forgotten)",
+    ),
+    "manifest.newer": (
+        StateError,
+        "{path}: the manifest has format version {version}, and this program knows {known}; use a newer program",
+    ),
+    "manifest.files": (
+        StateError,
+        "{path}: the directory is not what its manifest says: {what}; restore it, or set master.adopt=true to take "
+        "the files that are there as an unmanaged master (tombstones and row sequences are then forgotten)",
+    ),
+    "manifest.spec": (
+        StateError,
+        "{path}: the master was written with {name} = {before}, and this run has {now}; "
+        "use the same setting, or set master.adopt=true to start anew from its rows",
+    ),
+    "manifest.damage": (StateError, "{path}: {why}; the master's file is damaged: restore it from a copy"),
+    "snapshot.older": (
+        StateError,
+        "the snapshot's highest order value is {now}, and the master has already had one with {before}; "
+        "if the older one is meant, run again with -D allow.older.snapshot=true",
+    ),
+    # 70: a bug
+    "bug": (MutatorError, "{what}; this is a bug of mutator: please report it with this text"),
+}
+
+
+def error(kind: str, **fields: object) -> MutatorError:
+    """Make the error of a kind of the catalogue.
+
+    >>> error("output.exists", path="out").exit_code
+    5
+    """
+    family, template = CATALOGUE[kind]
+    made = family(template.format(**{name: printable(str(value)) for name, value in fields.items()}))
+    made.kind = kind
+    return made
+
+
+def printable(text: str) -> str:
+    """Escape what could confuse a terminal or a log; line feeds stay.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text
+    )
+
+
+def _rebuild(kind: str, message: str) -> MutatorError:
+    made = CATALOGUE[kind][0](message)
+    made.kind = kind
+    return made

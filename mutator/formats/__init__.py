@@ -1,0 +1,1 @@
+"""Bytes to rows and back: a module a format."""

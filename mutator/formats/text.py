@@ -1,0 +1,77 @@
+"""Delimited text: blocks of bytes to rows with their byte offsets.
+
+A row is what stands between two line ends; the line end is no part of it. Lines end at LF or CRLF, and at CR in a file
+that has CR and no LF. What this program writes ends at LF alone, so there a CR before it belongs to the row.
+
+>>> list(rows([b"a,1\\r\\nb", b",2\\n"], LF))
+[(0, b'a,1'), (5, b'b,2')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+__all__ = ["CR", "EXACT_LF", "LF", "UTF8_BOM", "line_end", "rows", "wide_encoding"]
+
+LF = "lf"  # LF or CRLF
+CR = "cr"
+EXACT_LF = "exact lf"
+
+UTF8_BOM = b"\xef\xbb\xbf"
+
+_WIDE = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+
+
+def wide_encoding(head: bytes) -> str | None:
+    """Name the encoding of a text whose line ends are not single bytes, by its byte order mark."""
+    return next((name for mark, name in _WIDE if head.startswith(mark)), None)
+
+
+def line_end(blocks: Iterable[bytes]) -> str:
+    """Tell how the lines of a file end; reads no further than its first LF.
+
+    >>> line_end([b"a\\rb\\r"]), line_end([b"a\\rb", b"\\n"])
+    ('cr', 'lf')
+    """
+    carriage_return = False
+    for block in blocks:
+        if b"\n" in block:
+            return LF
+        carriage_return = carriage_return or b"\r" in block
+    return CR if carriage_return else LF
+
+
+def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Yield (byte offset, row) for each line that begins in [start, end).
+
+    blocks: the file's bytes from ``start - 1`` on (from 0 where start is 0), as far as the last of these lines goes.
+    The one byte before tells whether a line begins at ``start``. Blank lines come out as empty rows.
+    """
+    mark = b"\r" if ending == CR else b"\n"
+    offset = max(start - 1, 0)
+    skipping = start > 0
+    pending: list[bytes] = []  # pieces of a line that goes over blocks
+    for block in blocks:
+        lines = block.split(mark)
+        if len(lines) == 1:
+            pending.append(block)
+            continue
+        if pending:
+            lines[0] = b"".join((*pending, lines[0]))
+        last = lines.pop()
+        for line in lines:
+            if skipping:
+                skipping = False
+            else:
+                if end is not None and offset >= end:
+                    return
+                yield offset, line[:-1] if ending == LF and line.endswith(b"\r") else line
+            offset += len(line) + 1
+        pending = [last] if last else []
+    if pending and not skipping and (end is None or offset < end):
+        yield offset, b"".join(pending)  # no line end at all: a CR here is the row's own

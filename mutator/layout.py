@@ -1,0 +1,184 @@
+"""Where the key, the order value and the op code stand in a row, compiled once to a function that reads rows.
+
+Ordinals count in the feed's layout. The master may lack the op code column; then every later ordinal is one less there.
+A compiled reader takes a row's bytes and returns ``(key, order value, is delete, row as it would be written)``, or
+raises ``Unreadable`` with the reason; it asks no questions about the configuration any more.
+
+>>> from mutator.delimiter import parse
+>>> read = compile_reader(RowLayout(delimiter=parse(","), id_fields=(0,), order_field=2, order_type="long", width=3))
+>>> read(b"a,x,7")
+((b'a',), 7, False, b'a,x,7')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mutator.config import Config
+from mutator.delimiter import Delimiter
+from mutator.errors import error
+from mutator.precedence import ORDER_TYPES
+
+__all__ = ["Reader", "RowLayout", "Unreadable", "compile_reader", "layouts"]
+
+Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes]]
+
+
+class Unreadable(ValueError):
+    """A row that cannot be read as a record; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """Where things are in the rows of one side."""
+
+    delimiter: Delimiter
+    id_fields: tuple[int, ...]
+    order_field: int | None = None  # None: the order value is the file's sequence
+    order_type: str = "sequence"
+    width: int | None = None  # number of fields; None: any that holds the fields above
+    op_field: int | None = None
+    delete_codes: frozenset[bytes] = frozenset()
+    upsert_codes: frozenset[bytes] | None = None
+    cut_op: bool = False  # rows are written without the op code
+    joint: bytes = b","
+    deletes: bool = False  # every row is a delete (a delete file)
+    keys_only: bool = False  # a row with just the ID fields, in their configured order, is complete
+    deletes_allowed: bool = True  # a master row with a delete code is none
+
+    @property
+    def output_width(self) -> int | None:
+        """Number of fields of a row as it is written."""
+        return self.width if self.width is None or not self.cut_op else self.width - 1
+
+
+def layouts(
+    config: Config, feed_width: int | None, master_width: int | None, op_in_master: bool
+) -> tuple[RowLayout, RowLayout]:
+    """Return the layouts of the feed and of the master.
+
+    feed_width, master_width: number of fields, None for any. op_in_master: master rows carry the op code column.
+    """
+    feed = RowLayout(
+        delimiter=config.delimiter,
+        id_fields=config.id_fields,
+        order_field=config.order_field,
+        order_type=config.order_type,
+        width=feed_width,
+        op_field=config.op_field,
+        delete_codes=config.delete_codes,
+        upsert_codes=config.upsert_codes,
+        cut_op=config.op_field is not None and not config.op_keep,
+        joint=config.joint,
+    )
+    op = config.op_field
+    if op is None or op_in_master:
+        return feed, replace(feed, width=master_width, upsert_codes=None, deletes_allowed=False)
+    without = without_field(op)
+    order = config.order_field
+    return feed, replace(
+        feed,
+        id_fields=tuple(map(without, config.id_fields)),
+        order_field=None if order is None else without(order),
+        width=master_width,
+        op_field=None,
+        cut_op=False,
+    )
+
+
+def without_field(cut: int) -> Callable[[int], int]:
+    """Return the function that maps an ordinal to the one it has once field ``cut`` is gone.
+
+    >>> list(map(without_field(2), [0, 1, 3]))
+    [0, 1, 2]
+    """
+    return lambda ordinal: ordinal - 1 if ordinal > cut else ordinal
+
+
+def compile_reader(layout: RowLayout) -> Reader:
+    """Compile a layout to the function that reads its rows."""
+    delimiter = layout.delimiter
+    split, literal = delimiter.split, delimiter.literal
+    ids, single = layout.id_fields, layout.id_fields[0] if len(layout.id_fields) == 1 else None
+    order_field, parse_order = layout.order_field, ORDER_TYPES[layout.order_type][0]
+    width = layout.width
+    needed = 1 + max(
+        *ids, -1 if order_field is None else order_field, -1 if layout.op_field is None else layout.op_field
+    )
+    op_field, delete_codes, upsert_codes = layout.op_field, layout.delete_codes, layout.upsert_codes
+    keys_only = len(ids) if layout.keys_only and layout.deletes else None
+
+    def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes]:
+        items = row.split(literal) if literal is not None else split(row)
+        count = len(items)
+        if count == keys_only:
+            return tuple(items), None, True, row
+        if count != width and (width is not None or count < needed):
+            raise Unreadable(
+                f"has {count} fields and should have {width if width is not None else f'{needed} or more'}"
+            )
+        key = (items[single],) if single is not None else tuple([items[i] for i in ids])
+        order = None
+        if order_field is not None:
+            try:
+                order = parse_order(items[order_field])
+            except ValueError as reason:
+                raise Unreadable(f"field {order_field} (order value) {reason}: {quoted(items[order_field])}") from None
+        return key, order, layout.deletes, row
+
+    if op_field is None:
+        return read
+
+    def read_with_op(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes]:
+        key, order, _, written = read(row)
+        items = row.split(literal) if literal is not None else split(row)
+        code = items[op_field]
+        is_delete = code in delete_codes
+        if is_delete and not layout.deletes_allowed:
+            raise Unreadable(f"field {op_field} (op code) marks a delete in the master: {quoted(code)}")
+        if not is_delete and upsert_codes is not None and code not in upsert_codes:
+            raise Unreadable(f"field {op_field} (op code) is none of the known codes: {quoted(code)}")
+        if layout.cut_op:
+            written = delimiter.cut(row, op_field, layout.joint)
+            if not written:
+                raise Unreadable("nothing is left of the row without its op code, and a blank line is no record")
+        return key, order, is_delete, written
+
+    return read_with_op
+
+
+def quoted(value: bytes, most: int = 40) -> str:
+    """Show a field's bytes in a message.
+
+    >>> quoted(b"12,x")
+    "'12,x'"
+    """
+    text = value[:most].decode("utf-8", "backslashreplace")
+    return f"'{text}{'…' if len(value) > most else ''}'"
+
+
+def infer_op_in_master(config: Config, feed_width: int | None, master_width: int | None, where: str) -> bool:
+    """Tell from the widths whether the master's rows carry the op code column.
+
+    Raises ConfigError where the widths fit neither, or where one is unknown and nothing else tells.
+    """
+    if config.op_field is None:
+        return False
+    if config.op_in_master is not None:
+        return config.op_in_master
+    cure = "set op.code.in.master=true or false"
+    if feed_width is None or master_width is None:
+        raise error("width", where=where, what="it cannot be seen whether the rows carry the op code column", cure=cure)
+    if master_width == feed_width:
+        return True
+    if master_width == feed_width - 1:
+        return False
+    raise error(
+        "width",
+        where=where,
+        what=f"the first row has {master_width} fields and the feed's rows have {feed_width}; "
+        f"with an op code column the master has as many, or one less",
+        cure="mend the first row, or set field.count to the number of fields of a feed row and " + cure,
+    )

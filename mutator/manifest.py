@@ -1,0 +1,121 @@
+"""What a directory is: ``_mutator/manifest.json`` names every file of a dataset and how it was made.
+
+A listing is never the truth; the manifest is. Its own checksum covers all its bytes: a manifest whose text is not
+exactly what this program writes for its content is damaged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from mutator import checksum
+from mutator.errors import error
+
+__all__ = ["DIRECTORY", "FORMAT_VERSION", "PATH", "DataFile", "FeedFile", "Manifest", "SideFile", "dump", "parse"]
+
+FORMAT_VERSION = 1
+DIRECTORY = "_mutator"
+PATH = "_mutator/manifest.json"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One data file: visible, and part of the dataset."""
+
+    path: str
+    bucket: int | None
+    rows: int
+    bytes: int
+    checksum: str
+    order: str | None = None  # path of the file with the sequence of each row
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SideFile:
+    """One file below ``_mutator/``: tombstones, row sequences or rejected rows."""
+
+    path: str
+    kind: str  # tombstones | order | rejected
+    bucket: int | None
+    rows: int
+    bytes: int
+    checksum: str
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FeedFile:
+    """One feed file that was consumed."""
+
+    name: str
+    bytes: int
+    checksum: str
+    committed: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that the next run must know about a dataset. Order values are text in the form of their type."""
+
+    commit: str
+    parent: str | None
+    run: str
+    committed: str  # ISO 8601, UTC
+    spec: Mapping[str, Any]  # key, order, delimiter, width, op code: a run with another spec is an error
+    buckets: int | None
+    hash: str | None
+    horizon: str | None  # highest order value of a tombstone that has expired
+    snapshot: str | None  # highest order value of the last full snapshot
+    files: tuple[DataFile, ...]
+    beside: tuple[SideFile, ...]
+    feed: tuple[FeedFile, ...]
+    counts: Mapping[str, int]
+
+
+def dump(manifest: Manifest) -> bytes:
+    """Write a manifest as JSON that ends with the checksum of what stands before it."""
+    body = json.dumps({"format": "mutator", "version": FORMAT_VERSION, **asdict(manifest)}, indent=1)
+    return _seal(body)
+
+
+def parse(data: bytes, path: str) -> Manifest:
+    """Read a manifest; raises StateError where it is damaged or newer than this program."""
+    try:
+        document = json.loads(data)
+        sealed = document.pop("checksum")
+        name, version = document.pop("format"), document.pop("version")
+    except (ValueError, KeyError, AttributeError, RecursionError) as fault:
+        raise error("manifest.damaged", path=path, why=f"it is no manifest: {fault}") from None
+    if name == "mutator" and isinstance(version, int) and version > FORMAT_VERSION:
+        raise error("manifest.newer", path=path, version=version, known=FORMAT_VERSION)
+    rewritten = _seal(json.dumps({"format": name, "version": version, **document}, indent=1))
+    if rewritten != data:
+        raise error("manifest.damaged", path=path, why=f"its content does not have the checksum {sealed}")
+    try:
+        if name != "mutator" or set(document) != {part.name for part in fields(Manifest)}:
+            raise TypeError("its members are not those of this format")
+        document["files"] = tuple(DataFile(**part) for part in document["files"])
+        document["beside"] = tuple(SideFile(**part) for part in document["beside"])
+        document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
+        manifest = Manifest(**document)
+    except TypeError as fault:
+        raise error("manifest.damaged", path=path, why=fault) from None
+    for part in (*manifest.files, *manifest.beside):
+        if not _is_safe(part.path):
+            raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
+    return manifest
+
+
+def _seal(body: str) -> bytes:
+    text = body.removesuffix("\n}")
+    return f'{text},\n "checksum": "{checksum.whole(text.encode("ascii"))}"\n}}\n'.encode("ascii")
+
+
+def _is_safe(path: str) -> bool:
+    """Tell whether a path from a manifest stays below its directory."""
+    parts = path.split("/")
+    return bool(path) and not any(part in ("", ".", "..") or "\0" in part for part in parts)

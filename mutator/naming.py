@@ -1,0 +1,67 @@
+"""What a file's name says: its sequence, whether it is a delete file, and its compression.
+
+>>> sequence("ups_prod_1427761080.txt.gz")
+1427761080
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+__all__ = ["COMPRESSIONS", "base_name", "compression", "is_delete_file", "is_hidden", "sequence"]
+
+# suffix -> name of the compression, as magic bytes name it too (formats read nothing else)
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".xz": "xz"}
+
+_DIGITS = re.compile(r"[0-9]+\Z")
+_MAX_SEQUENCE = 2**63 - 1
+
+
+def base_name(path: str) -> str:
+    """Return the last part of a path.
+
+    >>> base_name("/data/incr/ups_1.txt")
+    'ups_1.txt'
+    """
+    return path.rsplit("/", 1)[-1]
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether Hive, Spark and Hadoop readers, and this program, pass a file over."""
+    return name.startswith(("_", "."))
+
+
+def compression(name: str) -> str | None:
+    """Return the compression that a file's suffix promises, or None.
+
+    >>> compression("ups_7.csv.zst")
+    'zstd'
+    """
+    return COMPRESSIONS.get(os.path.splitext(name)[1].lower())
+
+
+def sequence(name: str) -> int | None:
+    """Return the integer after the last ``_`` of a file's stem, or None if there is none.
+
+    The stem is the name without a compression suffix and without one extension. Only ASCII digits count, up to 2^63-1.
+
+    >>> sequence("ups_7.csv.gz"), sequence("ups_7"), sequence("part-r-00000"), sequence("ups_x.txt")
+    (7, 7, None, None)
+    """
+    stem = os.path.splitext(name)[0] if compression(name) else name
+    stem = os.path.splitext(stem)[0]
+    _, mark, last = stem.rpartition("_")
+    if not mark or not _DIGITS.match(last) or len(last.lstrip("0")) > 19:
+        return None
+    value = int(last)
+    return value if value <= _MAX_SEQUENCE else None
+
+
+def is_delete_file(name: str, prefix: str | None) -> bool:
+    """Tell whether every row of a feed file is a delete.
+
+    >>> is_delete_file("del_prod_7.txt", "del")
+    True
+    """
+    return prefix is not None and name.startswith(prefix)

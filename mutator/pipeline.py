@@ -1,0 +1,228 @@
+"""The way of the data, from two paths to a published directory and a report."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+
+from mutator import config as configuration
+from mutator.accounting import Result, add_up, check, key_text, order_text
+from mutator.config import Config
+from mutator.engine import records
+from mutator.errors import error
+from mutator.keyhash import HASH_NAME
+from mutator.manifest import FeedFile, Manifest
+from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
+from mutator.plan import Plan, make_plan
+from mutator.precedence import ORDER_TYPES
+from mutator.publish import check_output, publish
+from mutator.report import Report
+from mutator.storage import absolute, storage_for
+from mutator.survey import Survey, look_at
+
+__all__ = ["Engine", "mutate", "run"]
+
+Progress = Callable[[SparkContext], AbstractContextManager[object]]
+# Reads, shuffles and writes what a plan says, into a directory (None: nowhere); returns the receipts of the buckets and
+# of the ledger.
+Engine = Callable[[Plan, str | None], list[dict[str, Any]]]
+
+
+def mutate(
+    sc: SparkContext,
+    config: Config | Mapping[str, Any] | str | Path,
+    *,
+    master: str,
+    feed: Sequence[str],
+    output: str,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Merge feed files into a master and publish the result as a new directory.
+
+    config: a Config, its settings as a mapping, or the path of a file. master: a directory. feed: directories, files or
+    patterns. output: a path that must not exist; it appears whole or not at all. dry_run: count, and write nothing.
+    progress: shows the run's progress while it is entered.
+
+    Raises the errors of the catalogue (``errors.py``); whatever it raises, no output is visible and no input changed.
+
+    >>> report = mutate(sc, "bumu.properties", master="master", feed=["incr"], output="new")   # doctest: +SKIP
+    >>> report.counts["feed inserted"]                                                        # doctest: +SKIP
+    30
+    """
+
+    def on_spark(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
+        with (progress or _silent)(sc):
+            return _on_spark(sc, plan, staging)
+
+    return run(on_spark, config, master=master, feed=feed, output=output, dry_run=dry_run)
+
+
+def run(
+    engine: Engine,
+    config: Config | Mapping[str, Any] | str | Path,
+    *,
+    master: str,
+    feed: Sequence[str],
+    output: str,
+    dry_run: bool = False,
+) -> Report:
+    """Do what ``mutate`` does with any engine: the steps of a run, in their order."""
+    started = time.monotonic()
+    if not isinstance(config, Config):
+        config = configuration.load(config) if isinstance(config, str | Path) else configuration.parse(config)
+    output = _check_places(master, feed, output)
+
+    survey = look_at(config, master, feed)
+    plan = make_plan(config, survey, *_identity(survey))
+    checked: list[Result] = []
+
+    def merge(staging: str | None) -> Manifest:
+        result = add_up(plan, engine(plan, staging))
+        check(config, plan, survey.manifest, result)
+        checked.append(result)
+        return _manifest(config, plan, survey, result)
+
+    if dry_run:
+        made, litter = merge(None), tuple[str, ...]()
+    else:
+        published = publish(output, plan.run, merge)
+        made, litter = published.manifest, published.litter
+    return _report(survey, plan, checked[-1], made, output, litter, dry_run, time.monotonic() - started)
+
+
+def _silent(_: SparkContext) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+def _on_spark(sc: SparkContext, plan: Plan, staging: str | None) -> list[dict[str, Any]]:
+    try:
+        return records.merge(sc, plan, staging)
+    except Py4JJavaError as fault:
+        # An exception loses its class on the way from a worker; its text is left.
+        text = str(fault.java_exception)
+        why = next((line for line in text.splitlines() if line.startswith("mutator.errors.")), text.split("\n\tat ")[0])
+        raise error("task", why=why[-2000:]) from None
+
+
+def _check_places(master: str, feed: Sequence[str], output: str) -> str:
+    """Return the output's full path; refuse an output inside of an input."""
+    output = absolute(output)
+    storage = storage_for(output)
+    output = storage.resolve(output)
+    check_output(output)
+    for role, path in (("master", master), *(("feed", path) for path in feed)):
+        place = storage_for(path).resolve(absolute(path))
+        if output == place or output.startswith(place.rstrip("/") + "/"):
+            raise error("path.roles", path=output, roles=f"{role} and output")
+    return output
+
+
+def _identity(survey: Survey) -> tuple[str, int]:
+    """Return the run's id and its commit time in ms, which never goes backwards from one commit to the next."""
+    now = int(time.time() * 1000)
+    if survey.manifest is not None:
+        last = datetime.fromisoformat(survey.manifest.committed)
+        now = max(now, int(last.timestamp() * 1000))
+    stamp = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{stamp}-{uuid.uuid4().hex[:8]}", now
+
+
+def _manifest(config: Config, plan: Plan, survey: Survey, result: Result) -> Manifest:
+    known = survey.manifest
+    committed = datetime.fromtimestamp(plan.now / 1000, UTC).isoformat(timespec="milliseconds")
+    kept = known.feed if known else ()
+    if config.consumed_retention is not None:
+        oldest = plan.now / 1000 - config.consumed_retention
+        kept = tuple(part for part in kept if datetime.fromisoformat(part.committed).timestamp() >= oldest)
+    horizon = known.horizon if known else None
+    if result.expired is not None and (plan.horizon is None or result.expired > plan.horizon):
+        horizon = order_text(plan.order_type, result.expired)
+    snapshot = known.snapshot if known else None
+    if config.full and result.highest is not None:
+        before = (
+            None if snapshot is None else ORDER_TYPES[plan.order_type][0](snapshot.encode("utf-8", "surrogateescape"))
+        )
+        if before is None or result.highest > before:
+            snapshot = order_text(plan.order_type, result.highest)
+    return Manifest(
+        commit=str(uuid.uuid4()),
+        parent=known.commit if known else None,
+        run=plan.run,
+        committed=committed,
+        spec=plan.spec,
+        buckets=plan.buckets,
+        hash=HASH_NAME,
+        horizon=horizon,
+        snapshot=snapshot,
+        files=result.files,
+        beside=result.beside,
+        feed=(*kept, *(FeedFile(name, size, text, committed) for name, size, text in result.feed)),
+        counts=_all_counts(result.counts),
+    )
+
+
+def _all_counts(counts: Counter[str]) -> dict[str, int]:
+    names = ["feed rows", *(f"feed {name}" for name in FEED_OUTCOMES)]
+    names += ["master rows", *(f"master {name}" for name in MASTER_OUTCOMES), "output rows"]
+    names += ["tombstones in", "tombstones out", "expired", *NOTES, "feed ignored", "master ignored"]
+    return {name: counts[name] for name in names}
+
+
+def _report(
+    survey: Survey,
+    plan: Plan,
+    result: Result,
+    made: Manifest,
+    output: str,
+    litter: tuple[str, ...],
+    dry_run: bool,
+    seconds: float,
+) -> Report:
+    rejected = next((part.path for part in made.beside if part.kind == "rejected"), None)
+    return Report(
+        run=plan.run,
+        dry_run=dry_run,
+        master=survey.master_path,
+        feed=survey.feed_paths,
+        output=output,
+        engine="records",
+        join=plan.join,
+        reason=plan.reason,
+        buckets=plan.buckets,
+        tasks=len(plan.tasks),
+        counts=made.counts,
+        samples={name: [key_text(key) for key in keys] for name, keys in result.samples.items()},
+        rejects={
+            side: [
+                {
+                    "path": path,
+                    "offset": offset,
+                    "line": line,
+                    "reason": reason,
+                    "row": row.decode("utf-8", "backslashreplace"),
+                }
+                for path, offset, line, reason, row in rows
+            ]
+            for side, rows in result.rejects.items()
+        },
+        files=len(made.files),
+        bytes=sum(part.bytes for part in made.files),
+        rejected_file=f"{output}/{rejected}" if rejected else None,
+        consumed=tuple(source.path for source in survey.consumed),
+        ignored=survey.ignored,
+        litter=litter,
+        notes=plan.notes,
+        warnings=plan.warnings,
+        horizon=made.horizon,
+        seconds=round(seconds, 3),
+    )

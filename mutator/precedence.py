@@ -1,0 +1,175 @@
+"""The one total order of mutations, and the typed order values it starts with.
+
+Among the mutations of one key the highest of
+
+    (order value, sequence of the file, base name of the file, byte offset in the uncompressed file, the row's bytes)
+
+wins, compared left to right. Every part belongs to the data and none to the run, so no tie is decided by arrival,
+partitioning or batching. Against what the master holds only the order value counts (``outcome.py``).
+
+An order value is parsed from bytes to a Python value that compares as its type does:
+
+>>> parse_long(b"1427761080") < parse_long(b"+1427761081")
+True
+>>> parse_timestamp(b"2026-01-31T10:00:00.5Z") == parse_timestamp(b"2026-01-31 12:00:00.50+02:00")
+True
+
+A value that cannot be read raises ``ValueError`` with the reason; it is never compared as text instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+__all__ = [
+    "NO_SEQUENCE",
+    "ORDER_TYPES",
+    "format_order",
+    "parse_decimal",
+    "parse_long",
+    "parse_sequence",
+    "parse_string",
+    "parse_timestamp",
+    "precedence",
+]
+
+# Older than every sequence: a master file whose name has none, and every row that came from it.
+NO_SEQUENCE = -1
+
+_LONG = re.compile(rb"[+-]?[0-9]+\Z")
+_DECIMAL = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\Z")
+_TIMESTAMP = re.compile(
+    rb"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?:([Zz])|([+-]\d\d):?(\d\d)?)?)?\Z"
+)
+_TIMESTAMP_BASIC = re.compile(
+    rb"(\d{4})(\d\d)(\d\d)(?:[Tt ](\d\d)(\d\d)(?:(\d\d)(?:[.,](\d+))?)?(?:([Zz])|([+-]\d\d):?(\d\d)?)?)?\Z"
+)
+_EPOCH = date(1970, 1, 1).toordinal()
+_FIRST_SECOND = (1 - _EPOCH) * 86400
+_LAST_SECOND = (date.max.toordinal() - _EPOCH) * 86400 + 86399
+_MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
+
+
+def precedence(order: Any, sequence: int, name: Any, offset: int, row: bytes) -> tuple[Any, int, Any, int, bytes]:
+    """Return the sort key of a mutation among those of its record; the highest wins.
+
+    name: the file's base name as bytes, or its rank among the base names of the run, which compares the same.
+    """
+    return (order, sequence, name, offset, row)
+
+
+def parse_long(field: bytes) -> int:
+    """Read a 64-bit integer: ASCII digits with an optional sign.
+
+    >>> parse_long(b"-12")
+    -12
+    """
+    if field.isdigit() and len(field) < 19:
+        return int(field)
+    if not _LONG.match(field):
+        raise ValueError("is not an integer")
+    # The length is looked at first, because int() is quadratic in it.
+    if len(field.lstrip(b"+-").lstrip(b"0")) > 19 or not _MIN_LONG <= (value := int(field)) <= _MAX_LONG:
+        raise ValueError("is beyond 64 bits")
+    return value
+
+
+def parse_decimal(field: bytes) -> Decimal:
+    """Read a decimal number of any precision, exactly.
+
+    >>> parse_decimal(b"1.50") == parse_decimal(b"1.5")
+    True
+    """
+    if not _DECIMAL.match(field):
+        raise ValueError("is not a decimal number")
+    return Decimal(field.decode("ascii"))
+
+
+def parse_timestamp(field: bytes) -> tuple[int, bytes]:
+    """Read an ISO 8601 timestamp to (seconds since 1970 in UTC, fraction digits without trailing zeros).
+
+    Any number of fraction digits; UTC where no zone is given; a date alone is its midnight.
+
+    >>> parse_timestamp(b"1970-01-01T00:00:01.250")
+    (1, b'25')
+    """
+    match = _TIMESTAMP.match(field) or _TIMESTAMP_BASIC.match(field)
+    if not match:
+        raise ValueError("is not an ISO 8601 timestamp")
+    year, month, day, hour, minute, second, fraction, _, zone_hour, zone_minute = match.groups()
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH
+    except ValueError:
+        raise ValueError("is not a date of the calendar") from None
+    h, m, s = int(hour or 0), int(minute or 0), int(second or 0)
+    if h > 23 or m > 59 or s > 59:
+        raise ValueError("is not a time of the day")
+    offset = 0
+    if zone_hour:
+        zh, zm = int(zone_hour[1:]), int(zone_minute or 0)
+        if zh > 23 or zm > 59:
+            raise ValueError("has no valid zone")
+        offset = (zh * 3600 + zm * 60) * (-1 if zone_hour[:1] == b"-" else 1)
+    seconds = days * 86400 + h * 3600 + m * 60 + s - offset
+    if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
+        raise ValueError("is outside of the years 0001 to 9999 in UTC")
+    return seconds, (fraction or b"").rstrip(b"0")
+
+
+def parse_string(field: bytes) -> bytes:
+    """Take the bytes as they are: they compare in byte order."""
+    return field
+
+
+def parse_sequence(field: bytes) -> int:
+    """Read a sequence as ``format_order`` writes it."""
+    return int(field)
+
+
+def _format_decimal(value: Decimal) -> bytes:
+    text = format(value, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return b"0" if text in ("-0", "") else text.encode("ascii")
+
+
+def _format_timestamp(value: tuple[int, bytes]) -> bytes:
+    seconds, fraction = value
+    days, rest = divmod(seconds, 86400)
+    day = date.fromordinal(days + _EPOCH).isoformat()
+    text = f"{day}T{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}".encode("ascii")
+    return text + (b"." + fraction if fraction else b"") + b"Z"
+
+
+def _format_integer(value: int) -> bytes:
+    return b"%d" % value
+
+
+def _format_string(value: bytes) -> bytes:
+    return value
+
+
+Parser = Callable[[bytes], Any]
+Formatter = Callable[[Any], bytes]
+
+# The types of an order value: how to read one, and how to write it down in a manifest or a tombstone.
+ORDER_TYPES: dict[str, tuple[Parser, Formatter]] = {
+    "long": (parse_long, _format_integer),
+    "decimal": (parse_decimal, _format_decimal),
+    "timestamp": (parse_timestamp, _format_timestamp),
+    "string": (parse_string, _format_string),
+    "sequence": (parse_sequence, _format_integer),
+}
+
+
+def format_order(kind: str, value: Any) -> bytes:
+    """Write an order value so that the type's parser reads the same value again.
+
+    >>> format_order("timestamp", parse_timestamp(b"2026-01-31 12:00:00.50+02:00"))
+    b'2026-01-31T10:00:00.5Z'
+    """
+    return ORDER_TYPES[kind][1](value)

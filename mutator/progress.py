@@ -1,0 +1,64 @@
+"""Show how far a run is: a bar on a terminal, plain lines otherwise; on stderr."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from pyspark import SparkContext
+from tqdm import tqdm
+
+__all__ = ["show_progress"]
+
+_PHASES = ("read", "merge")
+_INTERVAL = 0.5  # seconds between two looks
+
+
+@contextmanager
+def show_progress(sc: SparkContext, stream: TextIO | None = None) -> Iterator[None]:
+    """Show the stages of the Spark jobs that run inside of the ``with`` block."""
+    stop = threading.Event()
+    group = f"mutator-{id(stop)}"
+    sc.setJobGroup(group, "mutator")
+    watcher = threading.Thread(target=_watch, args=(sc, group, stop, stream or sys.stderr), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join(timeout=5)
+
+
+def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) -> None:
+    bar = tqdm(total=0, unit="task", file=stream, leave=False) if stream.isatty() else None
+    said: set[str] = set()
+    while not stop.wait(_INTERVAL):
+        done = total = 0
+        for line, complete, tasks in _stages(sc, group):
+            done, total = done + complete, total + tasks
+            if bar is not None:
+                bar.set_description(line)
+            elif tasks and complete == tasks and line not in said:
+                said.add(line)
+                print(f"mutator: {line}: {tasks} tasks done", file=stream, flush=True)
+        if bar is not None and total:
+            bar.total, bar.n = total, done
+            bar.refresh()
+    if bar is not None:
+        bar.close()
+
+
+def _stages(sc: SparkContext, group: str) -> Iterator[tuple[str, int, int]]:
+    """Yield (phase, completed tasks, tasks) of the group's stages, in order."""
+    tracker = sc.statusTracker()
+    stages = []
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        stages += sorted(info.stageIds) if info else []
+    for number, stage in enumerate(stages):
+        found = tracker.getStageInfo(stage)
+        if found is not None:
+            yield _PHASES[min(number, len(_PHASES) - 1)], found.numCompletedTasks, found.numTasks

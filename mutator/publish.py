@@ -1,0 +1,145 @@
+"""From a staging directory to a visible one in a single step.
+
+    stage    a hidden directory beside the output, claimed for as long as this process lives
+    merge    writes into it; returns what to publish
+    seal     what no receipt names is litter and goes; sizes are checked; the manifest comes last
+    publish  everything durable, then one rename to a name that must not exist
+
+A kill before the rename leaves litter: a hidden directory whose claim died with its process, which the next run to the
+same output names and removes. A kill after it leaves the whole output. The merge is a function, so that all of this is
+tested without Spark.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mutator import manifest
+from mutator.errors import error
+from mutator.failpoint import failpoint
+from mutator.manifest import Manifest
+from mutator.storage import Storage, storage_for
+
+__all__ = ["SUCCESS", "check_output", "publish", "sweep"]
+
+SUCCESS = "_SUCCESS"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What became visible, and what an earlier run had left."""
+
+    manifest: Manifest
+    litter: tuple[str, ...]
+
+
+def publish(output: str, run: str, merge: Callable[[str], Manifest]) -> Published:
+    """Merge into a staging directory and make it the output, whole or not at all.
+
+    output: path that must not exist. merge: writes its files into the directory that it is given and returns the
+    manifest that names them; whatever it raises leaves nothing behind. Raises StateError where the output exists or is
+    being written.
+    """
+    storage = storage_for(output)
+    check_output(output)
+    storage.make_directory(posixpath.dirname(output))
+    litter = sweep(output)
+    with _staging(storage, output, run) as staging:
+        failpoint("stage.created")
+        made = merge(staging)
+        failpoint("stage.merged")
+        _seal(storage, staging, made)
+        storage.sync(staging)
+        failpoint("publish.synced")
+        try:
+            storage.rename_new(staging, output)
+        except FileExistsError:
+            raise error("output.exists", path=output) from None
+        failpoint("publish.renamed")
+    failpoint("publish.done")
+    return Published(made, litter)
+
+
+def check_output(output: str) -> None:
+    """Raise StateError where the output is there already."""
+    if storage_for(output).look(output) is not None:
+        raise error("output.exists", path=output)
+
+
+def sweep(output: str) -> tuple[str, ...]:
+    """Remove what killed runs have left of this output, and name it; raise StateError where a run is alive."""
+    storage = storage_for(output)
+    directory, name = posixpath.split(output)
+    prefix = _prefix(name)
+    removed = []
+    for entry in storage.list(directory):
+        if not entry.name.startswith(prefix) or entry.kind != "directory":
+            continue
+        claim = storage.claim(entry.path)
+        if claim is None:
+            if storage.look(entry.path) is not None:
+                raise error("output.busy", path=output, staging=entry.path)
+            continue
+        storage.remove(entry.path)
+        removed.append(entry.path)
+    return tuple(removed)
+
+
+def _prefix(name: str) -> str:
+    return f".{name}.mutator-"
+
+
+@contextmanager
+def _staging(storage: Storage, output: str, run: str) -> Iterator[str]:
+    directory, name = posixpath.split(output)
+    staging = posixpath.join(directory, _prefix(name) + run)
+    claim = None
+    for _ in range(10):  # a sweep of another run can take the new directory for litter, until it is claimed
+        storage.make_directory(staging)
+        claim = storage.claim(staging)
+        if claim is not None:
+            break
+    if claim is None:
+        raise error("output.busy", path=output, staging=staging)
+    try:
+        for part in ("tombstones", "order", "rejected"):
+            storage.make_directory(posixpath.join(staging, manifest.DIRECTORY, part))
+        yield staging
+    finally:
+        storage.remove(staging)  # not there any more once it is published
+        del claim
+
+
+def _seal(storage: Storage, staging: str, made: Manifest) -> None:
+    """Remove litter, check the files against the manifest, and write it with the mark of success."""
+    named = {part.path: part.bytes for part in (*made.files, *made.beside)}
+    here = {posixpath.relpath(path, staging): size for path, size in _walk(storage, staging)}
+    for path in here:
+        if path not in named:
+            storage.remove(posixpath.join(staging, path))  # of an attempt that did not count
+    failpoint("stage.litter.removed")
+    for path, size in named.items():
+        if here.get(path) != size:
+            found = f"it has {here[path]} bytes, and its receipt says {size}" if path in here else "it is missing"
+            raise error("receipt", path=path, why=found)
+    for part in ("tombstones", "order", "rejected"):
+        if not any(path.startswith(f"{manifest.DIRECTORY}/{part}/") for path in named):
+            storage.remove(posixpath.join(staging, manifest.DIRECTORY, part))
+    failpoint("stage.verified")
+    with storage.create_new(posixpath.join(staging, manifest.PATH)) as stream:
+        stream.write(manifest.dump(made))
+    failpoint("stage.manifest.written")
+    with storage.create_new(posixpath.join(staging, SUCCESS)):
+        pass
+    failpoint("stage.success.written")
+
+
+def _walk(storage: Storage, directory: str) -> Iterator[tuple[str, int]]:
+    for entry in storage.list(directory):
+        if entry.kind == "directory":
+            yield from _walk(storage, entry.path)
+        else:
+            yield entry.path, entry.bytes

@@ -1,0 +1,104 @@
+"""What a run did, for people and for programs: the same content as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
+
+__all__ = ["Report"]
+
+_NOTES = {
+    "tied": "tied keys: mutations with the highest order value that differ",
+    "inserted and deleted": "keys inserted and deleted within this feed",
+    "revived": "keys inserted again after a remembered delete",
+    "below horizon": "inserts older than the newest expired tombstone",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did, or would do."""
+
+    run: str
+    dry_run: bool
+    master: str
+    feed: tuple[str, ...]
+    output: str
+    engine: str
+    join: str
+    reason: str
+    buckets: int
+    tasks: int
+    counts: Mapping[str, int]
+    samples: Mapping[str, list[str]]  # note -> the smallest keys
+    rejects: Mapping[str, list[Mapping[str, Any]]]  # side -> the first rejected rows
+    files: int
+    bytes: int
+    rejected_file: str | None
+    consumed: tuple[str, ...]  # feed files skipped, because an earlier run has merged them
+    ignored: tuple[str, ...]  # files whose names start with _ or .
+    litter: tuple[str, ...]  # removed: what a killed run had left
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    horizon: str | None
+    seconds: float
+
+    def json(self) -> str:
+        """Return the report as a JSON document.
+
+        Its ``counts`` have a member for each name of the accounting, also where it is 0.
+        """
+        return json.dumps(asdict(self), indent=1)
+
+    def text(self) -> str:
+        """Return the report as lines for a terminal."""
+        n = self.counts
+        lines = [f"run {self.run}{' (dry run: nothing was written)' if self.dry_run else ''}"]
+        lines += [f"  master {self.master}", *(f"  feed   {path}" for path in self.feed), f"  output {self.output}"]
+        lines += [
+            f"  plan   {self.engine} engine, {self.join} join, {self.buckets} buckets, {self.tasks} read tasks: {self.reason}"
+        ]
+        lines += [f"  note   {note}" for note in self.notes]
+        left = [("feed rows", n["feed rows"]), *((f"  {name}", n[f"feed {name}"]) for name in FEED_OUTCOMES)]
+        right = [("master rows", n["master rows"]), *((f"  {name}", n[f"master {name}"]) for name in MASTER_OUTCOMES)]
+        right += [("output rows", n["output rows"])]
+        right += [("tombstones", n["tombstones out"])]
+        lines.append("")
+        for number in range(max(len(left), len(right))):
+            cells = [
+                f"{name:<24}{count:>12,}"
+                for name, count in (column[number] for column in (left, right) if number < len(column))
+            ]
+            lines.append("    ".join(cells))
+        lines.append("")
+        for name, meaning in _NOTES.items():
+            if n.get(name):
+                lines.append(f"{n[name]:,} {meaning}, for example {'; '.join(self.samples[name])}")
+        if n["expired"]:
+            lines.append(f"{n['expired']:,} tombstones expired; the horizon is {self.horizon}")
+        for side in ("master", "feed"):
+            for reject in self.rejects.get(side, []):
+                lines.append(
+                    f"rejected: {reject['path']}: line {reject['line']}, byte {reject['offset']}: {reject['reason']}"
+                )
+        if self.rejected_file:
+            lines.append(f"all rejected rows: {self.rejected_file}")
+        if n["feed ignored"] or n["master ignored"]:
+            lines.append(f"{n['feed ignored'] + n['master ignored']:,} blank or header lines ignored")
+        for what, paths in (
+            ("skipped, consumed before", self.consumed),
+            ("ignored, hidden name", self.ignored),
+            ("removed, left by a killed run", self.litter),
+        ):
+            lines += [f"{what}: {path}" for path in paths]
+        if self.dry_run:
+            lines.append(f"would write {n['output rows']:,} rows; {self.seconds:.1f} s")
+        else:
+            lines.append(
+                f"wrote {n['output rows']:,} rows in {self.files} files ({self.bytes:,} bytes); {self.seconds:.1f} s"
+            )
+        return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""Borrow a running Spark, or start one and stop it again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from mutator.errors import error
+
+__all__ = ["spark_context"]
+
+
+@contextmanager
+def spark_context(name: str) -> Iterator[SparkContext]:
+    """Give the Spark context of the running session, or of a new one that is stopped afterwards.
+
+    A master that nothing names is this machine with all its cores; ``spark-submit`` and ``SPARK_CONF_DIR`` name others.
+    Raises ConfigError where Spark cannot start, or the session has no RDDs.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield _context(running)
+        return
+    if SparkContext._active_spark_context is not None:
+        yield SparkContext._active_spark_context
+        return
+    session = _start(name)
+    try:
+        yield _context(session)
+    finally:
+        session.stop()
+
+
+def _start(name: str) -> SparkSession:
+    builder = SparkSession.builder.appName(name)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit started us, with its own settings
+    if not submitted and "SPARK_REMOTE" in os.environ:
+        raise error("spark.connect")
+    if not submitted and "MASTER" not in os.environ:
+        # Workers of a local master must be this very interpreter, also where no virtual environment is activated.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = (
+            builder.master("local[*,4]")  # a task that fails is tried again, as on a cluster
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
+        )
+    try:
+        session = builder.getOrCreate()
+    except Exception as fault:
+        raise error("spark.missing", why=f"{fault}; Spark needs Java 17 or newer (JAVA_HOME)") from None
+    if not submitted:
+        _context(session).setLogLevel("ERROR")
+    return session
+
+
+def _context(session: SparkSession) -> SparkContext:
+    try:
+        return session.sparkContext
+    except Exception:  # a Spark Connect session raises its own kind
+        raise error("spark.connect") from None

@@ -1,0 +1,90 @@
+"""The only package that knows file systems: the contract, and a registry with a module a backend.
+
+A backend offers what ``Storage`` lists. Paths are absolute; one without a scheme is local. To add a backend, write a
+module with these methods and give it a line in ``_BACKENDS``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import AbstractContextManager
+from typing import BinaryIO, Protocol
+from urllib.parse import unquote
+
+from mutator.errors import error
+from mutator.storage.entry import Entry
+from mutator.storage.local import LocalStorage
+
+__all__ = ["Entry", "Storage", "absolute", "storage_for"]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_BACKENDS = {"file": LocalStorage}
+
+
+class Storage(Protocol):
+    """What the program needs of a storage. Every method raises StorageError with the path and the reason."""
+
+    def look(self, path: str) -> Entry | None:
+        """Return what is at a path, or None."""
+
+    def resolve(self, path: str) -> str:
+        """Return the one spelling of a path: links to directories are followed, a link to a file is not."""
+
+    def list(self, path: str) -> list[Entry]:
+        """Return the entries of a directory, by name; links are not followed."""
+
+    def glob(self, pattern: str) -> list[Entry]:
+        """Return the entries that match a pattern, by path."""
+
+    def open(self, path: str, offset: int = 0) -> BinaryIO:
+        """Open a file for reading at an offset."""
+
+    def create_new(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """Create a file that must not exist: visible only when whole and durable, aborted by an exception."""
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; one that exists is fine."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a directory with all that is in it; one that is not there is fine."""
+
+    def sync(self, path: str) -> None:
+        """Make a directory's entries durable, and those of the directories in it."""
+
+    def rename_new(self, source: str, target: str) -> None:
+        """Move a directory to a name that must not exist, in one step. Raises FileExistsError."""
+
+    def claim(self, path: str) -> object | None:
+        """Take a directory for as long as the returned object lives; None if another process has it."""
+
+
+def storage_for(path: str) -> Storage:
+    """Return the backend of a path's scheme; raises ConfigError naming the known ones."""
+    match = _SCHEME.match(path)
+    scheme = match[1].lower() if match else "file"
+    if scheme not in _BACKENDS:
+        known = ", ".join(sorted(f"{name}://" for name in _BACKENDS))
+        raise error("path.scheme", path=path, scheme=scheme, known=f"{known} and plain paths")
+    return _BACKENDS[scheme]()
+
+
+def absolute(path: str) -> str:
+    """Make a path independent of the working directory, and a ``file://`` address a plain path.
+
+    >>> absolute("file:///data/a%20b")
+    '/data/a b'
+    """
+    match = _SCHEME.match(path)
+    if match and match[1].lower() == "file":
+        host, slash, rest = path[match.end() :].partition("/")
+        if host not in ("", "localhost") or not slash:
+            raise error("usage", what=f"{path}: a file address has no host; write file:///{host}/…")
+        path = "/" + unquote(rest)
+    elif match:
+        return path
+    elif re.match(r"file:/[^/]", path):  # as Hadoop prints it
+        path = unquote(path[5:])
+    if "\0" in path:
+        raise error("usage", what=f"{path}: a path cannot hold a NUL byte")
+    return os.path.abspath(path)

@@ -1,0 +1,17 @@
+"""What a listing says of one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Entry"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file, directory or special thing, as ``lstat`` sees it."""
+
+    path: str
+    name: str
+    bytes: int
+    kind: str  # file | directory | symbolic link | FIFO | socket | device

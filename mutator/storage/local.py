@@ -1,0 +1,219 @@
+"""Local disks (and whatever is mounted like one), through ``os`` alone.
+
+Hadoop's local file system is not used: its exclusive creation lets two writers win, and its rename nests directories.
+The durable order is: write, fsync the file, link it to its name, fsync the directory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import glob
+import os
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from mutator.errors import MutatorError, error
+from mutator.storage.entry import Entry
+
+__all__ = ["LocalStorage"]
+
+_KINDS = (
+    (stat.S_ISREG, "file"),
+    (stat.S_ISDIR, "directory"),
+    (stat.S_ISLNK, "symbolic link"),
+    (stat.S_ISFIFO, "FIFO"),
+    (stat.S_ISSOCK, "socket"),
+)
+_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+
+
+class LocalStorage:
+    """The storage contract on a local file system."""
+
+    def look(self, path: str) -> Entry | None:
+        """Return what is at a path, or None."""
+        try:
+            return _entry(path, os.lstat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+
+    def resolve(self, path: str) -> str:
+        """Return the one spelling of a path: links to directories are followed, a link to a file is not."""
+        if os.path.isdir(path):
+            return os.path.realpath(path)
+        return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+    def list(self, path: str) -> list[Entry]:
+        """Return the entries of a directory, by name; links are not followed."""
+        try:
+            with os.scandir(path) as found:
+                entries = [_entry(one.path, one.stat(follow_symlinks=False)) for one in found]
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+        return sorted(entries, key=lambda entry: os.fsencode(entry.name))
+
+    def glob(self, pattern: str) -> list[Entry]:
+        """Return the entries that match a pattern, by path; ``*`` does not match hidden names."""
+        found = (self.look(path) for path in sorted(glob.glob(pattern), key=os.fsencode))
+        return [entry for entry in found if entry]
+
+    def open(self, path: str, offset: int = 0) -> BinaryIO:
+        """Open a file for reading at an offset; a link or a special file is refused."""
+        try:
+            # Not blocking, so that a FIFO which took the place of a file is an error and no endless wait.
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                os.close(handle)
+                raise OSError(errno.EINVAL, "not a regular file")
+            stream = os.fdopen(handle, "rb", buffering=0)
+            if offset:
+                stream.seek(offset)
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+        return stream  # type: ignore[return-value]  # a raw file reads like any other
+
+    @contextmanager
+    def create_new(self, path: str) -> Iterator[BinaryIO]:
+        """Create a file that must not exist: visible only when whole and durable, aborted by an exception."""
+        directory, name = os.path.split(path)
+        scratch = os.path.join(directory, f".{name[:100]}.{uuid.uuid4().hex}")
+        try:
+            with open(scratch, "xb", buffering=1 << 20) as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            try:
+                os.link(scratch, path)
+            except PermissionError:  # a file system without links
+                _rename_noreplace(scratch, path)
+            self._sync_one(directory)
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+        finally:
+            if os.path.lexists(scratch):
+                os.unlink(scratch)
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; one that exists is fine."""
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a directory with all that is in it; one that is not there is fine."""
+        entry = self.look(path)
+        if entry is None:
+            return
+        try:
+            if entry.kind != "directory":
+                os.unlink(path)
+                return
+            for attempt in range(20):
+                try:
+                    shutil.rmtree(path)
+                    return
+                except FileNotFoundError:
+                    pass  # somebody else removes it as well
+                except OSError as fault:
+                    # A worker of a killed run may still be writing into it, for as long as its JVM takes to die.
+                    if fault.errno not in (errno.ENOTEMPTY, errno.EBUSY) or attempt == 19:
+                        raise
+                if not os.path.lexists(path):
+                    return
+                time.sleep(0.1)
+        except FileNotFoundError:
+            return
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+
+    def sync(self, path: str) -> None:
+        """Make a directory's entries durable, and those of the directories in it."""
+        try:
+            for directory, _, _ in os.walk(path):
+                self._sync_one(directory)
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+
+    def rename_new(self, source: str, target: str) -> None:
+        """Move a directory to a name that must not exist, in one step, durably. Raises FileExistsError."""
+        try:
+            _rename_noreplace(source, target)
+            self._sync_one(os.path.dirname(target))
+        except FileExistsError:
+            raise
+        except OSError as fault:
+            raise _storage_error(target, fault) from None
+
+    def claim(self, path: str) -> object | None:
+        """Take a directory for as long as the returned object lives; None if another process has it.
+
+        The kernel gives the claim back when its process ends, however it ends.
+        """
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+        claim = _Claim(handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Who held it before may have removed or moved the directory just now.
+            there, held = os.stat(path), os.fstat(handle)
+        except OSError:
+            return None
+        return claim if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino) else None
+
+    def _sync_one(self, directory: str) -> None:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class _Claim:
+    """An open, locked directory; closing it gives the claim back."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __del__(self) -> None:
+        os.close(self._handle)
+
+
+def _entry(path: str, status: os.stat_result) -> Entry:
+    kind = next((name for test, name in _KINDS if test(status.st_mode)), "device")
+    return Entry(path, os.path.basename(path), status.st_size, kind)
+
+
+def _rename_noreplace(source: str, target: str) -> None:
+    """Rename, but never onto something that exists (``rename`` replaces an empty directory)."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is not None:
+        names = os.fsencode(source), os.fsencode(target)
+        if renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_NOREPLACE) == 0:
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise OSError(code, os.strerror(code), target)
+    # Network file systems and other kernels: a race with another writer's empty directory is left.
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    os.rename(source, target)
+
+
+def _storage_error(path: str, fault: OSError) -> Exception:
+    if isinstance(fault, MutatorError):
+        return fault
+    return error("storage", path=path, why=fault.strerror or str(fault))

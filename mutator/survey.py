@@ -1,0 +1,274 @@
+"""Look at what is there before anything is planned: names, sizes, first bytes and rows, and the master's manifest.
+
+This is the edge of ``plan``: all reading that the plan needs happens here, on the driver, and no file is read further
+than its first row or line end (or, for a feed file that may have been consumed already, to its end).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mutator import checksum, manifest, naming
+from mutator.config import Config
+from mutator.errors import error
+from mutator.formats import text
+from mutator.manifest import Manifest
+from mutator.storage import Entry, Storage, absolute, storage_for
+from mutator.storage.compression import CorruptStream, decompress, sniff
+
+__all__ = ["BLOCK", "Source", "Survey", "blocks", "dataset_sources", "look_at", "read_manifest"]
+
+BLOCK = 1 << 20
+
+# Suffixes of compressions that are not read here: text with such a name is a mistake, and so is the content it promises.
+_OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input file."""
+
+    path: str
+    name: str
+    bytes: int
+    sequence: int | None = None
+    compression: str | None = None
+    ending: str = text.LF
+    bom: bool = False  # begins with a UTF-8 byte order mark, which is no part of the first row
+    header_end: int = 0  # lines that begin before this offset are headers
+    width: int | None = None  # number of fields of the first row; None where there is no row
+    order_path: str | None = None  # sequences of the rows, in a managed master
+    checksum: str | None = None  # as the manifest has it
+    bucket: int | None = None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All that the plan needs to know of the inputs."""
+
+    master: tuple[Source, ...]
+    manifest: Manifest | None
+    master_path: str
+    feed: tuple[Source, ...]
+    feed_paths: tuple[str, ...]
+    tombstones: tuple[Source, ...] = ()
+    consumed: tuple[Source, ...] = ()  # feed files that an earlier run has merged
+    ignored: tuple[str, ...] = ()  # names that start with _ or .
+    notes: tuple[str, ...] = field(default=())
+
+
+def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
+    """Find the files of a run and look at each.
+
+    Raises ConfigError, DataError, StorageError or StateError, naming the path.
+    """
+    master = absolute(master)
+    storage = storage_for(master)
+    master = storage.resolve(master)
+    paths = tuple(absolute(path) for path in feed)
+    ignored: list[str] = []
+    known = None if config.master_adopt else read_manifest(storage, master)
+    tombstones: tuple[Source, ...] = ()
+    if known is not None:
+        sources, tombstones = _managed(storage, master, known)
+    else:
+        sources = _unmanaged(config, storage, master, ignored)
+    feed_files: dict[str, Entry] = {}
+    for path in paths:
+        for entry in _find(path, ignored, "feed"):
+            feed_files.setdefault(entry.path, entry)  # a path that is matched twice is read once
+    for path, entry in feed_files.items():
+        if path == master or posixpath.dirname(path) == master:
+            raise error("path.roles", path=path, roles="master and feed")
+        _check_entry(entry)
+    found = [_look_inside(config, storage_for(path), entry) for path, entry in feed_files.items()]
+    fresh, consumed, notes = _split_consumed(config, known, found)
+    return Survey(sources, known, master, fresh, paths, tombstones, consumed, tuple(ignored), notes)
+
+
+def read_manifest(storage: Storage, directory: str) -> Manifest | None:
+    """Read the manifest of a directory; None for a directory that this program did not write."""
+    path = posixpath.join(directory, manifest.PATH)
+    if storage.look(path) is None:
+        if storage.look(posixpath.join(directory, manifest.DIRECTORY)) is not None:
+            raise error("manifest.damaged", path=path, why="it is missing beside the rest of its directory")
+        return None
+    with storage.open(path) as stream:
+        return manifest.parse(b"".join(blocks(stream)), path)
+
+
+def blocks(stream: object, most: int | None = None) -> Iterator[bytes]:
+    """Yield a stream's bytes in blocks, ``most`` bytes at the most."""
+    left = most
+    while left is None or left > 0:
+        block = stream.read(BLOCK if left is None else min(BLOCK, left))  # type: ignore[attr-defined]
+        if not block:
+            return
+        if left is not None:
+            left -= len(block)
+        yield block
+
+
+def _find(path: str, ignored: list[str], what: str) -> list[Entry]:
+    """Return the regular files that a path names: a directory's, one file, or those that a pattern matches."""
+    storage = storage_for(path)
+    path = storage.resolve(path)
+    entry = storage.look(path)
+    if entry is None:
+        found = storage.glob(path)
+        if not found:
+            raise error("path.missing", path=path, what=f"{what} file or directory")
+        nested = [
+            one
+            for match in found
+            for one in (_find(match.path, ignored, what) if match.kind == "directory" else [match])
+        ]
+        return _visible(nested, ignored)
+    if entry.kind == "directory":
+        return _visible(storage.list(path), ignored)
+    if naming.is_hidden(entry.name):
+        raise error("path.hidden", path=path)
+    return [entry]
+
+
+def _visible(entries: Iterable[Entry], ignored: list[str]) -> list[Entry]:
+    kept = []
+    for entry in entries:
+        if naming.is_hidden(entry.name):
+            ignored.append(entry.path)
+        else:
+            kept.append(entry)
+    return kept
+
+
+def _check_entry(entry: Entry) -> None:
+    if entry.kind != "file":
+        raise error("path.kind", path=entry.path, kind=entry.kind)
+    if any(ord(char) < 32 or ord(char) == 127 for char in entry.name):
+        raise error("path.name", path=entry.path)
+
+
+def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]) -> tuple[Source, ...]:
+    entry = storage.look(master)
+    if entry is None:
+        if not config.allow_empty_master:
+            raise error("master.missing", path=master)
+        return ()
+    entries = _visible(storage.list(master), ignored) if entry.kind == "directory" else [entry]
+    # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
+    for one in entries:
+        _check_entry(one)
+    return tuple(_look_inside(config, storage, one) for one in entries)
+
+
+def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """Hold the directory against its manifest; return the data files and the tombstone files."""
+    named = {part.path: part.bytes for part in (*known.files, *known.beside)}
+    problems = []
+    for path, size in sorted(named.items()):
+        entry = storage.look(posixpath.join(master, path))
+        if entry is None:
+            problems.append(f"{path} is missing")
+        elif entry.kind != "file" or entry.bytes != size:
+            problems.append(f"{path} has {entry.bytes} bytes and should have {size}")
+    for entry in storage.list(master):
+        if not naming.is_hidden(entry.name) and entry.name not in named:
+            problems.append(f"{entry.name} is not one of its files")
+    if problems:
+        more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise error("manifest.files", path=master, what="; ".join(problems[:5]) + more)
+    return dataset_sources(master, known)
+
+
+def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """Return the data files and the tombstone files that a manifest names."""
+    data = tuple(
+        Source(
+            path=posixpath.join(path, part.path),
+            name=naming.base_name(part.path),
+            bytes=part.bytes,
+            sequence=naming.sequence(naming.base_name(part.path)),
+            ending=text.EXACT_LF,
+            order_path=posixpath.join(path, part.order) if part.order else None,
+            checksum=part.checksum,
+            bucket=part.bucket,
+        )
+        for part in known.files
+    )
+    tombstones = tuple(
+        Source(posixpath.join(path, part.path), naming.base_name(part.path), part.bytes, checksum=part.checksum)
+        for part in known.beside
+        if part.kind == "tombstones"
+    )
+    return data, tombstones
+
+
+def _look_inside(config: Config, storage: Storage, entry: Entry) -> Source:
+    """Look at a file's first bytes: compression, encoding, line ends, header, number of fields of the first row."""
+    path, name = entry.path, entry.name
+    with storage.open(path) as stream:
+        head = stream.read(64)
+    promised, content = naming.compression(name), sniff(head)
+    suffix = posixpath.splitext(name)[1].lower()
+    if content is not None and content not in naming.COMPRESSIONS.values():
+        raise error("compression.unknown", path=path, content=content)
+    if suffix in _OTHER:
+        raise error("compression", path=path, name=suffix[1:], content=content or "plain text")
+    if promised != content:
+        if not head:
+            raise error("damaged", path=path, why=f"it is empty, and no {promised} file is")
+        raise error("compression", path=path, name=promised or "plain text", content=content or "plain text")
+
+    def content_blocks(opened: object) -> Iterator[bytes]:
+        raw = blocks(opened)
+        return decompress(raw, content) if content else raw
+
+    try:
+        with storage.open(path) as stream:
+            first = next((block for block in content_blocks(stream) if block), b"")
+        wide = text.wide_encoding(first)
+        if wide:
+            raise error("encoding", path=path, encoding=wide)
+        with storage.open(path) as stream:
+            ending = text.line_end(content_blocks(stream))
+        bom, header_end, width = first.startswith(text.UTF8_BOM), 0, None
+        with storage.open(path) as stream:
+            for number, (offset, row) in enumerate(text.rows(content_blocks(stream), ending)):
+                if offset == 0 and bom:
+                    row = row[len(text.UTF8_BOM) :]
+                if number < config.header_lines:
+                    header_end = offset + 1
+                elif row:
+                    width = len(config.delimiter.split(row))
+                    break
+    except CorruptStream as fault:
+        raise error("damaged", path=path, why=fault) from None
+    return Source(path, name, entry.bytes, naming.sequence(name), content, ending, bom, header_end, width)
+
+
+def _split_consumed(
+    config: Config, known: Manifest | None, found: Sequence[Source]
+) -> tuple[tuple[Source, ...], tuple[Source, ...], tuple[str, ...]]:
+    """Part the feed files that an earlier run has merged from the others."""
+    if known is None or config.full or config.consumed_files == "merge":
+        return tuple(found), (), ()
+    before: dict[str, list[manifest.FeedFile]] = {}
+    for part in known.feed:
+        before.setdefault(part.name, []).append(part)
+    fresh, consumed, notes = [], [], []
+    for source in found:
+        same_name = before.get(source.name, [])
+        if any(part.bytes == source.bytes and _checksum_is(source, part.checksum) for part in same_name):
+            consumed.append(source)
+            continue
+        fresh.append(source)
+        if same_name:
+            notes.append(f"{source.name} was consumed before with another content; it is merged as a new file")
+    return tuple(fresh), tuple(consumed), tuple(notes)
+
+
+def _checksum_is(source: Source, expected: str) -> bool:
+    with storage_for(source.path).open(source.path) as stream:
+        return checksum.of_blocks(blocks(stream), checksum.chunk_of(expected)) == expected

@@ -1,0 +1,201 @@
+"""Read a dataset back and hold it against its manifest; name everything that differs.
+
+Files and their sizes, rows and checksums; every row a readable record in the bucket of its key; one row a key, and no
+tombstone beside it; as many sequences as rows. The data goes through the same reading and the same shuffle as in a run.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from pyspark import SparkContext
+
+from mutator import checksum, manifest
+from mutator.accounting import key_text, receipts_checksum
+from mutator.engine.merge import SAMPLES
+from mutator.engine.read import MASTER, TOMBSTONE, Element, Receipt
+from mutator.engine.records import on_partitions
+from mutator.engine.write import write_ledger
+from mutator.errors import error, printable
+from mutator.manifest import Manifest
+from mutator.plan import Plan, plan_of_dataset
+from mutator.publish import SUCCESS
+from mutator.storage import absolute, storage_for
+from mutator.survey import blocks, dataset_sources, read_manifest
+
+__all__ = ["Verification", "verify"]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a dataset holds, and what differs from its manifest."""
+
+    path: str
+    files: int
+    rows: int
+    tombstones: int
+    bytes: int
+    problems: tuple[str, ...]
+
+    def text(self) -> str:
+        """Return lines for a terminal."""
+        lines = [
+            f"{self.path}: {self.files} data files, {self.rows:,} rows, {self.bytes:,} bytes, {self.tombstones:,} tombstones"
+        ]
+        lines += [f"differs: {printable(problem)}" for problem in self.problems]
+        if not self.problems:
+            lines.append("as its manifest says: files, sizes, rows, checksums, one row per key")
+        return "\n".join(lines)
+
+
+def verify(sc: SparkContext, path: str) -> Verification:
+    """Hold a dataset against its manifest.
+
+    Raises ConfigError where there is no manifest, StateError where it is damaged.
+    """
+    path = absolute(path)
+    storage = storage_for(path)
+    path = storage.resolve(path)
+    if storage.look(path) is None:
+        raise error("path.missing", path=path, what="directory")
+    known = read_manifest(storage, path)
+    if known is None:
+        raise error(
+            "path.missing", path=f"{path}/{manifest.PATH}", what="manifest: the directory was not written by mutator"
+        )
+    problems, readable = _files(path, known)
+    data, tombstones = dataset_sources(path, known)
+    plan = plan_of_dataset(
+        known,
+        tuple(one for one in data if one.path in readable),
+        tuple(one for one in tombstones if one.path in readable),
+    )
+    *buckets, ledger = on_partitions(sc, plan, _check_bucket, _check_ledger)
+    problems += _contents(path, plan, known, ledger)
+    totals: Counter[str] = Counter()
+    samples: dict[str, list[Any]] = {}
+    for one in buckets:
+        totals.update(one["counts"])
+        for name, keys in one["samples"].items():
+            samples[name] = sorted([*samples.get(name, []), *keys])[:SAMPLES]
+    for name, number in sorted(totals.items()):
+        problems.append(f"{number:,} {name}, for example {'; '.join(map(key_text, samples[name]))}")
+    return Verification(
+        path=path,
+        files=len(known.files),
+        rows=sum(part.rows for part in known.files),
+        tombstones=sum(part.rows for part in known.beside if part.kind == "tombstones"),
+        bytes=sum(part.bytes for part in known.files),
+        problems=tuple(problems),
+    )
+
+
+def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
+    """Compare names and sizes; return the problems and the paths of the files that can be read."""
+    storage = storage_for(path)
+    named = {part.path: part.bytes for part in (*known.files, *known.beside)}
+    there = {posixpath.relpath(place, path): (kind, size) for place, kind, size in _walk(path)}
+    problems, readable = [], set()
+    for name, size in sorted(named.items()):
+        kind, found = there.pop(name, (None, None))
+        if kind is None:
+            problems.append(f"{name}: is missing")
+        elif kind != "file":
+            problems.append(f"{name}: is a {kind} and no file")
+        elif found != size:
+            problems.append(f"{name}: has {found} bytes and should have {size}")
+        else:
+            readable.add(posixpath.join(path, name))
+    for name in sorted(set(there) - {manifest.PATH, SUCCESS}):
+        problems.append(f"{name}: is not in the manifest")
+    if SUCCESS not in there:
+        problems.append(f"{SUCCESS}: is missing")
+    elif there[SUCCESS] != ("file", 0):
+        problems.append(f"{SUCCESS}: is not empty")
+    data_files = {part.path for part in known.files}
+    for part in known.beside:
+        # Data and tombstones are checked while they are read as records.
+        if part.kind == "tombstones" or part.path in data_files or posixpath.join(path, part.path) not in readable:
+            continue
+        with storage.open(posixpath.join(path, part.path)) as stream:
+            found_sum = checksum.of_blocks(blocks(stream), checksum.chunk_of(part.checksum))
+        if found_sum != part.checksum:
+            problems.append(f"{part.path}: its checksum is {found_sum} and should be {part.checksum}")
+            readable.discard(posixpath.join(path, part.path))
+    return problems, readable
+
+
+def _walk(directory: str) -> Iterator[tuple[str, str, int]]:
+    for entry in storage_for(directory).list(directory):
+        if entry.kind == "directory":
+            yield from _walk(entry.path)
+        else:
+            yield entry.path, entry.kind, entry.bytes
+
+
+def _contents(path: str, plan: Plan, known: Manifest, ledger: dict[str, Any]) -> list[str]:
+    """Compare rows and checksums of what was read as records."""
+    problems = []
+    damaged = set()
+    for kind, fields in sorted(ledger["damage"], key=repr):
+        text = fields["text"] if "text" in fields else str(error(kind, **fields))
+        damaged.add(fields.get("path"))
+        problems.append(text)
+    read = {tuple(place): Receipt(*receipt) for place, receipt in ledger["receipts"]}
+    rows = {posixpath.join(path, part.path): part.rows for part in (*known.files, *known.beside)}
+    for index, one in enumerate(plan.inputs):
+        if one.source.path in damaged:
+            continue
+        name = posixpath.relpath(one.source.path, path)
+        found = receipts_checksum(plan, index, one, read)
+        if found != one.source.checksum:
+            problems.append(f"{name}: its checksum is {found} and should be {one.source.checksum}")
+        count = sum(receipt.rows for (number, _), receipt in read.items() if number == index)
+        if count != rows[one.source.path]:
+            problems.append(f"{name}: has {count:,} rows and should have {rows[one.source.path]:,}")
+    for rejects in ledger["rejects"].values():
+        problems += [
+            f"{posixpath.relpath(place, path)}: line {line}: {reason}" for place, _, line, reason, _ in rejects
+        ]
+    return problems
+
+
+def _check_ledger(plan: Plan, elements: Iterable[Element]) -> dict[str, Any]:
+    return write_ledger(plan, None, 0, elements)
+
+
+def _check_bucket(plan: Plan, bucket: int, elements: Iterable[Element]) -> dict[str, Any]:
+    counts: Counter[str] = Counter()
+    samples: dict[str, list[Any]] = {}
+    expected = {one.rank: one.source.bucket for one in plan.inputs if one.side == "master"}
+
+    def note(name: str, key: Any) -> None:
+        counts[name] += 1
+        if len(samples.setdefault(name, [])) < SAMPLES:
+            samples[name].append(key)
+
+    for key, group in groupby(elements, key=_key):
+        rows = tombstones = 0
+        for (_, _, side, precedence), _ in group:
+            if side == MASTER:
+                rows += 1
+                if expected[precedence[2]] not in (None, bucket):
+                    note("records stand in the file of another bucket", key)
+            elif side == TOMBSTONE:
+                tombstones += 1
+        if rows > 1:
+            note("keys have more than one row", key)
+        if rows and tombstones:
+            note("keys have both a row and a tombstone", key)
+        if tombstones > 1:
+            note("keys have more than one tombstone", key)
+    return {"counts": dict(counts), "samples": samples}
+
+
+def _key(element: Element) -> tuple[bytes, ...]:
+    return element[0][1]
