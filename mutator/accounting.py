@@ -52,9 +52,9 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
         raise error(kind, **fields)
     counts: Counter[str] = Counter()
     samples: dict[str, list[Key]] = {}
-    for one in buckets:
-        counts.update(one["counts"])
-        for name, keys in one["samples"].items():
+    for bucket in buckets:
+        counts.update(bucket["counts"])
+        for name, keys in bucket["samples"].items():
             samples[name] = sorted([*samples.get(name, []), *keys])[:SAMPLES]
     read = {tuple(place): Receipt(*receipt) for place, receipt in ledger["receipts"]}
     lost = [split for task in plan.tasks for split in task if (split.input, split.number) not in read]
@@ -83,12 +83,12 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
     return Result(
         counts=counts,
         samples=samples,
-        files=tuple(DataFile(**part) for one in buckets for part in one["files"]),
+        files=tuple(DataFile(**part) for bucket in buckets for part in bucket["files"]),
         beside=tuple(SideFile(**part) for part in parts),
         feed=tuple(feed),
         rejects=ledger["rejects"],
-        expired=max((one["expired"] for one in buckets if one["expired"] is not None), default=None),
-        highest=max((one["highest"] for one in buckets if one["highest"] is not None), default=None),
+        expired=max((bucket["expired"] for bucket in buckets if bucket["expired"] is not None), default=None),
+        highest=max((bucket["highest"] for bucket in buckets if bucket["highest"] is not None), default=None),
     )
 
 

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mutator import delimiter
+from mutator import delimiter, values
 from mutator.delimiter import Delimiter
 from mutator.errors import error
+from mutator.settings import PREFIX, read_settings, shown
 
-__all__ = ["Config", "load", "parse", "parse_override"]
+__all__ = ["Config", "load", "parse"]
 
-PREFIX = "rsbm."
 # Settings of the platform that ran the original job; they stand in its files and mean nothing here.
 FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 
@@ -83,29 +82,7 @@ def load(path: str | Path | None, overrides: Iterable[str] = ()) -> Config:
 
     Raises ConfigError with every fault found.
     """
-    settings: dict[str, str] = {}
-    where = "the command line"
-    if path is not None:
-        where = str(path)
-        settings.update(_read_file(Path(path)))
-    for text in overrides:
-        key, value = parse_override(text)
-        bare = key.removeprefix(PREFIX)
-        settings.pop(PREFIX + bare, None)
-        settings[bare] = value
-    return parse(settings, where)
-
-
-def parse_override(text: str) -> tuple[str, str]:
-    """Split one ``key=value`` of the command line.
-
-    >>> parse_override("sync.mode=full")
-    ('sync.mode', 'full')
-    """
-    key, mark, value = text.partition("=")
-    if not mark or not key.strip():
-        raise error("usage", what=f"-D {text}: expected key=value, for example -D num.reducer=8")
-    return key.strip(), value
+    return parse(read_settings(path, overrides), "the command line" if path is None else str(path))
 
 
 def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Config:
@@ -116,46 +93,45 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
     """
     given, faults, warnings = _normalise(settings)
     read = _Reader(given, faults)
-    names = read("field.names", _texts, ())
+    names = read("field.names", values.texts, ())
     config = Config(
-        id_fields=read("id.field.ordinals", lambda text: _ordinals(text, names), ()),
-        order_field=read("temporal.ordering.field.ordinal", lambda text: _ordinal_or_unset(text, names), None),
-        op_field=read("op.code.field.ordinal", lambda text: _ordinal_or_unset(text, names), None),
-        delete_codes=frozenset(read("deleted.op.code", _codes, (b"D",))),
-        upsert_codes=read("upsert.op.code", lambda text: frozenset(_codes(text)), None),
-        op_keep=read("op.code.keep", _flag, False),
-        op_in_master=read("op.code.in.master", _flag, None),
-        delete_prefix=read("deleted.record.file.prefix", _text, None),
+        id_fields=read("id.field.ordinals", lambda text: values.ordinals(text, names), ()),
+        order_field=read("temporal.ordering.field.ordinal", lambda text: values.ordinal_or_unset(text, names), None),
+        op_field=read("op.code.field.ordinal", lambda text: values.ordinal_or_unset(text, names), None),
+        delete_codes=frozenset(read("deleted.op.code", values.codes, (b"D",))),
+        upsert_codes=read("upsert.op.code", lambda text: frozenset(values.codes(text)), None),
+        op_keep=read("op.code.keep", values.flag, False),
+        op_in_master=read("op.code.in.master", values.flag, None),
+        delete_prefix=read("deleted.record.file.prefix", str, None),
         delimiter=read("field.delim.regex", delimiter.parse, delimiter.parse(",")),
-        joint=read("field.delim", _joint, b","),
-        field_count=read("field.count", _field_count, "auto"),
+        joint=read("field.delim", values.joint, b","),
+        field_count=read("field.count", values.field_count, "auto"),
         field_names=names,
-        header_lines=read("header.lines", _whole, 0),
-        sync_mode=read("sync.mode", _one_of("partial", "full"), "partial"),
-        allow_older_snapshot=read("allow.older.snapshot", _flag, False),
-        allow_empty_master=read("allow.empty.master", _flag, False),
-        master_adopt=read("master.adopt", _flag, False),
-        reject_policy=read("reject.policy", _one_of("fail", "quarantine"), "fail"),
-        reject_limit=read("reject.limit", _whole, 1000),
-        master_reject_policy=read("master.reject.policy", _one_of("fail", "quarantine"), "fail"),
-        max_delete_fraction=read("max.delete.fraction", _fraction, 0.5),
-        tombstone_retention=read("tombstone.retention", _duration, None),
-        before_horizon=read("before.horizon", _one_of("insert", "fail"), "insert"),
-        consumed_retention=read("consumed.retention", _duration, None),
-        consumed_files=read("consumed.files", _one_of("skip", "merge"), "skip"),
-        num_reducer=read("num.reducer", _positive, None),
-        split_bytes=read("split.bytes", _size, 64 << 20),
-        bucket_bytes=read("bucket.bytes", _size, 64 << 20),
+        header_lines=read("header.lines", values.whole, 0),
+        sync_mode=read("sync.mode", values.one_of("partial", "full"), "partial"),
+        allow_older_snapshot=read("allow.older.snapshot", values.flag, False),
+        allow_empty_master=read("allow.empty.master", values.flag, False),
+        master_adopt=read("master.adopt", values.flag, False),
+        reject_policy=read("reject.policy", values.one_of("fail", "quarantine"), "fail"),
+        reject_limit=read("reject.limit", values.whole, 1000),
+        master_reject_policy=read("master.reject.policy", values.one_of("fail", "quarantine"), "fail"),
+        max_delete_fraction=read("max.delete.fraction", values.fraction, 0.5),
+        tombstone_retention=read("tombstone.retention", values.duration, None),
+        before_horizon=read("before.horizon", values.one_of("insert", "fail"), "insert"),
+        consumed_retention=read("consumed.retention", values.duration, None),
+        consumed_files=read("consumed.files", values.one_of("skip", "merge"), "skip"),
+        num_reducer=read("num.reducer", values.positive, None),
+        split_bytes=read("split.bytes", values.size, 64 << 20),
+        bucket_bytes=read("bucket.bytes", values.size, 64 << 20),
     )
-    numeric = read("temporal.ordering.field.numeric", _flag, None)
-    kind = read("temporal.ordering.field.type", _one_of("long", "decimal", "timestamp", "string"), None)
+    numeric = read("temporal.ordering.field.numeric", values.flag, None)
+    kind = read("temporal.ordering.field.type", values.one_of("long", "decimal", "timestamp", "string"), None)
     for key in given:
         if key not in read.known:
             near = difflib.get_close_matches(key, read.known, n=1)
             faults.append(f"{key}: is not a known setting" + (f"; did you mean {near[0]}?" if near else ""))
-    if not faults:
-        config = replace(config, order_type=_order_type(config, numeric, kind, faults))
-        _check_together(config, given, faults, warnings)
+    config = replace(config, order_type=_order_type(config, numeric, kind, faults))
+    _check_together(config, given, faults, warnings)
     if faults:
         raise error("config", where=where, faults="\n  ".join(["the configuration cannot be used:", *faults]))
     return replace(config, warnings=tuple(warnings))
@@ -179,7 +155,7 @@ def _order_type(config: Config, numeric: bool | None, kind: str | None, faults: 
 def _check_together(config: Config, given: Mapping[str, Any], faults: list[str], warnings: list[str]) -> None:
     """Find the settings that are right alone and wrong together."""
     ids, order, op = config.id_fields, config.order_field, config.op_field
-    if not ids:
+    if "id.field.ordinals" not in given:
         faults.append("id.field.ordinals: is missing; name the fields of the record ID, for example 0 or 0,2")
     if len(set(ids)) != len(ids):
         faults.append(f"id.field.ordinals: '{given['id.field.ordinals']}' names a field twice")
@@ -208,12 +184,12 @@ def _check_together(config: Config, given: Mapping[str, Any], faults: list[str],
     if op is None:
         for key in ("upsert.op.code", "op.code.keep", "op.code.in.master"):
             if key in given:
-                faults.append(f"{key}: '{_shown(given[key])}' needs op.code.field.ordinal")
+                faults.append(f"{key}: '{shown(given[key])}' needs op.code.field.ordinal")
     if config.full:
         for key in ("op.code.field.ordinal", "deleted.op.code", "deleted.record.file.prefix"):
             if key in given and not (key == "op.code.field.ordinal" and op is None):
                 faults.append(
-                    f"{key}: '{_shown(given[key])}' stands beside sync.mode = full, where what is absent is deleted; "
+                    f"{key}: '{shown(given[key])}' stands beside sync.mode = full, where what is absent is deleted; "
                     "leave it out"
                 )
         if config.reject_policy != "fail":
@@ -239,9 +215,9 @@ class _Reader:
             return default
         value = self.given[key]
         try:
-            return convert(_shown(value))
+            return convert(shown(value))
         except ValueError as fault:
-            self.faults.append(f"{key}: '{_shown(value)}' {fault}")
+            self.faults.append(f"{key}: '{shown(value)}' {fault}")
             return default
 
 
@@ -253,157 +229,9 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], 
         bare = key.removeprefix(PREFIX)
         if FOREIGN.match(bare):
             foreign.append(key)
-        elif _shown(settings[key]) == "":
+        elif shown(settings[key]) == "":
             given.pop(bare, None)
         else:
             given[bare] = settings[key]
     warnings = [f"settings of the platform are ignored: {', '.join(sorted(foreign))}"] if foreign else []
     return given, [], warnings
-
-
-def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-        return _flatten(tomllib.loads(text)) if path.suffix == ".toml" else _read_properties(text)
-    except OSError as fault:
-        raise error("config.file", path=path, why=fault.strerror or fault) from None
-    except UnicodeDecodeError as fault:
-        raise error("config.file", path=path, why=f"byte {fault.start} is not UTF-8") from None
-    except ValueError as fault:  # a TOML or \\u syntax error, or a duplicate key
-        raise error("config.file", path=path, why=fault) from None
-
-
-def _read_properties(text: str) -> dict[str, str]:
-    import javaproperties  # here, because only the driver reads files, and workers need not have it
-
-    found: dict[str, str] = {}
-    line = 1
-    for part in javaproperties.parse(text):
-        if isinstance(part, javaproperties.KeyValue):
-            if found.get(part.key, part.value) != part.value:
-                raise ValueError(f"line {line}: '{part.key}' is set twice with different values; keep one of the lines")
-            found[part.key] = part.value
-        line += part.source.count("\n")
-    return found
-
-
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Turn nested TOML tables into dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{prefix}{key}."))
-        else:
-            flat[prefix + key] = value
-    return flat
-
-
-def _shown(value: Any) -> str:
-    """Write a value of TOML as the properties would."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(_shown(part) for part in value)
-    return str(value)
-
-
-def _text(text: str) -> str:
-    return text
-
-
-def _texts(text: str) -> tuple[str, ...]:
-    parts = tuple(part.strip() for part in text.split(","))
-    if "" in parts or len(set(parts)) != len(parts):
-        raise ValueError("must be different names with commas between them")
-    return parts
-
-
-def _codes(text: str) -> tuple[bytes, ...]:
-    return tuple(part.strip().encode("utf-8", "surrogateescape") for part in text.split(","))
-
-
-def _joint(text: str) -> bytes:
-    if "\n" in text:
-        raise ValueError("holds a line feed, which ends a row")
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _flag(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return text.strip().lower() == "true"
-
-
-def _whole(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", text.strip()):
-        raise ValueError("must be a whole number, 0 or more")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", text.strip()) or int(text) < 1:
-        raise ValueError("must be a whole number from 1 to 999999")
-    return int(text)
-
-
-def _ordinal(text: str, names: tuple[str, ...]) -> int:
-    text = text.strip()
-    if text in names:
-        return names.index(text)
-    if not re.fullmatch(r"[0-9]{1,6}", text):
-        near = difflib.get_close_matches(text, names, n=1)
-        raise ValueError(
-            "must be an ordinal counted from 0"
-            + (f", or one of field.names{f' (did you mean {near[0]}?)' if near else ''}" if names else "")
-        )
-    return int(text)
-
-
-def _ordinal_or_unset(text: str, names: tuple[str, ...]) -> int | None:
-    return None if text.strip() == "-1" else _ordinal(text, names)  # the original job's way to say unset
-
-
-def _ordinals(text: str, names: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(_ordinal(part, names) for part in text.split(","))
-
-
-def _field_count(text: str) -> int | str:
-    text = text.strip()
-    if text in ("auto", "any"):
-        return text
-    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
-        raise ValueError("must be auto, any, or the number of fields of a feed row")
-    return int(text)
-
-
-def _fraction(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 1:
-        raise ValueError("must be a number from 0 to 1")
-    return value
-
-
-def _duration(text: str) -> float:
-    match = re.fullmatch(r"([0-9]{1,9})\s*([smhdw])", text.strip())
-    if not match:
-        raise ValueError("must be a duration such as 90d, 12h, 30m or 45s")
-    return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2]]
-
-
-def _size(text: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,15})\s*([kmg]?)(i?b)?", text.strip().lower())
-    if not match or int(match[1]) < 1:
-        raise ValueError("must be a size such as 67108864, 64m or 1g")
-    return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]
-
-
-def _one_of(*values: str) -> Callable[[str], str]:
-    def choose(text: str) -> str:
-        if text.strip() not in values:
-            raise ValueError(f"must be {' or '.join((', '.join(values[:-1]), values[-1]))}")
-        return text.strip()
-
-    return choose

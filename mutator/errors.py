@@ -52,7 +52,7 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     "path.scheme": (ConfigError, "{path}: '{scheme}' is not a known kind of storage; known are: {known}"),
     "path.kind": (
         ConfigError,
-        "{path}: is a {kind}, and only regular files are read; copy the data into a plain file of this directory",
+        "{path}: is a {what}, and only regular files are read; copy the data into a plain file of this directory",
     ),
     "path.name": (
         ConfigError,
@@ -71,8 +71,10 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     "spark.missing": (ConfigError, "no Spark session can be started: {why}"),
     "spark.connect": (
         ConfigError,
-        "this Spark session is a Spark Connect session, which has no RDDs; use a classic session "
-        "(spark.api.mode=classic, and no --remote)",
+        (
+            "this Spark session is a Spark Connect session, which has no RDDs; use a classic session "
+            "(spark.api.mode=classic, and no --remote)"
+        ),
     ),
     # 3: data
     "rejects": (
@@ -91,29 +93,39 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     "encoding": (DataError, "{path}: the file is {encoding} text; convert it to a single-byte encoding or UTF-8"),
     "changed": (
         DataError,
-        "{path}: the file changed while it was read (it had {before} bytes, {after} were read); let it be written "
-        "whole before the run",
+        (
+            "{path}: the file changed while it was read (it had {before} bytes, {after} were read); let it be written "
+            "whole before the run"
+        ),
     ),
     "sequence.missing": (
         DataError,
-        "{path}: order comes from file names, and this name has no sequence: digits after the last '_' of the stem, "
-        "as in ups_prod_1427761080.txt; rename the file, or set temporal.ordering.field.ordinal",
+        (
+            "{path}: order comes from file names, and this name has no sequence: digits after the last '_' of the "
+            "stem, as in ups_prod_1427761080.txt; rename the file, or set temporal.ordering.field.ordinal"
+        ),
     ),
     "feed.empty": (DataError, "{path}: sync.mode=full needs a complete snapshot, and the feed has no rows; {cure}"),
     "feed.sequences": (
         DataError,
-        "sync.mode=full takes one snapshot, and the feed files have different sequences ({sequences}); "
-        "run one snapshot at a time, oldest first",
+        (
+            "sync.mode=full takes one snapshot, and the feed files have different sequences ({sequences}); "
+            "run one snapshot at a time, oldest first"
+        ),
     ),
     "deletes": (
         DataError,
-        "the run would remove {removed} of {master} master rows, and max.delete.fraction is {fraction}; "
-        "if that is meant, run again with -D max.delete.fraction=1",
+        (
+            "the run would remove {removed} of {master} master rows, and max.delete.fraction is {fraction}; "
+            "if that is meant, run again with -D max.delete.fraction=1"
+        ),
     ),
     "horizon": (
         DataError,
-        "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may have "
-        "been deleted before (for example {samples}); accept them with -D before.horizon=insert",
+        (
+            "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "
+            "have been deleted before (for example {samples}); accept them with -D before.horizon=insert"
+        ),
     ),
     # 4: storage
     "storage": (StorageError, "{path}: {why}"),
@@ -137,8 +149,10 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     ),
     "manifest.damaged": (
         StateError,
-        "{path}: the manifest is damaged ({why}); restore it from a copy, or set master.adopt=true to take the "
-        "directory's files as an unmanaged master (tombstones and row sequences are then forgotten)",
+        (
+            "{path}: the manifest is damaged ({why}); restore it from a copy, or set master.adopt=true to take the "
+            "directory's files as an unmanaged master (tombstones and row sequences are then forgotten)"
+        ),
     ),
     "manifest.newer": (
         StateError,
@@ -146,19 +160,25 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     ),
     "manifest.files": (
         StateError,
-        "{path}: the directory is not what its manifest says: {what}; restore it, or set master.adopt=true to take "
-        "the files that are there as an unmanaged master (tombstones and row sequences are then forgotten)",
+        (
+            "{path}: the directory is not what its manifest says: {what}; restore it, or set master.adopt=true to take "
+            "the files that are there as an unmanaged master (tombstones and row sequences are then forgotten)"
+        ),
     ),
     "manifest.spec": (
         StateError,
-        "{path}: the master was written with {name} = {before}, and this run has {now}; "
-        "use the same setting, or set master.adopt=true to start anew from its rows",
+        (
+            "{path}: the master was written with {name} = {before}, and this run has {now}; "
+            "use the same setting, or set master.adopt=true to start anew from its rows"
+        ),
     ),
     "manifest.damage": (StateError, "{path}: {why}; the master's file is damaged: restore it from a copy"),
     "snapshot.older": (
         StateError,
-        "the snapshot's highest order value is {now}, and the master has already had one with {before}; "
-        "if the older one is meant, run again with -D allow.older.snapshot=true",
+        (
+            "the snapshot's highest order value is {now}, and the master has already had one with {before}; "
+            "if the older one is meant, run again with -D allow.older.snapshot=true"
+        ),
     ),
     # 70: a bug
     "bug": (MutatorError, "{what}; this is a bug of mutator: please report it with this text"),

@@ -18,7 +18,6 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.delimiter import Delimiter
-from mutator.errors import error
 from mutator.precedence import ORDER_TYPES
 
 __all__ = ["Reader", "RowLayout", "Unreadable", "compile_reader", "layouts"]
@@ -157,28 +156,3 @@ def quoted(value: bytes, most: int = 40) -> str:
     """
     text = value[:most].decode("utf-8", "backslashreplace")
     return f"'{text}{'…' if len(value) > most else ''}'"
-
-
-def infer_op_in_master(config: Config, feed_width: int | None, master_width: int | None, where: str) -> bool:
-    """Tell from the widths whether the master's rows carry the op code column.
-
-    Raises ConfigError where the widths fit neither, or where one is unknown and nothing else tells.
-    """
-    if config.op_field is None:
-        return False
-    if config.op_in_master is not None:
-        return config.op_in_master
-    cure = "set op.code.in.master=true or false"
-    if feed_width is None or master_width is None:
-        raise error("width", where=where, what="it cannot be seen whether the rows carry the op code column", cure=cure)
-    if master_width == feed_width:
-        return True
-    if master_width == feed_width - 1:
-        return False
-    raise error(
-        "width",
-        where=where,
-        what=f"the first row has {master_width} fields and the feed's rows have {feed_width}; "
-        f"with an op code column the master has as many, or one less",
-        cure="mend the first row, or set field.count to the number of fields of a feed row and " + cure,
-    )

@@ -21,30 +21,30 @@ DIRECTORY = "_mutator"
 PATH = "_mutator/manifest.json"
 
 
-@dataclass(frozen=True)
-class DataFile:
-    """One data file: visible, and part of the dataset."""
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One file that belongs to a dataset. Paths are relative to its directory."""
 
     path: str
     bucket: int | None
     rows: int
     bytes: int
     checksum: str
-    order: str | None = None  # path of the file with the sequence of each row
     partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class SideFile:
-    """One file below ``_mutator/``: tombstones, row sequences or rejected rows."""
+@dataclass(frozen=True, kw_only=True)
+class DataFile(Part):
+    """One data file: visible, with the path of the file that has the sequence of each row."""
 
-    path: str
-    kind: str  # tombstones | order | rejected
-    bucket: int | None
-    rows: int
-    bytes: int
-    checksum: str
-    partition: Mapping[str, str | None] = field(default_factory=dict)
+    order: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideFile(Part):
+    """One file below ``_mutator/``: tombstones, order (row sequences) or rejected rows."""
+
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,10 @@ class Manifest:
     feed: tuple[FeedFile, ...]
     counts: Mapping[str, int]
 
+    def parts(self) -> tuple[Part, ...]:
+        """Return every file of the dataset but the manifest itself."""
+        return (*self.files, *self.beside)
+
 
 def dump(manifest: Manifest) -> bytes:
     """Write a manifest as JSON that ends with the checksum of what stands before it."""
@@ -104,7 +108,7 @@ def parse(data: bytes, path: str) -> Manifest:
         manifest = Manifest(**document)
     except TypeError as fault:
         raise error("manifest.damaged", path=path, why=fault) from None
-    for part in (*manifest.files, *manifest.beside):
+    for part in manifest.parts():
         if not _is_safe(part.path):
             raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
     return manifest

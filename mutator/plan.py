@@ -5,11 +5,11 @@ No question about the configuration is asked after this: the executors get the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mutator import checksum, delimiter, naming
+from mutator import checksum, delimiter
 from mutator.config import Config
 from mutator.delimiter import Delimiter
 from mutator.errors import error
@@ -18,6 +18,7 @@ from mutator.layout import RowLayout, layouts, without_field
 from mutator.manifest import Manifest
 from mutator.precedence import NO_SEQUENCE, ORDER_TYPES
 from mutator.survey import Source, Survey
+from mutator.width import check_ordinals, decide_widths, is_delete_source
 
 __all__ = ["Input", "Plan", "Split", "make_plan", "plan_of_dataset"]
 
@@ -83,9 +84,9 @@ def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
     """
     known = survey.manifest
     _check_feed_names(config, survey)
-    feed_width, master_width, op_in_master = _widths(config, survey)
+    feed_width, master_width, op_in_master = decide_widths(config, survey)
     feed, master = layouts(config, feed_width, master_width, op_in_master)
-    _check_ordinals(config, survey, feed, master, op_in_master)
+    check_ordinals(config, survey, feed, op_in_master)
     spec = _spec(config, feed, known)
     if known is not None:
         _check_spec(survey.master_path, known, spec)
@@ -93,10 +94,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
     tasks = _pack(_splits(inputs, config.split_bytes), config.split_bytes)
     notes = list(survey.notes)
     if config.op_field is not None:
-        kept = "with" if op_in_master else "without"
-        notes.append(
-            f"the master's rows are {kept} the op code column; rows are written {'with' if config.op_keep else 'without'} it"
-        )
+        read, written = ("with" if has else "without" for has in (op_in_master, config.op_keep))
+        notes.append(f"the master's rows are {read} the op code column; rows are written {written} it")
     warnings = list(config.warnings)
     if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
         warnings.append(
@@ -169,10 +168,6 @@ def _parse(config: Config, text: str | None) -> Any:
     return None if text is None else ORDER_TYPES[config.order_type][0](text.encode("utf-8", "surrogateescape"))
 
 
-def _is_delete(config: Config, source: Source) -> bool:
-    return config.op_field is None and naming.is_delete_file(source.name, config.delete_prefix)
-
-
 def _check_feed_names(config: Config, survey: Survey) -> None:
     if config.by_file_name:
         for source in survey.feed:
@@ -186,95 +181,6 @@ def _check_feed_names(config: Config, survey: Survey) -> None:
         if len(sequences) > 1:
             shown = ", ".join(sorted("none" if number is None else str(number) for number in sequences))
             raise error("feed.sequences", sequences=shown)
-
-
-def _first_width(sources: Iterable[Source]) -> int | None:
-    ordered = sorted(sources, key=lambda source: source.name.encode("utf-8", "surrogateescape"))
-    return next((source.width for source in ordered if source.width is not None), None)
-
-
-def _widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
-    """Return the number of fields of a feed row and of a master row (None: any), and whether the master has op codes."""
-    known, has_op = survey.manifest, config.op_field is not None
-    count = config.field_count
-    recorded = known.spec["width"] if known else None
-    if count == "any" or (count == "auto" and recorded == "any"):
-        in_master = bool(known.spec["op code"] is not None) if known else bool(config.op_in_master)
-        if has_op and known is None and config.op_in_master is None and survey.master:
-            raise error(
-                "width",
-                where=survey.master_path,
-                what="with field.count=any it cannot be seen whether the rows carry the op code column",
-                cure="set op.code.in.master=true or false",
-            )
-        return None, None, has_op and in_master
-    master = recorded if isinstance(recorded, int) else _first_width(survey.master)
-    # A delete file may hold rows of ID fields alone.
-    feed = _first_width(source for source in survey.feed if not _is_delete(config, source)) or _first_width(survey.feed)
-    if isinstance(count, int):
-        feed = count
-    if not has_op:
-        width = count if isinstance(count, int) else master or feed
-        return width, width, False
-    if known is not None and (survey.master or recorded):
-        in_master = known.spec["op code"] is not None
-    elif config.op_in_master is not None:
-        in_master = config.op_in_master
-    elif master is None:
-        in_master = config.op_keep
-    else:
-        in_master = _infer_op_in_master(config, survey, feed, master)
-    if master is not None and not isinstance(count, int):
-        feed = master if in_master else master + 1
-    if isinstance(count, int):
-        master = count if in_master else count - 1
-    return feed, master if master is not None or feed is None else feed - (not in_master), in_master
-
-
-def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master: int) -> bool:
-    highest = max(
-        ordinal for ordinal in (*config.id_fields, config.order_field, config.op_field) if ordinal is not None
-    )
-    if feed is None and master <= highest:
-        return False  # the rows are too narrow for the feed's layout
-    if feed == master:
-        return True
-    if feed is not None and feed == master + 1:
-        return False
-    seen = "the feed has no rows to compare with" if feed is None else f"the feed's have {feed}"
-    raise error(
-        "width",
-        where=survey.master_path,
-        what=f"the first row has {master} fields, and {seen}; beside an op code column the master has as many, or one less",
-        cure="set op.code.in.master=true or false, and field.count to the number of fields of a feed row",
-    )
-
-
-def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, master: RowLayout, op_in_master: bool) -> None:
-    if feed.width is not None:
-        for key, ordinals in (
-            ("id.field.ordinals", config.id_fields),
-            ("temporal.ordering.field.ordinal", (config.order_field,)),
-            ("op.code.field.ordinal", (config.op_field,)),
-        ):
-            for ordinal in ordinals:
-                if ordinal is not None and ordinal >= feed.width:
-                    raise error(
-                        "width",
-                        where=key,
-                        what=f"field {ordinal} is beyond the {feed.width} fields of a row, split by "
-                        f"field.delim.regex = {feed.delimiter.text!r}",
-                        cure="correct the ordinal (they count from 0), the delimiter or field.count",
-                    )
-    if config.op_field is not None and config.op_keep and not op_in_master and survey.master:
-        raise error(
-            "width",
-            where=survey.master_path,
-            what="op.code.keep=true writes rows with an op code, and the master's rows have none",
-            cure="leave op.code.keep out",
-        )
-    if config.op_field is not None and not config.op_keep and survey.manifest and op_in_master and survey.master:
-        return  # the spec check says it better
 
 
 def _spec(config: Config, feed: RowLayout, known: Manifest | None) -> dict[str, Any]:
@@ -322,7 +228,8 @@ def _shown(value: Any) -> str:
 def _inputs(config: Config, survey: Survey) -> tuple[Input, ...]:
     made = _numbered(survey.tombstones, survey.master, survey.feed)
     return tuple(
-        replace(one, layout="deletes") if one.side == "feed" and _is_delete(config, one.source) else one for one in made
+        replace(one, layout="deletes") if one.side == "feed" and is_delete_source(config, one.source) else one
+        for one in made
     )
 
 

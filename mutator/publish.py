@@ -75,7 +75,7 @@ def sweep(output: str) -> tuple[str, ...]:
     directory, name = posixpath.split(output)
     prefix = _prefix(name)
     removed = []
-    for entry in storage.list(directory):
+    for entry in storage.entries(directory):
         if not entry.name.startswith(prefix) or entry.kind != "directory":
             continue
         claim = storage.claim(entry.path)
@@ -115,7 +115,7 @@ def _staging(storage: Storage, output: str, run: str) -> Iterator[str]:
 
 def _seal(storage: Storage, staging: str, made: Manifest) -> None:
     """Remove litter, check the files against the manifest, and write it with the mark of success."""
-    named = {part.path: part.bytes for part in (*made.files, *made.beside)}
+    named = {part.path: part.bytes for part in made.parts()}
     here = {posixpath.relpath(path, staging): size for path, size in _walk(storage, staging)}
     for path in here:
         if path not in named:
@@ -138,7 +138,7 @@ def _seal(storage: Storage, staging: str, made: Manifest) -> None:
 
 
 def _walk(storage: Storage, directory: str) -> Iterator[tuple[str, int]]:
-    for entry in storage.list(directory):
+    for entry in storage.entries(directory):
         if entry.kind == "directory":
             yield from _walk(storage, entry.path)
         else:

@@ -59,9 +59,8 @@ class Report:
         n = self.counts
         lines = [f"run {self.run}{' (dry run: nothing was written)' if self.dry_run else ''}"]
         lines += [f"  master {self.master}", *(f"  feed   {path}" for path in self.feed), f"  output {self.output}"]
-        lines += [
-            f"  plan   {self.engine} engine, {self.join} join, {self.buckets} buckets, {self.tasks} read tasks: {self.reason}"
-        ]
+        shape = f"{self.engine} engine, {self.join} join, {self.buckets} buckets, {self.tasks} read tasks"
+        lines += [f"  plan   {shape}: {self.reason}"]
         lines += [f"  note   {note}" for note in self.notes]
         left = [("feed rows", n["feed rows"]), *((f"  {name}", n[f"feed {name}"]) for name in FEED_OUTCOMES)]
         right = [("master rows", n["master rows"]), *((f"  {name}", n[f"master {name}"]) for name in MASTER_OUTCOMES)]

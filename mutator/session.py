@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mutator.errors import error
@@ -50,11 +52,12 @@ def _start(name: str) -> SparkSession:
             builder.master("local[*,4]")  # a task that fails is tried again, as on a cluster
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "ERROR")
             .config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
         )
     try:
         session = builder.getOrCreate()
-    except Exception as fault:
+    except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
         raise error("spark.missing", why=f"{fault}; Spark needs Java 17 or newer (JAVA_HOME)") from None
     if not submitted:
         _context(session).setLogLevel("ERROR")
@@ -64,5 +67,5 @@ def _start(name: str) -> SparkSession:
 def _context(session: SparkSession) -> SparkContext:
     try:
         return session.sparkContext
-    except Exception:  # a Spark Connect session raises its own kind
+    except (AttributeError, PySparkException):
         raise error("spark.connect") from None

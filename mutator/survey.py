@@ -22,7 +22,7 @@ __all__ = ["BLOCK", "Source", "Survey", "blocks", "dataset_sources", "look_at", 
 
 BLOCK = 1 << 20
 
-# Suffixes of compressions that are not read here: text with such a name is a mistake, and so is the content it promises.
+# Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
 
 
@@ -127,7 +127,7 @@ def _find(path: str, ignored: list[str], what: str) -> list[Entry]:
         ]
         return _visible(nested, ignored)
     if entry.kind == "directory":
-        return _visible(storage.list(path), ignored)
+        return _visible(storage.entries(path), ignored)
     if naming.is_hidden(entry.name):
         raise error("path.hidden", path=path)
     return [entry]
@@ -145,7 +145,7 @@ def _visible(entries: Iterable[Entry], ignored: list[str]) -> list[Entry]:
 
 def _check_entry(entry: Entry) -> None:
     if entry.kind != "file":
-        raise error("path.kind", path=entry.path, kind=entry.kind)
+        raise error("path.kind", path=entry.path, what=entry.kind)
     if any(ord(char) < 32 or ord(char) == 127 for char in entry.name):
         raise error("path.name", path=entry.path)
 
@@ -156,7 +156,7 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
         if not config.allow_empty_master:
             raise error("master.missing", path=master)
         return ()
-    entries = _visible(storage.list(master), ignored) if entry.kind == "directory" else [entry]
+    entries = _visible(storage.entries(master), ignored) if entry.kind == "directory" else [entry]
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
         _check_entry(one)
@@ -165,7 +165,7 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
 
 def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Hold the directory against its manifest; return the data files and the tombstone files."""
-    named = {part.path: part.bytes for part in (*known.files, *known.beside)}
+    named = {part.path: part.bytes for part in known.parts()}
     problems = []
     for path, size in sorted(named.items()):
         entry = storage.look(posixpath.join(master, path))
@@ -173,7 +173,7 @@ def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Sour
             problems.append(f"{path} is missing")
         elif entry.kind != "file" or entry.bytes != size:
             problems.append(f"{path} has {entry.bytes} bytes and should have {size}")
-    for entry in storage.list(master):
+    for entry in storage.entries(master):
         if not naming.is_hidden(entry.name) and entry.name not in named:
             problems.append(f"{entry.name} is not one of its files")
     if problems:

@@ -45,7 +45,8 @@ class Verification:
     def text(self) -> str:
         """Return lines for a terminal."""
         lines = [
-            f"{self.path}: {self.files} data files, {self.rows:,} rows, {self.bytes:,} bytes, {self.tombstones:,} tombstones"
+            f"{self.path}: {self.files} data files, {self.rows:,} rows, {self.bytes:,} bytes, "
+            f"{self.tombstones:,} tombstones"
         ]
         lines += [f"differs: {printable(problem)}" for problem in self.problems]
         if not self.problems:
@@ -98,7 +99,7 @@ def verify(sc: SparkContext, path: str) -> Verification:
 def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
     """Compare names and sizes; return the problems and the paths of the files that can be read."""
     storage = storage_for(path)
-    named = {part.path: part.bytes for part in (*known.files, *known.beside)}
+    named = {part.path: part.bytes for part in known.parts()}
     there = {posixpath.relpath(place, path): (kind, size) for place, kind, size in _walk(path)}
     problems, readable = [], set()
     for name, size in sorted(named.items()):
@@ -131,7 +132,7 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
 
 
 def _walk(directory: str) -> Iterator[tuple[str, str, int]]:
-    for entry in storage_for(directory).list(directory):
+    for entry in storage_for(directory).entries(directory):
         if entry.kind == "directory":
             yield from _walk(entry.path)
         else:
@@ -147,7 +148,7 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: dict[str, Any]) ->
         damaged.add(fields.get("path"))
         problems.append(text)
     read = {tuple(place): Receipt(*receipt) for place, receipt in ledger["receipts"]}
-    rows = {posixpath.join(path, part.path): part.rows for part in (*known.files, *known.beside)}
+    rows = {posixpath.join(path, part.path): part.rows for part in known.parts()}
     for index, one in enumerate(plan.inputs):
         if one.source.path in damaged:
             continue

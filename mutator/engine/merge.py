@@ -53,8 +53,9 @@ def merge_bucket(
 ) -> Iterator[tuple[tuple[Any, ...], bytes, Any]]:
     """Yield ``(place, row, order value)`` for each record that lives on; fill the tally.
 
-    elements: sorted by (key, side, precedence). bury: takes each tombstone that the bucket has afterwards, by key. place: sorts the rows of the output file: survivors and updated rows
-    at the place they had in the master, then the inserted ones by key.
+    elements: sorted by (key, side, precedence). bury: takes each tombstone that the bucket has afterwards, by key.
+    place: sorts the rows of the output file: survivors and updated rows at the place they had in the master, then the
+    inserted ones by key.
     """
     counts = tally.counts
     for key, group in groupby(elements, key=_key):
@@ -99,7 +100,9 @@ def merge_bucket(
             counts["feed superseded"] += mutations - 1
             if tally.highest is None or order > tally.highest:
                 tally.highest = order
-            if (kind == "record" and held_order == order and not same) or (kind == "tombstone" and held_order == order and not is_delete):
+            if (kind == "record" and held_order == order and not same) or (
+                kind == "tombstone" and held_order == order and not is_delete
+            ):
                 mixed = True
             if mixed:
                 tally.note("tied", key)

@@ -16,7 +16,7 @@ The ledger, one partition more than there are buckets, gets what is no record:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mutator.checksum import ChunkedChecksum
@@ -36,6 +36,8 @@ __all__ = ["DAMAGE", "FEED", "MASTER", "RECEIPT", "REJECT", "TOMBSTONE", "Receip
 TOMBSTONE, MASTER, FEED = 0, 1, 2
 RECEIPT, REJECT, DAMAGE = 0, 1, 2
 
+_NO_MORE = -2  # no sequence at all, not even NO_SEQUENCE
+
 Element = tuple[tuple[int, tuple[bytes, ...], int, tuple[Any, ...]], tuple[Any, ...]]
 
 
@@ -45,8 +47,8 @@ class Receipt(NamedTuple):
     rows: int
     ignored: int  # blank lines and headers
     lines: int
-    bytes: int  # as stored
-    digests: list[bytes]  # of the checksum chunks that the split covers
+    size: int  # bytes as stored
+    digests: Sequence[bytes]  # of the checksum chunks that the split covers
 
 
 class _Damage(Exception):
@@ -96,15 +98,15 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
             continue
         if by_file_name:
             if sequences is not None:
-                sequence = next(sequences, None)
-                if sequence is None:
+                sequence = next(sequences, _NO_MORE)
+                if sequence == _NO_MORE:
                     raise _Damage(*_damaged(one, "it has more rows than the file with their sequences"))
             order = sequence
         yield (
             (bucket_of(key, buckets), key, side, precedence(order, sequence, rank, offset, row)),
             (is_delete, written),
         )
-    if sequences is not None and next(sequences, None) is not None:
+    if sequences is not None and next(sequences, _NO_MORE) != _NO_MORE:
         raise _Damage(*_damaged(one, "it has fewer rows than the file with their sequences"))
     yield (
         (ledger, (), RECEIPT, (split.input, split.number)),

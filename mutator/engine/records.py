@@ -145,8 +145,8 @@ def _canonical(value: Any) -> bytes:
         return b"d" + value.isoformat().encode()
     raise error(
         "usage",
-        what=f"a key of type {type(value).__name__} has no canonical bytes; make it of None, numbers, str, bytes, dates "
-        "and tuples of these",
+        what=f"a key of type {type(value).__name__} has no canonical bytes; make it of None, numbers, str, bytes, "
+        "dates and tuples of these",
     )
 
 
@@ -155,8 +155,9 @@ def _map(shared: Any, tasks: Iterable[tuple[Split, ...]]) -> Iterator[Element]:
         yield from read_task(shared.value, splits)
 
 
-def _bucket(sort_key: tuple[int, ...]) -> int:
-    return sort_key[0]
+def _bucket(sort_key: tuple[Any, ...]) -> int:
+    bucket: int = sort_key[0]
+    return bucket
 
 
 def _reduce(
@@ -187,7 +188,9 @@ def _attempt() -> int:
 
 def _sort_by_place(memory: int, rows: Iterable[Row]) -> Iterator[Row]:
     """Sort rows by their place in the file, with Spark's own sorter, which spills to disk."""
-    return iter(ExternalSorter(memory, AutoBatchedSerializer(CPickleSerializer())).sorted(rows, key=itemgetter(0)))
+    batches = AutoBatchedSerializer(CPickleSerializer())  # type: ignore[no-untyped-call]  # pyspark leaves it untyped
+    sorter: Any = ExternalSorter(memory, batches)
+    return iter(sorter.sorted(rows, key=itemgetter(0)))
 
 
 def _sort_memory(sc: SparkContext) -> int:

@@ -104,7 +104,7 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
     if stream is not None:
         failpoint("task.rejected.written", attempt)
         rows = sum(rejected.values())
-        beside.append(asdict(SideFile(path, "rejected", None, rows, stream.bytes, stream.checksum.text())))
+        beside.append(asdict(SideFile(kind="rejected", bucket=None, rows=rows, **stream.receipt())))
     return {
         "receipts": [(place, tuple(receipt)) for place, receipt in receipts.items()],
         "rejected": rejected,
@@ -150,9 +150,9 @@ def _write_rows(
         order_path = f"_mutator/order/{path}.parquet"
         with _create(plan, staging, order_path) as side:
             write_sequences(side, sequences, by_chunk)  # type: ignore[arg-type]  # pyarrow asks for no more
-        beside.append(SideFile(order_path, "order", bucket, count, side.bytes, side.checksum.text()))
+        beside.append(SideFile(kind="order", bucket=bucket, rows=count, **side.receipt()))
         failpoint("task.order.written", attempt)
-    files.append(DataFile(path, bucket, count, stream.bytes, stream.checksum.text(), order_path))
+    files.append(DataFile(bucket=bucket, rows=count, order=order_path, **stream.receipt()))
     tally.counts["output rows"] += count
 
 
@@ -161,8 +161,9 @@ class _Counted:
 
     closed = False
 
-    def __init__(self, stream: BinaryIO, chunk: int) -> None:
+    def __init__(self, stream: BinaryIO, path: str, chunk: int) -> None:
         self._stream = stream
+        self._path = path
         self.checksum = ChunkedChecksum(chunk)
         self.bytes = 0
 
@@ -171,6 +172,10 @@ class _Counted:
         self.checksum.update(data)
         self.bytes += len(data)
         return len(data)
+
+    def receipt(self) -> dict[str, Any]:
+        """Return what the manifest says of every file."""
+        return {"path": self._path, "bytes": self.bytes, "checksum": self.checksum.text()}
 
     def tell(self) -> int:
         return self.bytes
@@ -194,7 +199,7 @@ class _Counted:
 @contextmanager
 def _create(plan: Plan, staging: str, path: str) -> Iterator[_Counted]:
     with storage_for(staging).create_new(f"{staging}/{path}") as stream:
-        yield _Counted(stream, plan.chunk)
+        yield _Counted(stream, path, plan.chunk)
 
 
 class _Tombstones:
@@ -221,4 +226,4 @@ class _Tombstones:
 
     def receipt(self, bucket: int) -> SideFile:
         assert self._stream is not None
-        return SideFile(self._path, "tombstones", bucket, self.rows, self._stream.bytes, self._stream.checksum.text())
+        return SideFile(kind="tombstones", bucket=bucket, rows=self.rows, **self._stream.receipt())

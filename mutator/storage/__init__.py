@@ -31,7 +31,7 @@ class Storage(Protocol):
     def resolve(self, path: str) -> str:
         """Return the one spelling of a path: links to directories are followed, a link to a file is not."""
 
-    def list(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[Entry]:
         """Return the entries of a directory, by name; links are not followed."""
 
     def glob(self, pattern: str) -> list[Entry]:

@@ -52,7 +52,7 @@ class LocalStorage:
             return os.path.realpath(path)
         return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
-    def list(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[Entry]:
         """Return the entries of a directory, by name; links are not followed."""
         try:
             with os.scandir(path) as found:
@@ -79,7 +79,7 @@ class LocalStorage:
                 stream.seek(offset)
         except OSError as fault:
             raise _storage_error(path, fault) from None
-        return stream  # type: ignore[return-value]  # a raw file reads like any other
+        return stream
 
     @contextmanager
     def create_new(self, path: str) -> Iterator[BinaryIO]:

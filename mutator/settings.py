@@ -1,0 +1,94 @@
+"""Where settings come from: ``.properties`` and TOML files, and ``key=value`` of the command line, all as flat text.
+
+>>> parse_override("sync.mode=full")
+('sync.mode', 'full')
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mutator.errors import error
+
+__all__ = ["PREFIX", "parse_override", "read_settings", "shown"]
+
+PREFIX = "rsbm."  # of the original job
+
+
+def read_settings(path: str | Path | None, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Read a configuration file and ``key=value`` overrides, which win whether prefixed or not.
+
+    Raises ConfigError.
+    """
+    settings = {} if path is None else _read_file(Path(path))
+    for text in overrides:
+        key, value = parse_override(text)
+        bare = key.removeprefix(PREFIX)
+        settings.pop(PREFIX + bare, None)
+        settings[bare] = value
+    return settings
+
+
+def parse_override(text: str) -> tuple[str, str]:
+    """Split one ``key=value`` of the command line.
+
+    >>> parse_override("sync.mode=full")
+    ('sync.mode', 'full')
+    """
+    key, mark, value = text.partition("=")
+    if not mark or not key.strip():
+        raise error("usage", what=f"-D {text}: expected key=value, for example -D num.reducer=8")
+    return key.strip(), value
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        return _flatten(tomllib.loads(text)) if path.suffix == ".toml" else _read_properties(text)
+    except OSError as fault:
+        raise error("config.file", path=path, why=fault.strerror or fault) from None
+    except UnicodeDecodeError as fault:
+        raise error("config.file", path=path, why=f"byte {fault.start} is not UTF-8") from None
+    except ValueError as fault:  # a TOML or \\u syntax error, or a duplicate key
+        raise error("config.file", path=path, why=fault) from None
+
+
+def _read_properties(text: str) -> dict[str, str]:
+    import javaproperties  # here, because only the driver reads files, and workers need not have it
+
+    found: dict[str, str] = {}
+    line = 1
+    for part in javaproperties.parse(text):
+        if isinstance(part, javaproperties.KeyValue):
+            if found.get(part.key, part.value) != part.value:
+                raise ValueError(f"line {line}: '{part.key}' is set twice with different values; keep one of the lines")
+            found[part.key] = part.value
+        line += part.source.count("\n")
+    return found
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Turn nested TOML tables into dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def shown(value: Any) -> str:
+    """Write a value of TOML as the properties would.
+
+    >>> shown([0, 2]), shown(True)
+    ('0,2', 'true')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(shown(part) for part in value)
+    return str(value)

@@ -1,0 +1,113 @@
+"""How wide the rows are, and whether the master's carry the op code column.
+
+``field.count`` = ``auto``, a number, or ``any``. ``auto`` is what the manifest says, else the first row of the first
+master file by name, else that of the first feed file. A number counts the fields of a feed row. Where the feed has an
+op code column, the master has as many fields, or one less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mutator import naming
+from mutator.config import Config
+from mutator.errors import error
+from mutator.layout import RowLayout
+from mutator.survey import Source, Survey
+
+__all__ = ["check_ordinals", "decide_widths", "is_delete_source"]
+
+
+def is_delete_source(config: Config, source: Source) -> bool:
+    """Tell whether every row of a feed file is a delete, as its name says."""
+    return config.op_field is None and naming.is_delete_file(source.name, config.delete_prefix)
+
+
+def _first_width(sources: Iterable[Source]) -> int | None:
+    ordered = sorted(sources, key=lambda source: source.name.encode("utf-8", "surrogateescape"))
+    return next((source.width for source in ordered if source.width is not None), None)
+
+
+def decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
+    """Return the number of fields of a feed row, that of a master row (None: any), and if the master has op codes."""
+    known, has_op = survey.manifest, config.op_field is not None
+    count = config.field_count
+    recorded = known.spec["width"] if known else None
+    if count == "any" or (count == "auto" and recorded == "any"):
+        in_master = bool(known.spec["op code"] is not None) if known else bool(config.op_in_master)
+        if has_op and known is None and config.op_in_master is None and survey.master:
+            raise error(
+                "width",
+                where=survey.master_path,
+                what="with field.count=any it cannot be seen whether the rows carry the op code column",
+                cure="set op.code.in.master=true or false",
+            )
+        return None, None, has_op and in_master
+    master = recorded if isinstance(recorded, int) else _first_width(survey.master)
+    # A delete file may hold rows of ID fields alone.
+    feed = _first_width(source for source in survey.feed if not is_delete_source(config, source)) or _first_width(
+        survey.feed
+    )
+    if isinstance(count, int):
+        feed = count
+    if not has_op:
+        width = count if isinstance(count, int) else master or feed
+        return width, width, False
+    if known is not None and (survey.master or recorded):
+        in_master = known.spec["op code"] is not None
+    elif config.op_in_master is not None:
+        in_master = config.op_in_master
+    elif master is None:
+        in_master = config.op_keep
+    else:
+        in_master = _infer_op_in_master(config, survey, feed, master)
+    if master is not None and not isinstance(count, int):
+        feed = master if in_master else master + 1
+    if isinstance(count, int):
+        master = count if in_master else count - 1
+    return feed, master if master is not None or feed is None else feed - (not in_master), in_master
+
+
+def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master: int) -> bool:
+    highest = max(
+        ordinal for ordinal in (*config.id_fields, config.order_field, config.op_field) if ordinal is not None
+    )
+    if feed is None and master <= highest:
+        return False  # the rows are too narrow for the feed's layout
+    if feed == master:
+        return True
+    if feed is not None and feed == master + 1:
+        return False
+    seen = "the feed has no rows to compare with" if feed is None else f"the feed's have {feed}"
+    raise error(
+        "width",
+        where=survey.master_path,
+        what=f"the first row has {master} fields, and {seen}; with op codes it has as many, without one less",
+        cure="set op.code.in.master=true or false, and field.count to the number of fields of a feed row",
+    )
+
+
+def check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
+    """Raise ConfigError where a field is beyond the rows, or the rows of both sides cannot become one layout."""
+    if feed.width is not None:
+        for key, ordinals in (
+            ("id.field.ordinals", config.id_fields),
+            ("temporal.ordering.field.ordinal", (config.order_field,)),
+            ("op.code.field.ordinal", (config.op_field,)),
+        ):
+            for ordinal in ordinals:
+                if ordinal is not None and ordinal >= feed.width:
+                    raise error(
+                        "width",
+                        where=key,
+                        what=f"field {ordinal} is beyond the {feed.width} fields of a row, split by "
+                        f"field.delim.regex = {feed.delimiter.text!r}",
+                        cure="correct the ordinal (they count from 0), the delimiter or field.count",
+                    )
+    if config.op_field is not None and config.op_keep and not op_in_master and survey.master:
+        raise error(
+            "width",
+            where=survey.master_path,
+            what="op.code.keep=true writes rows with an op code, and the master's rows have none",
+            cure="leave op.code.keep out",
+        )
