@@ -80,7 +80,7 @@ def run(
     started = time.monotonic()
     if not isinstance(config, Config):
         config = configuration.load(config) if isinstance(config, str | Path) else configuration.parse(config)
-    output = _check_places(master, feed, output)
+    place = _check_places(master, feed, output)
 
     survey = look_at(config, master, feed)
     plan = make_plan(config, survey, *_identity(survey))
@@ -95,9 +95,11 @@ def run(
     if dry_run:
         made, litter = merge(None), tuple[str, ...]()
     else:
-        published = publish(output, plan.run, merge)
+        published = publish(place, plan.run, merge)
         made, litter = published.manifest, published.litter
-    return _report(survey, plan, checked[-1], made, output, litter, dry_run, time.monotonic() - started)
+    # People and scripts know the places by the names that they gave.
+    places = {"master": master, "feed": tuple(feed), "output": output}
+    return _report(places, survey, plan, checked[-1], made, litter, dry_run, time.monotonic() - started)
 
 
 def _silent(_: SparkContext) -> AbstractContextManager[object]:
@@ -179,22 +181,20 @@ def _all_counts(counts: Counter[str]) -> dict[str, int]:
 
 
 def _report(
+    places: Mapping[str, Any],
     survey: Survey,
     plan: Plan,
     result: Result,
     made: Manifest,
-    output: str,
     litter: tuple[str, ...],
     dry_run: bool,
     seconds: float,
 ) -> Report:
     rejected = next((part.path for part in made.beside if part.kind == "rejected"), None)
     return Report(
+        **places,
         run=plan.run,
         dry_run=dry_run,
-        master=survey.master_path,
-        feed=survey.feed_paths,
-        output=output,
         engine="records",
         join=plan.join,
         reason=plan.reason,
@@ -217,7 +217,7 @@ def _report(
         },
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
-        rejected_file=f"{output}/{rejected}" if rejected else None,
+        rejected_file=f"{places['output']}/{rejected}" if rejected else None,
         consumed=tuple(source.path for source in survey.consumed),
         ignored=survey.ignored,
         litter=litter,

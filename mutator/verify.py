@@ -59,7 +59,7 @@ def verify(sc: SparkContext, path: str) -> Verification:
 
     Raises ConfigError where there is no manifest, StateError where it is damaged.
     """
-    path = absolute(path)
+    given, path = path, absolute(path)
     storage = storage_for(path)
     path = storage.resolve(path)
     if storage.look(path) is None:
@@ -87,7 +87,7 @@ def verify(sc: SparkContext, path: str) -> Verification:
     for name, number in sorted(totals.items()):
         problems.append(f"{number:,} {name}, for example {'; '.join(map(key_text, samples[name]))}")
     return Verification(
-        path=path,
+        path=given,
         files=len(known.files),
         rows=sum(part.rows for part in known.files),
         tombstones=sum(part.rows for part in known.beside if part.kind == "tombstones"),

@@ -1,0 +1,127 @@
+"""The README and the pages of docs/ tell the truth: commands run, outputs are compared, tables are complete."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mutator import cli
+from mutator.keyhash import bucket_of, hash_key
+from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+FORMAT = (ROOT / "docs" / "format.md").read_text()
+
+# What differs from run to run.
+VARIABLE = ((r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"), (r"\d+\.\d s\b", "N s"))
+
+
+def console_blocks():
+    return re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+
+
+def steps(block):
+    """Part a block into (command, expected output)."""
+    parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
+    assert parts[0] == ""
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def same(text):
+    for pattern, word in VARIABLE:
+        text = re.sub(pattern, word, text)
+    return text
+
+
+@pytest.mark.parametrize("block", console_blocks())
+def test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd):
+    (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
+    monkeypatch.chdir(tmp_path)
+    for command, expected in steps(block):
+        words = shlex.split(command)
+        if words[0] == "mutator":
+            capfd.readouterr()
+
+            assert cli.main(words[1:]) == 0
+
+            found = capfd.readouterr().out
+        else:
+            found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+
+        assert same(found) == same(expected), command
+
+
+def test_there_is_something_to_run():
+    commands = [command for block in console_blocks() for command, _ in steps(block)]
+
+    assert any(command.startswith("mutator run") for command in commands)
+    assert any(command.startswith("mutator verify") for command in commands)
+
+
+def test_the_make_targets_of_the_readme_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(
+        re.findall(
+            r"(?:`|^ *)make ([a-z0-9-]+)", README + (ROOT / "docs" / "spark-submit.md").read_text(), re.MULTILINE
+        )
+    )
+
+    assert {"demo", "test", "zip"} <= named
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_every_setting_is_in_the_options_table():
+    source = (ROOT / "mutator" / "config.py").read_text()
+    known = set(re.findall(r'read\(\s*"([a-z.]+)"', source))
+    rows = re.findall(r"^\| (`[a-z.]+`(?:, `[a-z.]+`)*) \|", README, re.MULTILINE)
+    documented = {key for row in rows for key in re.findall(r"`([a-z.]+)`", row)}
+
+    assert len(known) > 25
+    assert documented == known
+
+
+def test_the_truth_table_has_all_cases():
+    section = README.split("## What becomes of every row")[1].split("## Options")[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| a ") or "| nothing" in line]
+    kinds = {"a record": "record", "a tombstone": "tombstone", "nothing": "nothing"}
+    shown = []
+    for held, winner, _, feed, master in ([cell.strip() for cell in row] for row in rows):
+        kind = kinds[held.split(",")[0]]
+        operations = (
+            ["upsert", "delete"] if winner == "any" else [winner.split()[1] if winner.startswith("a") else winner]
+        )
+        if winner.startswith("absent"):
+            operations = ["absent"]
+        late = "not newer" not in held and "newer" in held
+        for operation in operations:
+            outcomes = (feed.split(" (")[0].replace("–", ""), master.replace("–", ""))
+            shown.append((kind, operation, late, *outcomes))
+    coded = [
+        (kind, operation, bool(late), decision.winner or "", decision.held or "")
+        for (kind, operation, late, _), decision in TRUTH_TABLE.items()
+        if (kind, operation) != ("tombstone", "absent")  # the same as "none", and not worth a line
+    ]
+
+    assert sorted(shown) == sorted(coded)
+
+
+def test_the_sums_name_every_outcome():
+    for name in FEED_OUTCOMES:
+        assert name in README.split("feed rows   =")[1].split("\n")[0]
+    for name in MASTER_OUTCOMES:
+        assert name in README.split("master rows =")[1].split("\n")[0]
+
+
+def test_the_format_page_shows_the_key_hash_as_it_is():
+    rows = re.findall(r"^\| (`\w+`|\(empty\)) \| `(0x[0-9a-f]+)` \| (\d) \|$", FORMAT, re.MULTILINE)
+
+    assert len(rows) == 3
+    for name, value, bucket in rows:
+        key = (b"" if name == "(empty)" else name.strip("`").encode(),)
+        assert (hex(hash_key(key)), bucket_of(key, 7)) == (value, int(bucket))
