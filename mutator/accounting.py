@@ -21,7 +21,7 @@ from mutator.outcome import check_sums
 from mutator.plan import Input, Plan
 from mutator.precedence import ORDER_TYPES
 
-__all__ = ["Result", "add_up", "check", "key_text", "order_text", "receipts_checksum"]
+__all__ = ["Result", "add_up", "check", "key_text", "order_text", "receipts_checksum", "sum_of_buckets"]
 
 Key = tuple[bytes, ...]
 
@@ -50,12 +50,7 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
         if "text" in fields:
             raise error("storage", path="while reading", why=fields["text"])
         raise error(kind, **fields)
-    counts: Counter[str] = Counter()
-    samples: dict[str, list[Key]] = {}
-    for bucket in buckets:
-        counts.update(bucket["counts"])
-        for name, keys in bucket["samples"].items():
-            samples[name] = sorted([*samples.get(name, []), *keys])[:SAMPLES]
+    counts, samples = sum_of_buckets(buckets)
     read = {tuple(place): Receipt(*receipt) for place, receipt in ledger["receipts"]}
     lost = [split for task in plan.tasks for split in task if (split.input, split.number) not in read]
     if lost:
@@ -90,6 +85,17 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
         expired=max((bucket["expired"] for bucket in buckets if bucket["expired"] is not None), default=None),
         highest=max((bucket["highest"] for bucket in buckets if bucket["highest"] is not None), default=None),
     )
+
+
+def sum_of_buckets(buckets: Sequence[Mapping[str, Any]]) -> tuple[Counter[str], dict[str, list[Key]]]:
+    """Add up the counts of all buckets, and keep the smallest of their sample keys."""
+    counts: Counter[str] = Counter()
+    samples: dict[str, list[Key]] = {}
+    for bucket in buckets:
+        counts.update(bucket["counts"])
+        for name, keys in bucket["samples"].items():
+            samples[name] = sorted([*samples.get(name, []), *keys])[:SAMPLES]
+    return counts, samples
 
 
 def check(config: Config, plan: Plan, known: Manifest | None, result: Result) -> None:

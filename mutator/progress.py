@@ -43,7 +43,8 @@ def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) 
                 bar.set_description(line)
             elif tasks and complete == tasks and line not in said:
                 said.add(line)
-                print(f"mutator: {line}: {tasks} tasks done", file=stream, flush=True)
+                stream.write(f"mutator: {line}: {tasks} tasks done\n")
+                stream.flush()
         if bar is not None and total:
             bar.total, bar.n = total, done
             bar.refresh()

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark import SparkContext
 
 from mutator import checksum, manifest
-from mutator.accounting import key_text, receipts_checksum
+from mutator.accounting import key_text, receipts_checksum, sum_of_buckets
 from mutator.engine.merge import SAMPLES
 from mutator.engine.read import MASTER, TOMBSTONE, Element, Receipt
 from mutator.engine.records import on_partitions
@@ -45,8 +45,10 @@ class Verification:
     def text(self) -> str:
         """Return lines for a terminal."""
         lines = [
-            f"{self.path}: {self.files} data files, {self.rows:,} rows, {self.bytes:,} bytes, "
-            f"{self.tombstones:,} tombstones"
+            (
+                f"{self.path}: {self.files} data files, {self.rows:,} rows, {self.bytes:,} bytes, "
+                f"{self.tombstones:,} tombstones"
+            )
         ]
         lines += [f"differs: {printable(problem)}" for problem in self.problems]
         if not self.problems:
@@ -78,12 +80,7 @@ def verify(sc: SparkContext, path: str) -> Verification:
     )
     *buckets, ledger = on_partitions(sc, plan, _check_bucket, _check_ledger)
     problems += _contents(path, plan, known, ledger)
-    totals: Counter[str] = Counter()
-    samples: dict[str, list[Any]] = {}
-    for one in buckets:
-        totals.update(one["counts"])
-        for name, keys in one["samples"].items():
-            samples[name] = sorted([*samples.get(name, []), *keys])[:SAMPLES]
+    totals, samples = sum_of_buckets(buckets)
     for name, number in sorted(totals.items()):
         problems.append(f"{number:,} {name}, for example {'; '.join(map(key_text, samples[name]))}")
     return Verification(

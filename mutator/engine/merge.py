@@ -111,7 +111,8 @@ def merge_bucket(
             if decision.winner == "inserted":
                 if kind == "tombstone":
                     tally.note("revived", key)
-                elif horizon is not None and order < horizon:
+                # Also where a tombstone is forgotten: a younger one of the same key may have expired before it came.
+                if horizon is not None and order < horizon:
                     tally.note("below horizon", key)
         if decision.held is not None:
             counts[f"master {decision.held}"] += 1

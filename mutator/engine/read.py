@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from mutator.checksum import ChunkedChecksum
+from mutator.checksum import ChunkedChecksum, chunk_of
 from mutator.errors import MutatorError
 from mutator.formats import text
 from mutator.formats.parquet_columns import read_sequences, read_tombstones
@@ -166,7 +166,8 @@ class _Tally:
 
 def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
     parse_order = ORDER_TYPES[plan.order_type][0]
-    tally = _Tally(1 << 62)
+    assert one.source.checksum is not None  # the manifest has one of every tombstone file
+    tally = _Tally(chunk_of(one.source.checksum) or 1 << 62)
     path = one.source.path
     for _ in tally.content(split, one):
         pass

@@ -28,8 +28,11 @@ _WIDE = (
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """Name the encoding of a text whose line ends are not single bytes, by its byte order mark."""
-    return next((name for mark, name in _WIDE if head.startswith(mark)), None)
+    """Name the encoding of a text whose line ends are not single bytes, by its byte order mark.
+
+    Delimiters and line ends have a NUL byte there; an ID may begin with the bytes of a mark, and it has none.
+    """
+    return next((name for mark, name in _WIDE if head.startswith(mark) and b"\0" in head), None)
 
 
 def line_end(blocks: Iterable[bytes]) -> str:

@@ -81,7 +81,9 @@ def decompress(blocks: Iterable[bytes], kind: str) -> Iterator[bytes]:
             while block:
                 if decoder is None:
                     decoder = _DECOMPRESSORS[kind]()
-                yield decoder.decompress(block)
+                content = decoder.decompress(block)
+                if content:  # an empty block would end in a line of its own
+                    yield content
                 if not decoder.eof:
                     break
                 block = decoder.unused_data  # the next stream of the same file, or what does not belong there

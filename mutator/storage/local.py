@@ -85,7 +85,8 @@ class LocalStorage:
     def create_new(self, path: str) -> Iterator[BinaryIO]:
         """Create a file that must not exist: visible only when whole and durable, aborted by an exception."""
         directory, name = os.path.split(path)
-        scratch = os.path.join(directory, f".{name[:100]}.{uuid.uuid4().hex}")
+        begin = os.fsdecode(os.fsencode(name)[:100])  # a name is at most 255 bytes
+        scratch = os.path.join(directory, f".{begin}.{uuid.uuid4().hex}")
         try:
             with open(scratch, "xb", buffering=1 << 20) as stream:
                 yield stream
