@@ -92,7 +92,7 @@ def parse(data: bytes, path: str) -> Manifest:
         document = json.loads(data)
         sealed = document.pop("checksum")
         name, version = document.pop("format"), document.pop("version")
-    except (ValueError, KeyError, AttributeError, RecursionError) as fault:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
         raise error("manifest.damaged", path=path, why=f"it is no manifest: {fault}") from None
     if name == "mutator" and isinstance(version, int) and version > FORMAT_VERSION:
         raise error("manifest.newer", path=path, version=version, known=FORMAT_VERSION)

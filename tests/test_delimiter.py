@@ -56,6 +56,8 @@ JAVA = [
     (r"[\w-.]", "a-.,", ["", "", "", ","]),
     ("[+-/]", "1+2/3-4:5", ["1", "2", "3", "4:5"]),
     ("[,[;:]]", "a,b;c:d", ["a", "b", "c", "d"]),
+    ("[,-[;]]", "a,b-c;d", ["a", "b", "c", "d"]),
+    (r"[\n-\r]", "a\x0bb", ["a", "b"]),
     ("[[^a-z]x]", "axb,c", ["a", "b", "c"]),
     (r"[\Q^-]\E]", "a^b-c]d", ["a", "b", "c", "d"]),
     (r"[\x2c\u003b\073\t]", "a,b;c\td", ["a", "b", "c", "d"]),
@@ -101,6 +103,7 @@ JAVA = [
     (".,", "ab,c,", ["a", "", ""]),
     (".,", "\xe9,\u20ac,\x85,\r,", ["", "", "\x85,\r,"]),
     ("(?s).,", "\x85,\r,a,", ["", "", "", ""]),
+    ("(?s).,(?-s).;", "\r,a;\r,\r;", ["", "\r,\r;"]),
     # repetition
     (r"\s*,\s*", "a , b,c ,", ["a", "b", "c", ""]),
     (" +", "a  b c", ["a", "b", "c"]),
@@ -125,6 +128,7 @@ JAVA = [
     (r"(,|;)\1", "a,,b,;c;;d", ["a", "b,;c", "d"]),
     (r"(?<q>['x])\k<q>", "a''b'xc", ["a", "b'xc"]),
     (r"(,)\11", "a,,1b,,", ["a", "b,,"]),
+    (r"(a|b)\1|,", "aa,b", ["", "", "b"]),
     (r"(?i)(x)\1", "axXb", ["a", "b"]),
     (r"(?<!\\),", "a,b\\,c", ["a", "b\\,c"]),
     ("(?<=a|bc),", "a,bc,c,", ["a", "bc", "c,"]),
@@ -158,6 +162,9 @@ JAVA = [
     (",$", "a,b,", ["a,b", ""]),
     (",$", "a,b,\r", ["a,b", "\r"]),
     (",$", "a,\u2028", ["a", "\u2028"]),
+    (",$", "a,\n", ["a", "\n"]),
+    (r"[,\r]$", "a\r\n", ["a\r\n"]),
+    (r"[,\r]$", "a,\r\n", ["a", "\r\n"]),
     (r",\z", "a,\r", ["a,\r"]),
     (r",\Z", ",a,\r", [",a", "\r"]),
     (r"\A,", ",,a", ["", ",a"]),
@@ -167,6 +174,9 @@ JAVA = [
     (",", ",,,", ["", "", "", ""]),
     ("[,;]", ",;,", ["", "", "", ""]),
     ("[,;]", "", [""]),
+    # a line feed may be part of the regex where a match can do without
+    (r",|\n", "a,b", ["a", "b"]),
+    (r"\r?,", "a,b\r,c", ["a", "b", "c"]),
 ]
 
 
@@ -262,6 +272,7 @@ REFUSED = [
     (",{0,2}", "can match the empty string"),
     (",??", "can match the empty string"),
     (r"\Q\E", "can match the empty string"),
+    ("(?:,?){1}", "can match the empty string"),
     ("^$", "can match the empty string"),
     # rows end there
     ("\n", "needs a line feed"),
@@ -285,6 +296,8 @@ REFUSED = [
     ("(a?)*,", "`(a?)*` at character 1 repeats what can match the empty string"),
     (r"(a)?,\1", r"`\1` at character 6 refers to a group that may be unset here"),
     (r"(?:(a)|b)\1", r"`\1` at character 10 refers to a group"),
+    (r"(?:b|(a))\1", r"`\1` at character 10 refers to a group"),
+    (r"(a)|b\1", r"`\1` at character 6 refers to a group"),
     (r"(?=(a))\1", r"`\1` at character 8 refers to a group"),
     (r"(a\1)", r"`\1` at character 3 refers to a group"),
     (r",\k<n>", r"`\k<n>` at character 2 refers to a group"),
@@ -303,6 +316,7 @@ REFUSED = [
     ("[,", "`[,` at character 1 lacks its closing ]"),
     ("[]", "`[]` at character 1 lacks its closing ]"),
     ("[z-a]", "`z-a` at character 2 is no range"),
+    (r"[\Qz\E-a]", r"`z\E-a` at character 4 is no range"),
     (r"[a-\d]", r"`a-\d` at character 2 is no range"),
     (r"[^\s\S]", r"`[^\s\S]` at character 1 holds no character"),
     ("*,", "`*` at character 1 repeats nothing"),
@@ -341,6 +355,7 @@ def test_refuses_with_place_and_cure(regex: str, message: str) -> None:
         (r"\D", b"\xed\xa0\x80", [b"", b"", b"", b""]),
         (r"\D", b"\xf4\x90\x80\x80", [b"", b"", b"", b"", b""]),
         (r"\D", b"\xf0\x9f\x98\x80", [b"", b""]),
+        (r"[^\x00-\x{10FFFF}]", b"a\xff\xc3\xa9", [b"a", b"\xc3\xa9"]),
     ],
 )
 def test_rows_that_are_not_utf8_survive(regex: str, row: bytes, fields: list[bytes]) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from mutator import sample
+from mutator.sample import products, sales
+from mutator.sample.draw import seeded
 
 SAMPLE_DATA = Path(__file__).parent.parent / "sample_data"
 README = (SAMPLE_DATA / "README.md").read_text(encoding="utf-8")
@@ -45,7 +47,7 @@ both_tables = pytest.mark.parametrize(("master", "upsert", "delete", "id_of", "t
 
 
 def test_examples_in_docstrings():
-    failed, tried = doctest.testmod(sample)
+    failed, tried = map(sum, zip(*(doctest.testmod(module) for module in (products, sales)), strict=True))
 
     assert failed == 0
     assert tried > 0
@@ -166,7 +168,8 @@ def test_mutations_are_distinct_and_newer(master, upsert, delete, id_of, time_of
 
 @both_tables
 def test_mutation_as_early_as_can_be_is_still_newer(master, upsert, delete, id_of, time_of, monkeypatch):
-    monkeypatch.setattr(sample, "FEED_SECONDS", 0)
+    for module in (products, sales):
+        monkeypatch.setattr(module, "FEED_SECONDS", 0)
     newest = max(map(time_of, master))
 
     assert all(time_of(row) > newest for make in (upsert, delete) for row in make(100, 9, master))
@@ -204,10 +207,10 @@ def test_a_hundred_thousand_ids_are_distinct():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_ids_repeat_only_after_all_of_them(seed, monkeypatch):
-    monkeypatch.setattr(sample, "IDS", 36**2)
-    monkeypatch.setattr(sample, "HALF_IDS", 36)
+    monkeypatch.setattr(products, "IDS", 36**2)
+    monkeypatch.setattr(products, "HALF_IDS", 36)
 
-    assert len(set(sample._ids(sample._random("test", seed)))) == 36**2
+    assert len(set(products._ids(seeded("test", seed)))) == 36**2
 
 
 def test_inserted_id_is_not_in_the_master():
