@@ -44,10 +44,10 @@ def bulk_mutate(argv: Sequence[str]) -> int:
     IN_PATHS is ``master,feed[,feed…]``, as the original job has it.
     """
     if any(word.split("=")[0] in ("--master", "--feed", "--config", "--output", "-h", "--help") for word in argv):
-        parser = argparse.ArgumentParser("bulk_mutate.py", description="Merge feed files into a master.")
+        parser = _Parser("bulk_mutate.py", description="Merge feed files into a master.")
         _run_options(parser)
     else:
-        parser = argparse.ArgumentParser(
+        parser = _Parser(
             "bulk_mutate.py", description="Merge feed files into a master; --help shows the long form of this call."
         )
         parser.add_argument("in_paths", metavar="IN_PATHS", help="master,feed[,feed...]: the first is the master")
@@ -83,8 +83,13 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         return 70
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         "mutator", description="Merge files of inserts, updates and deletes into master data, at Spark scale."
     )
     commands = parser.add_subparsers(title="commands", required=True)
@@ -170,16 +175,22 @@ def _mutate(
     from mutator import config
     from mutator.pipeline import mutate
     from mutator.progress import show_progress
-    from mutator.session import spark_context
+    from mutator.session import is_submitted, spark_context
 
     read = config.load(path, settings)  # before Spark starts, which takes seconds
-    for warning in read.warnings:
-        print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
+    # spark-submit sends stderr down stdout, where nothing but the report may stand; it has the warnings, too.
+    quiet = arguments.json and is_submitted()
     with spark_context("mutator run") as sc:
         report = mutate(
-            sc, read, master=master, feed=feed, output=output, dry_run=arguments.dry_run, progress=show_progress
+            sc,
+            read,
+            master=master,
+            feed=feed,
+            output=output,
+            dry_run=arguments.dry_run,
+            progress=None if quiet else show_progress,
         )
-    for warning in report.warnings[len(read.warnings) :]:
+    for warning in () if quiet else report.warnings:
         print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
     print(report.json() if arguments.json else printable(report.text()))
     return 0
@@ -217,7 +228,7 @@ def _sample(arguments: argparse.Namespace) -> int:
                 sys.stdout.buffer.write(row + b"\n")
         except ValueError as fault:
             raise error("usage", what=fault) from None
-        except FileNotFoundError as fault:
+        except (FileNotFoundError, IsADirectoryError) as fault:
             raise error("path.missing", path=fault.filename, what="file") from None
     sys.stdout.buffer.flush()
     return 0

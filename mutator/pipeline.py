@@ -13,6 +13,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 
 from mutator import config as configuration
 from mutator.accounting import Result, add_up, check, key_text, order_text
@@ -109,9 +110,9 @@ def _silent(_: SparkContext) -> AbstractContextManager[object]:
 def _on_spark(sc: SparkContext, plan: Plan, staging: str | None) -> list[dict[str, Any]]:
     try:
         return records.merge(sc, plan, staging)
-    except Py4JJavaError as fault:
+    except (Py4JJavaError, PySparkException) as fault:  # the second where a SparkSession has wrapped it
         # An exception loses its class on the way from a worker; its text is left.
-        text = str(fault.java_exception)
+        text = str(fault.java_exception if isinstance(fault, Py4JJavaError) else fault)
         why = next((line for line in text.splitlines() if line.startswith("mutator.errors.")), text.split("\n\tat ")[0])
         raise error("task", why=why[-2000:]) from None
 

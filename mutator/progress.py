@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -21,7 +22,7 @@ _INTERVAL = 0.5  # seconds between two looks
 def show_progress(sc: SparkContext, stream: TextIO | None = None) -> Iterator[None]:
     """Show the stages of the Spark jobs that run inside of the ``with`` block."""
     stop = threading.Event()
-    group = f"mutator-{id(stop)}"
+    group = f"mutator-{uuid.uuid4()}"
     sc.setJobGroup(group, "mutator")
     watcher = threading.Thread(target=_watch, args=(sc, group, stop, stream or sys.stderr), daemon=True)
     watcher.start()
@@ -30,12 +31,15 @@ def show_progress(sc: SparkContext, stream: TextIO | None = None) -> Iterator[No
     finally:
         stop.set()
         watcher.join(timeout=5)
+        sc.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # a borrowed session has its own jobs
 
 
 def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) -> None:
     bar = tqdm(total=0, unit="task", file=stream, leave=False) if stream.isatty() else None
     said: set[str] = set()
-    while not stop.wait(_INTERVAL):
+    stopped = False
+    while not stopped:
+        stopped = stop.wait(_INTERVAL)  # one more look at the end, or the last phase is never said
         done = total = 0
         for line, complete, tasks in _stages(sc, group):
             done, total = done + complete, total + tasks

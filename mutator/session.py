@@ -6,15 +6,16 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mutator.errors import error
 
-__all__ = ["spark_context"]
+__all__ = ["is_submitted", "spark_context"]
 
 
 @contextmanager
@@ -38,15 +39,17 @@ def spark_context(name: str) -> Iterator[SparkContext]:
         session.stop()
 
 
+def is_submitted() -> bool:
+    """Tell whether spark-submit started this process, with settings of its own."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def _start(name: str) -> SparkSession:
     builder = SparkSession.builder.appName(name)
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit started us, with its own settings
+    submitted = is_submitted()
     if not submitted and "SPARK_REMOTE" in os.environ:
         raise error("spark.connect")
     if not submitted and "MASTER" not in os.environ:
-        # Workers of a local master must be this very interpreter, also where no virtual environment is activated.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = (
             builder.master("local[*,4]")  # a task that fails is tried again, as on a cluster
@@ -56,12 +59,25 @@ def _start(name: str) -> SparkSession:
             .config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
         )
     try:
+        if _is_local(submitted):
+            # Workers of a local master must be this very interpreter with this very package, also where no virtual
+            # environment is activated and nothing is installed.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            package = str(Path(__file__).resolve().parent.parent)
+            builder = builder.config("spark.executorEnv.PYTHONPATH", package)
         session = builder.getOrCreate()
     except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
         raise error("spark.missing", why=f"{fault}; Spark needs Java 17 or newer (JAVA_HOME)") from None
     if not submitted:
         _context(session).setLogLevel("ERROR")
     return session
+
+
+def _is_local(submitted: bool) -> bool:
+    if not submitted:
+        return "MASTER" not in os.environ
+    SparkContext._ensure_initialized()  # connects: the settings of spark-submit are known to its JVM alone
+    return (SparkConf().get("spark.master") or "").startswith("local")
 
 
 def _context(session: SparkSession) -> SparkContext:

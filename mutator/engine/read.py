@@ -19,7 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from mutator.checksum import ChunkedChecksum, chunk_of
+from pyarrow import ArrowException
+
+from mutator.checksum import ChunkedChecksum, chunk_of, combine
 from mutator.errors import MutatorError
 from mutator.formats import text
 from mutator.formats.parquet_columns import read_sequences, read_tombstones
@@ -119,7 +121,10 @@ def _row_sequences(plan: Plan, split: Split, one: Input) -> Iterator[int] | None
     if path is None or not plan.by_file_name:
         return None
     with storage_for(path).open(path) as stream:
-        return iter(read_sequences(stream, split.number, NO_SEQUENCE))
+        try:
+            return iter(read_sequences(stream, split.number, NO_SEQUENCE))
+        except (ArrowException, OSError, ValueError, LookupError) as fault:
+            raise _Damage(*_damaged(one, f"{path}, with the sequences of its rows, cannot be read: {fault}")) from None
 
 
 class _Tally:
@@ -167,11 +172,14 @@ class _Tally:
 def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
     parse_order = ORDER_TYPES[plan.order_type][0]
     assert one.source.checksum is not None  # the manifest has one of every tombstone file
-    tally = _Tally(chunk_of(one.source.checksum) or 1 << 62)
+    chunk = chunk_of(one.source.checksum) or 1 << 62
+    tally = _Tally(chunk)
     path = one.source.path
     for _ in tally.content(split, one):
         pass
     size, digests = tally.result(split, one)
+    if combine(digests, chunk) != one.source.checksum:  # before Parquet stumbles over it
+        raise _Damage(*_damaged(one, f"its checksum is {combine(digests, chunk)} and should be {one.source.checksum}"))
     rows = 0
     with storage_for(path).open(path) as stream:
         for key, order, committed in read_tombstones(stream):
