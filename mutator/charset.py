@@ -13,10 +13,12 @@ STRAY = 0x110000
 
 
 def char_set(members: str) -> Ranges:
+    """Return the set of the characters of a text."""
     return [(ord(c), ord(c)) for c in members]
 
 
 def complement(ranges: Ranges) -> Ranges:
+    """Return the set of all other characters and stray bytes."""
     result, start = [], 0
     for first, last in sorted(ranges):
         if first > start:
@@ -63,6 +65,7 @@ class Node(NamedTuple):
 
     @property
     def source(self) -> bytes:
+        """Return the part as one pattern."""
         return self.branches[0] if len(self.branches) == 1 else b"(?:%b)" % b"|".join(self.branches)
 
 

@@ -16,9 +16,12 @@ VARIABLE = "MUTATOR_FAILPOINT"
 
 # In the order in which a run passes them; the tests walk this list.
 FAILPOINTS = (
+    "stage.swept",
     "stage.created",
     "task.started",
     "task.data.opened",
+    "storage.written",
+    "storage.linked",
     "task.data.written",
     "task.order.written",
     "task.tombstones.written",

@@ -9,6 +9,7 @@ from mutator.charset import AT_END, ESCAPES, LINE_ENDS, POSIX, SETS, STRAY, Node
 
 
 def translate(text: str) -> Node:
+    """Translate a Java regex; raise ValueError where it is none, or is not supported."""
     parser = _Parser(text, frozenset())
     node = parser.whole()
     # Only now is it known which groups are referred to.

@@ -11,9 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
 
 from mutator import config as configuration
 from mutator.accounting import Result, add_up, check, key_text, order_text
@@ -63,7 +61,7 @@ def mutate(
 
     def on_spark(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
         with (progress or _silent)(sc):
-            return _on_spark(sc, plan, staging)
+            return records.merge(sc, plan, staging)
 
     return run(on_spark, config, master=master, feed=feed, output=output, dry_run=dry_run)
 
@@ -105,16 +103,6 @@ def run(
 
 def _silent(_: SparkContext) -> AbstractContextManager[object]:
     return nullcontext()
-
-
-def _on_spark(sc: SparkContext, plan: Plan, staging: str | None) -> list[dict[str, Any]]:
-    try:
-        return records.merge(sc, plan, staging)
-    except (Py4JJavaError, PySparkException) as fault:  # the second where a SparkSession has wrapped it
-        # An exception loses its class on the way from a worker; its text is left.
-        text = str(fault.java_exception if isinstance(fault, Py4JJavaError) else fault)
-        why = next((line for line in text.splitlines() if line.startswith("mutator.errors.")), text.split("\n\tat ")[0])
-        raise error("task", why=why[-2000:]) from None
 
 
 def _check_places(master: str, feed: Sequence[str], output: str) -> str:

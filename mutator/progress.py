@@ -41,17 +41,17 @@ def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) 
     while not stopped:
         stopped = stop.wait(_INTERVAL)  # one more look at the end, or the last phase is never said
         done = total = 0
+        now = ""  # the phase that is under way
         for line, complete, tasks in _stages(sc, group):
             done, total = done + complete, total + tasks
-            if bar is not None:
-                bar.set_description(line)
-            elif tasks and complete == tasks and line not in said:
+            now = now or (line if complete < tasks else "")
+            if bar is None and tasks and complete == tasks and line not in said:
                 said.add(line)
                 stream.write(f"mutator: {line}: {tasks} tasks done\n")
                 stream.flush()
         if bar is not None and total:
             bar.total, bar.n = total, done
-            bar.refresh()
+            bar.set_description(now)  # shows it all
     if bar is not None:
         bar.close()
 

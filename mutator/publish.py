@@ -47,6 +47,7 @@ def publish(output: str, run: str, merge: Callable[[str], Manifest]) -> Publishe
     check_output(output)
     storage.make_directory(posixpath.dirname(output))
     litter = sweep(output)
+    failpoint("stage.swept")
     with _staging(storage, output, run) as staging:
         failpoint("stage.created")
         made = merge(staging)
@@ -76,7 +77,8 @@ def sweep(output: str) -> tuple[str, ...]:
     prefix = _prefix(name)
     removed = []
     for entry in storage.entries(directory):
-        if not entry.name.startswith(prefix) or entry.kind != "directory":
+        # An output may itself be named like this one's staging directory: what follows must be a run's id alone.
+        if not entry.name.startswith(prefix) or entry.kind != "directory" or "." in entry.name[len(prefix) :]:
             continue
         claim = storage.claim(entry.path)
         if claim is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -33,10 +34,19 @@ def spark_context(name: str) -> Iterator[SparkContext]:
         yield SparkContext._active_spark_context
         return
     session = _start(name)
+    logging.getLogger().addFilter(_is_no_interrupted_call)
     try:
         yield _context(session)
+    except KeyboardInterrupt:
+        _context(session).setLogLevel("OFF")  # tasks that are still running would fill the screen with their end
+        raise
     finally:
         session.stop()
+        logging.getLogger().removeFilter(_is_no_interrupted_call)
+
+
+def _is_no_interrupted_call(record: logging.LogRecord) -> bool:
+    return not str(record.msg).endswith("while sending command.")  # py4j's traceback of a Ctrl-C
 
 
 def is_submitted() -> bool:

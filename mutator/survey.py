@@ -40,6 +40,7 @@ class Source:
     header_end: int = 0  # lines that begin before this offset are headers
     width: int | None = None  # number of fields of the first row; None where there is no row
     order_path: str | None = None  # sequences of the rows, in a managed master
+    order_checksum: str | None = None
     checksum: str | None = None  # as the manifest has it
     bucket: int | None = None
 
@@ -117,7 +118,8 @@ def _find(path: str, ignored: list[str], what: str) -> list[Entry]:
     path = storage.resolve(path)
     entry = storage.look(path)
     if entry is None:
-        found = storage.glob(path)
+        # Directories may be links here as well, and one file must not come by two names.
+        found = [storage.look(storage.resolve(one.path)) or one for one in storage.glob(path)]
         if not found:
             raise error("path.missing", path=path, what=f"{what} file or directory")
         nested = [
@@ -184,6 +186,7 @@ def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Sour
 
 def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Return the data files and the tombstone files that a manifest names."""
+    sums = {part.path: part.checksum for part in known.beside}
     data = tuple(
         Source(
             path=posixpath.join(path, part.path),
@@ -192,6 +195,7 @@ def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tup
             sequence=naming.sequence(naming.base_name(part.path)),
             ending=text.EXACT_LF,
             order_path=posixpath.join(path, part.order) if part.order else None,
+            order_checksum=sums.get(part.order) if part.order else None,
             checksum=part.checksum,
             bucket=part.bucket,
         )

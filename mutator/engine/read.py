@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from pyarrow import ArrowException
 
-from mutator.checksum import ChunkedChecksum, chunk_of, combine
+from mutator.checksum import ChunkedChecksum, chunk_of, combine, of_blocks
 from mutator.errors import MutatorError
 from mutator.formats import text
 from mutator.formats.parquet_columns import read_sequences, read_tombstones
@@ -93,16 +93,16 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
             ignored += 1
             continue
         rows += 1
+        if sequences is not None:
+            sequence = next(sequences, _NO_MORE)
+            if sequence == _NO_MORE:
+                raise _Damage(*_damaged(one, "it has more rows than the file with their sequences"))
         try:
             key, order, is_delete, written = read(row)
         except Unreadable as reason:
             yield (ledger, (), REJECT, (split.input, offset)), (split.number, lines, str(reason), row)
             continue
         if by_file_name:
-            if sequences is not None:
-                sequence = next(sequences, _NO_MORE)
-                if sequence == _NO_MORE:
-                    raise _Damage(*_damaged(one, "it has more rows than the file with their sequences"))
             order = sequence
         yield (
             (bucket_of(key, buckets), key, side, precedence(order, sequence, rank, offset, row)),
@@ -120,7 +120,15 @@ def _row_sequences(plan: Plan, split: Split, one: Input) -> Iterator[int] | None
     path = one.source.order_path
     if path is None or not plan.by_file_name:
         return None
-    with storage_for(path).open(path) as stream:
+    storage, expected = storage_for(path), one.source.order_checksum
+    if expected is not None:  # Parquet's own checksums cover its pages alone
+        with storage.open(path) as stream:
+            found = of_blocks(blocks(stream), chunk_of(expected))
+        if found != expected:
+            raise _Damage(
+                *_damaged(one, f"{path}, with the sequences of its rows, has the checksum {found}, not {expected}")
+            )
+    with storage.open(path) as stream:
         try:
             return iter(read_sequences(stream, split.number, NO_SEQUENCE))
         except (ArrowException, OSError, ValueError, LookupError) as fault:

@@ -21,13 +21,15 @@ from numbers import Number
 from operator import itemgetter
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext, TaskContext
+from pyspark.errors import PySparkException
 from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 from pyspark.shuffle import ExternalSorter
 
 from mutator.engine.read import Element, read_task
 from mutator.engine.write import Row, Sorter, write_bucket, write_ledger
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.keyhash import murmur64a
 from mutator.plan import Plan, Split
 
@@ -66,8 +68,17 @@ def on_partitions(
             .mapPartitionsWithIndex(partial(_reduce, shared, on_bucket, on_ledger))
             .collect()
         )
+    except (Py4JJavaError, PySparkException) as fault:  # the second where a SparkSession has wrapped it
+        raise _task_error(fault) from None
     finally:
         shared.unpersist()
+
+
+def _task_error(fault: Exception) -> MutatorError:
+    """Say why Spark gave up: an exception loses its class on the way from a worker, and its text is left."""
+    text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
+    why = next((line for line in text.splitlines() if line.startswith("mutator.errors.")), text.split("\n\tat ")[0])
+    return error("task", why=why[-2000:])
 
 
 def last_mutations(

@@ -45,10 +45,14 @@ def _gzip() -> Any:
     return zlib.decompressobj(wbits=31)
 
 
+def _xz() -> Any:
+    return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)  # a bare .lzma stream has no checksum
+
+
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     "gzip": _gzip,
     "bzip2": bz2.BZ2Decompressor,
-    "xz": lzma.LZMADecompressor,
+    "xz": _xz,
     "zstd": zstd.ZstdDecompressor,
 }
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from mutator.errors import MutatorError, error
+from mutator.failpoint import failpoint
 from mutator.storage.entry import Entry
 
 __all__ = ["LocalStorage"]
@@ -92,10 +93,12 @@ class LocalStorage:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
+            failpoint("storage.written")
             try:
                 os.link(scratch, path)
             except PermissionError:  # a file system without links
                 _rename_noreplace(scratch, path)
+            failpoint("storage.linked")
             self._sync_one(directory)
         except OSError as fault:
             raise _storage_error(path, fault) from None
