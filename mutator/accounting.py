@@ -108,7 +108,7 @@ def check(config: Config, plan: Plan, known: Manifest | None, result: Result) ->
     removed = counts["master removed"] + counts["master deleted by absence"]
     live = removed + counts["master kept"] + counts["master replaced"]
     fraction = config.max_delete_fraction
-    if removed and fraction < 1 and (removed > fraction * live or removed == live):
+    if removed > fraction * live:  # which below 1 is also all of it
         raise error("deletes", removed=f"{removed:,}", master=f"{live:,}", fraction=f"{fraction:g}")
     below = counts["below horizon"]
     if below and config.before_horizon == "fail":

@@ -13,14 +13,13 @@ raises ``Unreadable`` with the reason; it asks no questions about the configurat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from mutator.config import Config
 from mutator.delimiter import Delimiter
 from mutator.precedence import ORDER_TYPES
 
-__all__ = ["Reader", "RowLayout", "Unreadable", "compile_reader", "layouts"]
+__all__ = ["Reader", "RowLayout", "Unreadable", "compile_reader", "without_field"]
 
 Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes]]
 
@@ -51,40 +50,6 @@ class RowLayout:
     def output_width(self) -> int | None:
         """Number of fields of a row as it is written."""
         return self.width if self.width is None or not self.cut_op else self.width - 1
-
-
-def layouts(
-    config: Config, feed_width: int | None, master_width: int | None, op_in_master: bool
-) -> tuple[RowLayout, RowLayout]:
-    """Return the layouts of the feed and of the master.
-
-    feed_width, master_width: number of fields, None for any. op_in_master: master rows carry the op code column.
-    """
-    feed = RowLayout(
-        delimiter=config.delimiter,
-        id_fields=config.id_fields,
-        order_field=config.order_field,
-        order_type=config.order_type,
-        width=feed_width,
-        op_field=config.op_field,
-        delete_codes=config.delete_codes,
-        upsert_codes=config.upsert_codes,
-        cut_op=config.op_field is not None and not config.op_keep,
-        joint=config.joint,
-    )
-    op = config.op_field
-    if op is None or op_in_master:
-        return feed, replace(feed, width=master_width, upsert_codes=None, deletes_allowed=False)
-    without = without_field(op)
-    order = config.order_field
-    return feed, replace(
-        feed,
-        id_fields=tuple(map(without, config.id_fields)),
-        order_field=None if order is None else without(order),
-        width=master_width,
-        op_field=None,
-        cut_op=False,
-    )
 
 
 def without_field(cut: int) -> Callable[[int], int]:

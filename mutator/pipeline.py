@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
 from mutator.accounting import Result, add_up, check, key_text, order_text
@@ -28,9 +26,12 @@ from mutator.report import Report
 from mutator.storage import absolute, storage_for
 from mutator.survey import Survey, look_at
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
 __all__ = ["Engine", "mutate", "run"]
 
-Progress = Callable[[SparkContext], AbstractContextManager[object]]
+Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 # Reads, shuffles and writes what a plan says, into a directory (None: nowhere); returns the receipts of the buckets and
 # of the ledger.
 Engine = Callable[[Plan, str | None], list[dict[str, Any]]]

@@ -14,11 +14,11 @@ from mutator.config import Config
 from mutator.delimiter import Delimiter
 from mutator.errors import error
 from mutator.keyhash import HASH_NAME
-from mutator.layout import RowLayout, layouts, without_field
+from mutator.layout import RowLayout, without_field
 from mutator.manifest import Manifest
 from mutator.precedence import NO_SEQUENCE, ORDER_TYPES
 from mutator.survey import Source, Survey
-from mutator.width import check_ordinals, decide_widths, is_delete_source
+from mutator.width import check_ordinals, decide_widths, is_delete_source, layouts
 
 __all__ = ["Input", "Plan", "Split", "make_plan", "plan_of_dataset"]
 

@@ -9,18 +9,17 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from mutator import checksum, manifest, naming
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats import text
 from mutator.manifest import Manifest
-from mutator.storage import Entry, Storage, absolute, storage_for
+from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
-__all__ = ["BLOCK", "Source", "Survey", "blocks", "dataset_sources", "look_at", "read_manifest"]
-
-BLOCK = 1 << 20
+__all__ = ["Source", "Survey", "dataset_sources", "look_at", "read_manifest"]
 
 # Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
@@ -98,18 +97,6 @@ def read_manifest(storage: Storage, directory: str) -> Manifest | None:
         return None
     with storage.open(path) as stream:
         return manifest.parse(b"".join(blocks(stream)), path)
-
-
-def blocks(stream: object, most: int | None = None) -> Iterator[bytes]:
-    """Yield a stream's bytes in blocks, ``most`` bytes at the most."""
-    left = most
-    while left is None or left > 0:
-        block = stream.read(BLOCK if left is None else min(BLOCK, left))  # type: ignore[attr-defined]
-        if not block:
-            return
-        if left is not None:
-            left -= len(block)
-        yield block
 
 
 def _find(path: str, ignored: list[str], what: str) -> list[Entry]:
@@ -225,7 +212,7 @@ def _look_inside(config: Config, storage: Storage, entry: Entry) -> Source:
             raise error("damaged", path=path, why=f"it is empty, and no {promised} file is")
         raise error("compression", path=path, name=promised or "plain text", content=content or "plain text")
 
-    def content_blocks(opened: object) -> Iterator[bytes]:
+    def content_blocks(opened: BinaryIO) -> Iterator[bytes]:
         raw = blocks(opened)
         return decompress(raw, content) if content else raw
 

@@ -37,6 +37,8 @@ def texts(text: str) -> tuple[str, ...]:
 
 def codes(text: str) -> tuple[bytes, ...]:
     """Read op codes with commas between them, as bytes."""
+    if not all(part.strip() for part in text.split(",")):
+        raise ValueError("must be op codes with commas between them, none of them empty")
     return tuple(part.strip().encode("utf-8", "surrogateescape") for part in text.split(","))
 
 

@@ -11,9 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING, Any
 
 from mutator import checksum, manifest
 from mutator.accounting import key_text, receipts_checksum, sum_of_buckets
@@ -25,8 +23,11 @@ from mutator.errors import error, printable
 from mutator.manifest import Manifest
 from mutator.plan import Plan, plan_of_dataset
 from mutator.publish import SUCCESS
-from mutator.storage import absolute, storage_for
-from mutator.survey import blocks, dataset_sources, read_manifest
+from mutator.storage import absolute, blocks, storage_for
+from mutator.survey import dataset_sources, read_manifest
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 __all__ = ["Verification", "verify"]
 

@@ -8,14 +8,15 @@ op code column, the master has as many fields, or one less.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mutator import naming
 from mutator.config import Config
 from mutator.errors import error
-from mutator.layout import RowLayout
+from mutator.layout import RowLayout, without_field
 from mutator.survey import Source, Survey
 
-__all__ = ["check_ordinals", "decide_widths", "is_delete_source"]
+__all__ = ["check_ordinals", "decide_widths", "is_delete_source", "layouts"]
 
 
 def is_delete_source(config: Config, source: Source) -> bool:
@@ -44,9 +45,9 @@ def decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | Non
             )
         return None, None, has_op and in_master
     master = recorded if isinstance(recorded, int) else _first_width(survey.master)
-    # A delete file may hold rows of ID fields alone.
-    feed = _first_width(source for source in survey.feed if not is_delete_source(config, source)) or _first_width(
-        survey.feed
+    # Where order comes from file names, a delete file may hold rows of ID fields alone.
+    feed = _first_width(
+        source for source in survey.feed if not (config.by_file_name and is_delete_source(config, source))
     )
     if isinstance(count, int):
         feed = count
@@ -111,3 +112,37 @@ def check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master
             what="op.code.keep=true writes rows with an op code, and the master's rows have none",
             cure="leave op.code.keep out",
         )
+
+
+def layouts(
+    config: Config, feed_width: int | None, master_width: int | None, op_in_master: bool
+) -> tuple[RowLayout, RowLayout]:
+    """Return the layouts of the feed and of the master.
+
+    feed_width, master_width: number of fields, None for any. op_in_master: master rows carry the op code column.
+    """
+    feed = RowLayout(
+        delimiter=config.delimiter,
+        id_fields=config.id_fields,
+        order_field=config.order_field,
+        order_type=config.order_type,
+        width=feed_width,
+        op_field=config.op_field,
+        delete_codes=config.delete_codes,
+        upsert_codes=config.upsert_codes,
+        cut_op=config.op_field is not None and not config.op_keep,
+        joint=config.joint,
+    )
+    op = config.op_field
+    if op is None or op_in_master:
+        return feed, replace(feed, width=master_width, upsert_codes=None, deletes_allowed=False)
+    without = without_field(op)
+    order = config.order_field
+    return feed, replace(
+        feed,
+        id_fields=tuple(map(without, config.id_fields)),
+        order_field=None if order is None else without(order),
+        width=master_width,
+        op_field=None,
+        cut_op=False,
+    )

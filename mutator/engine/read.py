@@ -29,9 +29,8 @@ from mutator.keyhash import bucket_of
 from mutator.layout import Unreadable, compile_reader
 from mutator.plan import Input, Plan, Split
 from mutator.precedence import NO_SEQUENCE, ORDER_TYPES, precedence
-from mutator.storage import storage_for
+from mutator.storage import blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress
-from mutator.survey import blocks
 
 __all__ = ["DAMAGE", "FEED", "MASTER", "RECEIPT", "REJECT", "TOMBSTONE", "Receipt", "read_task"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote
@@ -16,8 +17,9 @@ from mutator.errors import error
 from mutator.storage.entry import Entry
 from mutator.storage.local import LocalStorage
 
-__all__ = ["Entry", "Storage", "absolute", "storage_for"]
+__all__ = ["Entry", "Storage", "absolute", "blocks", "storage_for"]
 
+BLOCK = 1 << 20  # bounds what a task holds of a file
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BACKENDS = {"file": LocalStorage}
 
@@ -88,3 +90,15 @@ def absolute(path: str) -> str:
     if "\0" in path:
         raise error("usage", what=f"{path}: a path cannot hold a NUL byte")
     return os.path.abspath(path)
+
+
+def blocks(stream: BinaryIO, most: int | None = None) -> Iterator[bytes]:
+    """Yield a stream's bytes in blocks, ``most`` bytes at the most."""
+    left = most
+    while left is None or left > 0:
+        block = stream.read(BLOCK if left is None else min(BLOCK, left))
+        if not block:
+            return
+        if left is not None:
+            left -= len(block)
+        yield block

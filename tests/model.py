@@ -1,0 +1,109 @@
+"""The reference model: what DESIGN 3.1-3.3 says, with dicts and lists, slowly and obviously.
+
+The tests compare the engine with it, so nothing here may come from ``mutator``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+Key = tuple[bytes, ...]
+
+
+class Row(NamedTuple):
+    """One row of the master or of the feed, as it was read."""
+
+    key: Key
+    order: Any  # comparable; the sequence where order comes from file names
+    sequence: int  # of the file, -1 for none
+    name: bytes  # base name of the file
+    offset: int  # in the uncompressed file
+    row: bytes
+    is_delete: bool
+    written: bytes  # the row as it would be written
+
+
+class Merged(NamedTuple):
+    """What a run leaves, and what it counted."""
+
+    records: dict[Key, tuple[Any, bytes]]  # key -> order value, row
+    tombstones: dict[Key, tuple[Any, int]]  # key -> order value, commit time
+    counts: Counter[str]
+    notes: dict[str, list[Key]]  # note -> its keys, sorted
+    horizon: Any  # highest order value ever expired, or None
+
+
+def last(rows: Iterable[Row]) -> dict[Key, Row]:
+    """Return the row with the highest precedence of each key (3.1)."""
+    return {row.key: row for row in sorted(rows, key=lambda r: (r.order, r.sequence, r.name, r.offset, r.row))}
+
+
+def merge(
+    master: list[Row],
+    tombstones: Mapping[Key, tuple[Any, int]],
+    feed: list[Row],
+    *,
+    now: int = 0,
+    full: bool = False,
+    expire_before: int | None = None,
+    horizon: Any = None,
+) -> Merged:
+    """Merge a feed without rejects into a master without rejects."""
+    records: dict[Key, tuple[Any, bytes]] = {}
+    buried: dict[Key, tuple[Any, int]] = {}
+    counts: Counter[str] = Counter()
+    notes: defaultdict[str, list[Key]] = defaultdict(list)
+    held, winners = last(master), last(feed)
+    counts["master duplicate"] = len(master) - len(held)
+    counts["feed superseded"] = len(feed) - len(winners)
+
+    for key in sorted({*held, *tombstones, *winners}):
+        m, t, w = held.get(key), tombstones.get(key), winners.get(key)
+        if w is None or (m and m.order > w.order) or (t and t[0] > w.order):  # what is held stays
+            if w is not None:
+                counts["feed late"] += 1
+            if m and w is None and full:
+                buried[key] = (m.order, now)
+                counts["master deleted by absence"] += 1
+            elif m:
+                records[key] = (m.order, m.written)
+                counts["master kept"] += 1
+            elif t:
+                buried[key] = t
+        elif w.is_delete:
+            # The same delete again is no younger delete, so its commit time stays.
+            buried[key] = (w.order, t[1] if t and t[0] == w.order else now)
+            counts["feed deleted" if m else "feed no-op" if t else "feed delete of unknown"] += 1
+            counts["master removed"] += bool(m)
+        else:
+            records[key] = (w.order, w.written)
+            same = m is not None and m.written == w.written
+            counts["feed no-op" if same else "feed updated" if m else "feed inserted"] += 1
+            if m:
+                counts["master kept" if same else "master replaced"] += 1
+            else:
+                if t:
+                    notes["revived"].append(key)
+                if horizon is not None and w.order < horizon:
+                    notes["below horizon"].append(key)
+
+        if w is None:
+            continue
+        mine = [row for row in feed if row.key == key]
+        top = {(r.is_delete, r.written) for r in mine if (r.order, r.sequence) == (w.order, w.sequence)}
+        against_record = m and m.order == w.order and (w.is_delete or m.written != w.written)
+        against_tombstone = t and t[0] == w.order and not w.is_delete
+        if len(top) > 1 or against_record or against_tombstone:
+            notes["tied"].append(key)
+        if w.is_delete and not m and not t and not all(row.is_delete for row in mine):
+            notes["inserted and deleted"].append(key)
+
+    expired = {key for key, (_, committed) in buried.items() if expire_before is not None and committed < expire_before}
+    highest = [buried[key][0] for key in expired] + ([] if horizon is None else [horizon])
+    left = {key: tombstone for key, tombstone in buried.items() if key not in expired}
+    counts["tombstones in"], counts["tombstones out"], counts["expired"] = len(tombstones), len(left), len(expired)
+    counts["output rows"] = len(records)
+    counts.update({name: len(keys) for name, keys in notes.items()})
+    return Merged(records, left, counts, dict(notes), max(highest, default=None))

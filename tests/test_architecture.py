@@ -1,0 +1,124 @@
+"""The map that the code should make visible, held against the code: who may import what, who prints, how long."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A module imports only from those above it: words, rules, intent, edges, Spark, the run, the command line. `layout`
+# stands below `config`, for it turns a configuration into ordinals.
+ORDER = [
+    *("errors", "failpoint", "checksum"),
+    *("outcome", "precedence", "keyhash", "naming"),
+    *("charset", "javaregex", "delimiter"),
+    "layout",
+    *("values", "settings", "config"),
+    *("formats", "formats.text", "formats.parquet_columns"),
+    *("storage.entry", "storage.compression", "storage.local", "storage"),
+    *("manifest", "survey", "width", "plan", "report"),
+    *("sample.draw", "sample.products", "sample.sales", "sample"),
+    *("engine", "engine.read", "engine.merge", "engine.write", "engine.records"),
+    *("accounting", "publish", "pipeline", "verify"),
+    *("session", "progress", "cli"),
+    "",  # the package itself: its public names
+]
+SPARK = {"engine.records", "session", "progress"}
+PRINTS = {"cli"}
+MOST_LINES = 400
+
+
+def module_name(path):
+    return ".".join(path.relative_to(ROOT / "mutator").with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+
+
+MODULES = {module_name(path): path for path in sorted((ROOT / "mutator").rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+each_module = pytest.mark.parametrize("name", TREES, ids=lambda name: name or "mutator")
+
+
+def imports(tree):
+    """Yield the full names that a module imports, and where: a name from a package may be a module or not."""
+    types = {inner for node in ast.walk(tree) if is_for_types(node) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if node in types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def is_for_types(node):
+    """Tell whether a node is ``if TYPE_CHECKING:``, whose imports never run."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def own_module(full):
+    """Return the module of this project that an imported name stands in, or None."""
+    top, _, rest = full.partition(".")
+    if top != "mutator":
+        return None
+    while rest not in MODULES:
+        rest = rest.rpartition(".")[0]
+    return rest
+
+
+def test_every_module_has_its_place():
+    assert sorted(ORDER) == sorted(MODULES), "a new module needs a place in ORDER"
+
+
+@each_module
+def test_imports_go_up(name):
+    above = set(ORDER[: ORDER.index(name)])
+    wrong = [(line, full) for line, full in imports(TREES[name]) if own_module(full) not in above | {None}]
+
+    assert wrong == []
+
+
+def test_an_import_of_a_name_is_one_of_its_module():
+    assert own_module("mutator.storage.storage_for") == "storage"
+    assert own_module("mutator.storage.local.LocalStorage") == "storage.local"
+    assert own_module("mutator.mutate") == ""
+    assert own_module("pyspark.sql") is None
+
+
+def test_spark_stays_in_its_corner():
+    users = {name for name, tree in TREES.items() for _, full in imports(tree) if full.startswith(("pyspark", "py4j"))}
+
+    assert users == SPARK
+
+
+@each_module
+def test_only_the_command_line_prints_and_exits(name):
+    calls = {ast.unparse(node.func) for node in ast.walk(TREES[name]) if isinstance(node, ast.Call)}
+    raised = {ast.unparse(node.exc) for node in ast.walk(TREES[name]) if isinstance(node, ast.Raise) and node.exc}
+    found = (calls | raised) & {"print", "sys.exit", "exit", "quit", "SystemExit", "sys.stdout.write"}
+
+    assert not found or name in PRINTS
+
+
+@each_module
+def test_modules_are_short(name):
+    lines = MODULES[name].read_text(encoding="utf-8").count("\n")
+
+    assert lines <= MOST_LINES
+
+
+@each_module
+def test_what_is_public_has_a_docstring(name):
+    missing = []
+    for holder in [TREES[name], *(node for node in TREES[name].body if isinstance(node, ast.ClassDef))]:
+        if isinstance(holder, ast.ClassDef) and holder.name.startswith("_"):
+            continue
+        if not ast.get_docstring(holder):
+            missing.append(getattr(holder, "name", "the module"))
+        missing += [
+            node.name
+            for node in holder.body
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not ast.get_docstring(node)
+        ]
+
+    assert missing == []

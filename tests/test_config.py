@@ -1,0 +1,596 @@
+"""Settings: every key with its default, values and faults; where they come from; and all faults at once."""
+
+import pytest
+
+from mutator.cli import main
+from mutator.config import load, parse
+from mutator.errors import ConfigError
+from mutator.settings import parse_override
+
+KEY = "id.field.ordinals"
+BY = "temporal.ordering.field.ordinal"
+OP = "op.code.field.ordinal"
+CONTRADICTS = "contradicts temporal.ordering.field.type ="
+BESIDE_FULL = "stands beside sync.mode = full, where what is absent is deleted; leave it out"
+
+
+def faults(settings):
+    """Return the lines of the message, one a fault."""
+    with pytest.raises(ConfigError) as caught:
+        parse(settings)
+    assert caught.value.exit_code == 2
+    first, *lines = str(caught.value).split("\n")
+    assert first == "the configuration: the configuration cannot be used:"
+    return [line.strip() for line in lines]
+
+
+# --- every key: its attribute, its default, what values mean, and what is none
+
+# (key, attribute, default, [(text, value)], [(no value, what was expected)], what must stand beside it)
+SETTINGS = [
+    (
+        "temporal.ordering.field.ordinal",
+        "order_field",
+        None,
+        [("5", 5), (" 5 ", 5), ("-1", None), ("007", 7)],
+        [("x", "must be an ordinal counted from 0"), ("-2", "must be an ordinal"), ("1.0", "must be an ordinal")],
+        {},
+    ),
+    (
+        "op.code.field.ordinal",
+        "op_field",
+        None,
+        [("4", 4), ("-1", None)],
+        [("x", "must be an ordinal counted from 0"), ("4,5", "must be an ordinal"), ("٤", "must be an ordinal")],
+        {},
+    ),
+    (
+        "deleted.op.code",
+        "delete_codes",
+        frozenset({b"D"}),
+        [("D", {b"D"}), ("D,X", {b"D", b"X"}), (" D , DEL", {b"D", b"DEL"}), ("é", {b"\xc3\xa9"})],
+        [],
+        {OP: "4"},
+    ),
+    ("upsert.op.code", "upsert_codes", None, [("I,U", {b"I", b"U"}), ("I", {b"I"})], [], {OP: "4"}),
+    (
+        "op.code.keep",
+        "op_keep",
+        False,
+        [("true", True), ("TRUE", True), ("False", False)],
+        [("yes", "must be true or false"), ("1", "must be true or false")],
+        {OP: "4"},
+    ),
+    (
+        "op.code.in.master",
+        "op_in_master",
+        None,
+        [("true", True), ("false", False)],
+        [("maybe", "must be true or false")],
+        {OP: "4"},
+    ),
+    ("deleted.record.file.prefix", "delete_prefix", None, [("del", "del"), ("é_", "é_")], [], {}),
+    ("field.delim", "joint", b",", [(";", b";"), ("é", b"\xc3\xa9")], [("a\nb", "holds a line feed")], {}),
+    (
+        "field.count",
+        "field_count",
+        "auto",
+        [("auto", "auto"), ("any", "any"), ("12", 12)],
+        [("0", "must be auto, any, or the number"), ("-1", "must be auto, any"), ("all", "must be auto, any")],
+        {},
+    ),
+    (
+        "field.names",
+        "field_names",
+        (),
+        [("a,b", ("a", "b")), (" id , ts ", ("id", "ts"))],
+        [("a,a", "must be different names"), ("a,,b", "must be different names")],
+        {},
+    ),
+    ("header.lines", "header_lines", 0, [("1", 1), ("0", 0)], [("-1", "must be a whole number"), ("x", "whole")], {}),
+    (
+        "sync.mode",
+        "sync_mode",
+        "partial",
+        [("full", "full"), ("partial", "partial")],
+        [("FULL", "partial or full")],
+        {},
+    ),
+    ("allow.older.snapshot", "allow_older_snapshot", False, [("true", True)], [("1", "must be true or false")], {}),
+    ("allow.empty.master", "allow_empty_master", False, [("true", True)], [("on", "must be true or false")], {}),
+    ("master.adopt", "master_adopt", False, [("true", True)], [("t", "must be true or false")], {}),
+    (
+        "reject.policy",
+        "reject_policy",
+        "fail",
+        [("quarantine", "quarantine"), ("fail", "fail")],
+        [("skip", "must be fail or quarantine")],
+        {},
+    ),
+    ("reject.limit", "reject_limit", 1000, [("0", 0), ("5", 5)], [("-5", "must be a whole number, 0 or more")], {}),
+    (
+        "master.reject.policy",
+        "master_reject_policy",
+        "fail",
+        [("quarantine", "quarantine")],
+        [("drop", "must be fail or quarantine")],
+        {},
+    ),
+    (
+        "max.delete.fraction",
+        "max_delete_fraction",
+        0.5,
+        [("0", 0), ("1", 1), ("0.05", 0.05)],
+        [("1.1", "must be a number from 0 to 1"), ("-0.1", "from 0 to 1"), ("nan", "from 0 to 1"), ("half", "from 0")],
+        {},
+    ),
+    (
+        "tombstone.retention",
+        "tombstone_retention",
+        None,
+        [("45s", 45), ("30m", 1800), ("12h", 43200), ("90d", 7776000), ("2w", 1209600)],
+        [("90", "must be a duration such as 90d"), ("1y", "must be a duration"), ("-1d", "must be a duration")],
+        {},
+    ),
+    ("before.horizon", "before_horizon", "insert", [("fail", "fail")], [("drop", "must be insert or fail")], {}),
+    ("consumed.retention", "consumed_retention", None, [("1d", 86400)], [("day", "must be a duration")], {}),
+    ("consumed.files", "consumed_files", "skip", [("merge", "merge")], [("read", "must be skip or merge")], {}),
+    (
+        "num.reducer",
+        "num_reducer",
+        None,
+        [("1", 1), ("64", 64)],
+        [("0", "must be a whole number from 1 to 999999"), ("-1", "from 1"), ("1e3", "from 1")],
+        {},
+    ),
+    (
+        "split.bytes",
+        "split_bytes",
+        64 << 20,
+        [("1", 1), ("4k", 4096), ("64m", 64 << 20), ("1 GB", 1 << 30), ("2KiB", 2048)],
+        [("0", "must be a size such as 67108864, 64m or 1g"), ("-1", "must be a size"), ("1t", "must be a size")],
+        {},
+    ),
+    ("bucket.bytes", "bucket_bytes", 64 << 20, [("1m", 1 << 20)], [("big", "must be a size")], {}),
+]
+# Set by several keys together, or always to be set: tested one by one below.
+OTHERS = {KEY, "temporal.ordering.field.numeric", "temporal.ordering.field.type", "field.delim.regex"}
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting[0])
+def test_setting(setting):
+    key, attribute, default, values, none, beside = setting
+
+    assert getattr(parse({KEY: "0"}), attribute) == default
+    for text, value in values:
+        assert getattr(parse({KEY: "0", **beside, key: text}), attribute) == value
+    for text, expected in none:
+        fault = "\n".join(faults({KEY: "0", **beside, key: text}))
+        assert fault.startswith(f"{key}: '{text}' ")
+        assert expected in fault
+
+
+def test_no_setting_is_forgotten():
+    known = {key for key, *_ in SETTINGS} | OTHERS
+    message = faults({KEY: "0", **{f"{key}x": "1" for key in known}})
+
+    assert sorted(message) == sorted(f"{key}x: is not a known setting; did you mean {key}?" for key in known)
+
+
+def test_a_configuration_is_frozen():
+    config = parse({KEY: "0"})
+    with pytest.raises(AttributeError):
+        config.id_fields = (1,)
+
+
+# --- the record ID
+
+
+def test_id_fields():
+    assert parse({KEY: "0"}).id_fields == (0,)
+    assert parse({KEY: "2, 0,1"}).id_fields == (2, 0, 1)
+    assert parse({KEY: "ts,id", "field.names": "id,price,ts"}).id_fields == (2, 0)
+    assert parse({KEY: "2,id", "field.names": "id,price,ts"}).id_fields == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ("0,0", "id.field.ordinals: '0,0' names a field twice"),
+        ("-1", "id.field.ordinals: '-1' must be an ordinal counted from 0"),
+        ("0,", "id.field.ordinals: '0,' must be an ordinal counted from 0"),
+        ("a", "id.field.ordinals: 'a' must be an ordinal counted from 0"),
+        ("0;1", "id.field.ordinals: '0;1' must be an ordinal counted from 0"),
+    ],
+)
+def test_no_id_fields(value, fault):
+    assert faults({KEY: value}) == [fault]
+
+
+@pytest.mark.parametrize("settings", [{}, {KEY: ""}])
+def test_the_id_must_be_set(settings):
+    assert faults(settings) == ["id.field.ordinals: is missing; name the fields of the record ID, for example 0 or 0,2"]
+
+
+def test_a_name_close_to_one_of_the_fields():
+    (fault,) = faults({KEY: "product_id", "field.names": "prod_id,price"})
+    assert fault.startswith("id.field.ordinals: 'product_id' must be an ordinal counted from 0, or one of field.names ")
+    assert fault.endswith("(did you mean prod_id?)")
+    assert "did you mean" not in faults({KEY: "zzz", "field.names": "prod_id,price"})[0]
+
+
+# --- the order value
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({}, "sequence"),
+        ({BY: "-1"}, "sequence"),
+        ({BY: "5"}, "long"),
+        ({BY: "5", "temporal.ordering.field.numeric": "true"}, "long"),
+        ({BY: "5", "temporal.ordering.field.numeric": "false"}, "string"),
+        ({BY: "5", "temporal.ordering.field.type": "timestamp"}, "timestamp"),
+        (
+            {BY: "5", "temporal.ordering.field.type": "timestamp", "temporal.ordering.field.numeric": "false"},
+            "timestamp",
+        ),
+        ({BY: "5", "temporal.ordering.field.type": "decimal", "temporal.ordering.field.numeric": "true"}, "decimal"),
+        ({BY: "5", "temporal.ordering.field.type": "long"}, "long"),
+        ({BY: "5", "temporal.ordering.field.type": "string"}, "string"),
+        ({"temporal.ordering.field.numeric": "true"}, "sequence"),  # as chombo's files have it
+    ],
+)
+def test_order_type(settings, kind):
+    config = parse({KEY: "0", **settings})
+
+    assert config.order_type == kind
+    assert config.by_file_name == (kind == "sequence")
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        (
+            {BY: "5", "temporal.ordering.field.type": "timestamp", "temporal.ordering.field.numeric": "true"},
+            f"temporal.ordering.field.numeric: 'true' {CONTRADICTS} timestamp; leave it out",
+        ),
+        (
+            {BY: "5", "temporal.ordering.field.type": "decimal", "temporal.ordering.field.numeric": "false"},
+            f"temporal.ordering.field.numeric: 'false' {CONTRADICTS} decimal; leave it out",
+        ),
+        (
+            {"temporal.ordering.field.type": "long"},
+            "temporal.ordering.field.type: 'long', and no temporal.ordering.field.ordinal is set",
+        ),
+        (
+            {BY: "5", "temporal.ordering.field.type": "date"},
+            "temporal.ordering.field.type: 'date' must be long, decimal, timestamp or string",
+        ),
+        (
+            {BY: "5", "temporal.ordering.field.numeric": "no"},
+            "temporal.ordering.field.numeric: 'no' must be true or false",
+        ),
+    ],
+)
+def test_no_order_type(settings, fault):
+    assert faults({KEY: "0", **settings}) == [fault]
+
+
+# --- the delimiter (what a regex means: test_delimiter.py)
+
+
+def test_delimiter():
+    assert parse({KEY: "0"}).delimiter.literal == b","
+    assert parse({KEY: "0", "field.delim.regex": "|"}).delimiter.literal == b"|"
+    assert parse({KEY: "0", "field.delim.regex": r"\t"}).delimiter.literal == b"\t"
+    assert parse({KEY: "0", "field.delim.regex": "[,;]"}).delimiter.literal is None
+    (fault,) = faults({KEY: "0", "field.delim.regex": "a*"})
+    assert fault.startswith("field.delim.regex: 'a*' the regex `a*` can match the empty string")
+
+
+def test_field_delim_of_a_literal_is_ignored_with_a_warning():
+    assert parse({KEY: "0", "field.delim.regex": "|", "field.delim": ","}).warnings == (
+        "field.delim is ignored: rows are rejoined with the delimiter that they were split by",
+    )
+    assert parse({KEY: "0", "field.delim.regex": ",", "field.delim": ","}).warnings == ()
+    assert parse({KEY: "0", "field.delim.regex": "[,;]", "field.delim": ";"}).warnings == ()
+
+
+# --- names of keys
+
+
+def test_prefix():
+    assert parse({"rsbm.id.field.ordinals": "3"}).id_fields == (3,)
+    assert parse({KEY: "1", "rsbm.id.field.ordinals": "3"}).id_fields == (3,)
+    assert parse({"rsbm.id.field.ordinals": "3", KEY: "1"}).id_fields == (3,)
+    # An empty value means unset, so this unsets.
+    assert parse({KEY: "0", "num.reducer": "8", "rsbm.num.reducer": ""}).num_reducer is None
+    assert faults({KEY: "0", "rsbm.rsbm.num.reducer": "8"}) != []
+
+
+def test_keys_of_the_platform_are_ignored_with_a_warning():
+    settings = {
+        "mapreduce.map.maxattempts": "2",
+        "mapred.reduce.tasks": "3",
+        "debug.on": "true",
+        "hadoop.x": "",
+        "yarn.a": "1",
+        "dfs.b": "1",
+        "fs.defaultFS": "hdfs://x",
+        "io.sort.mb": "5",
+        "conf.path": "x",
+        "rsbm.debug.on": "false",
+    }
+    (warning,) = parse({KEY: "0", **settings}).warnings
+
+    assert warning == "settings of the platform are ignored: " + ", ".join(sorted(settings))
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("id.field.ordinal", "; did you mean id.field.ordinals?"),
+        ("num.reducers", "; did you mean num.reducer?"),
+        ("Sync.Mode", "; did you mean sync.mode?"),
+        ("rsbm.deleted.opcode", "; did you mean deleted.op.code?"),
+        ("zzz", ""),
+    ],
+)
+def test_unknown_key(key, shown):
+    assert faults({KEY: "0", key: "1"}) == [f"{key.removeprefix('rsbm.')}: is not a known setting{shown}"]
+
+
+# --- several faults
+
+
+def test_all_faults_are_found_at_once():
+    found = faults(
+        {
+            "id.field.ordinal": "0",
+            BY: "five",
+            "num.reducer": "0",
+            "field.delim.regex": "[,",
+            "sync.mode": "ful",
+            "split.bytes": "",
+        }
+    )
+
+    assert [fault.split(":")[0] for fault in found] == [
+        BY,
+        "field.delim.regex",
+        "sync.mode",
+        "num.reducer",
+        "id.field.ordinal",
+        KEY,
+    ]
+
+
+def test_faults_of_one_key_and_of_several_are_found_together():
+    found = faults({KEY: "0,0", OP: "0", "op.code.keep": "perhaps", "num.reducer": "x"})
+
+    assert [fault.split(":")[0] for fault in found] == ["op.code.keep", "num.reducer", KEY, OP]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({OP: "0"}, ["op.code.field.ordinal: field 0 is also a field of id.field.ordinals"]),
+        ({OP: "5", BY: "5"}, ["op.code.field.ordinal: field 5 is also the temporal.ordering.field.ordinal"]),
+        (
+            {"field.count": "4", BY: "4", OP: "9"},
+            [
+                "temporal.ordering.field.ordinal: field 4 is beyond field.count = 4",
+                "op.code.field.ordinal: field 9 is beyond field.count = 4",
+            ],
+        ),
+        ({"field.count": "3", "field.names": "a,b"}, ["field.names: 2 names, and field.count = 3"]),
+        ({OP: "4", "upsert.op.code": "I,D"}, ["upsert.op.code: 'D' is also a deleted.op.code"]),
+        ({"upsert.op.code": "I"}, ["upsert.op.code: 'I' needs op.code.field.ordinal"]),
+        ({"op.code.keep": "true"}, ["op.code.keep: 'true' needs op.code.field.ordinal"]),
+        ({"op.code.in.master": "false"}, ["op.code.in.master: 'false' needs op.code.field.ordinal"]),
+        (
+            {"sync.mode": "full", "deleted.record.file.prefix": "del"},
+            [f"deleted.record.file.prefix: 'del' {BESIDE_FULL}"],
+        ),
+        (
+            {"sync.mode": "full", OP: "4", "deleted.op.code": "D"},
+            [f"op.code.field.ordinal: '4' {BESIDE_FULL}", f"deleted.op.code: 'D' {BESIDE_FULL}"],
+        ),
+        (
+            {"sync.mode": "full", "reject.policy": "quarantine"},
+            ["reject.policy: 'quarantine' stands beside sync.mode = full, where a reject would be a delete"],
+        ),
+    ],
+)
+def test_contradictions(settings, expected):
+    assert faults({KEY: "0", **settings}) == expected
+
+
+def test_what_is_no_contradiction():
+    assert parse({KEY: "0", "sync.mode": "full", OP: "-1", "deleted.record.file.prefix": ""}).full
+    assert parse({KEY: "0", "deleted.op.code": "D"}).op_field is None  # as in chombo's bumu.properties
+
+
+def test_warnings():
+    config = parse({KEY: "0,5", BY: "5", OP: "4", "deleted.record.file.prefix": "del"})
+
+    assert config.warnings == (
+        "field 5 is both ID and order value: every version is then a record of its own",
+        "deleted.record.file.prefix is ignored, because op.code.field.ordinal says what is deleted",
+    )
+
+
+def test_empty_values_mean_unset():
+    config = parse({KEY: "0", **{key: "" for key, *_ in SETTINGS}, "field.delim.regex": ""})
+
+    assert config == parse({KEY: "0"})
+
+
+# --- .properties
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(content, *overrides, name="bumu.properties"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return load(path, overrides)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "id.field.ordinals=1,2",
+        "id.field.ordinals = 1,2",
+        "  id.field.ordinals:1,2",
+        "id.field.ordinals 1,2",
+        "id.field.ordinals\t:\t1,2",
+        "id.field.ordinals=1,\\\n      2",
+        "id.field.ordin\\\n  als=1,2",
+        "id\\.field.ordinals=1\\,2",
+        "id.field.ordinals=\\u0031,2",
+        "\\u0069d.field.ordinals=1,2",
+        "# a comment = x\n! another\n\nid.field.ordinals=1,2",
+        "id.field.ordinals=1,2\r\n#x\r",
+        "\ufeffid.field.ordinals=1,2",
+        "id.field.ordinals=1,2\nid.field.ordinals=1,2",  # the same twice says nothing wrong
+    ],
+)
+def test_properties_syntax(read, line):
+    assert read(line).id_fields == (1, 2)
+
+
+def test_properties_values(read):
+    assert read("id.field.ordinals=0\nfield.delim.regex=\\\\|").delimiter.literal == b"|"
+    assert read("id.field.ordinals=0\nfield.delim.regex=\\t").delimiter.literal == b"\t"
+    assert read("id.field.ordinals=0\nfield.delim.regex=\\u0001").delimiter.literal == b"\x01"
+    assert read("id.field.ordinals=0\nfield.delim.regex=\\\\u0001").delimiter.literal == b"\x01"
+    assert read("id.field.ordinals=0\ndeleted.record.file.prefix=gelöscht").delete_prefix == "gelöscht"
+    assert read("id.field.ordinals=0\ndeleted.record.file.prefix=del # no comment").delete_prefix == "del # no comment"
+    assert read("id.field.ordinals=0\ndeleted.record.file.prefix=").delete_prefix is None
+    assert read("id.field.ordinals=0\ndeleted.record.file.prefix").delete_prefix is None
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"id.field.ordinals=0\nx=\xff", "byte 22 is not UTF-8"),
+        (b"id.field.ordinals=0\nx=\\u00g1", "u00g1"),
+        (
+            b"a=1\nnum.reducer=1\n\nnum.reducer=2",
+            "line 4: 'num.reducer' is set twice with different values; keep one of",
+        ),
+    ],
+)
+def test_no_properties(read, content, why):
+    with pytest.raises(ConfigError) as caught:
+        read(content)
+
+    assert str(caught.value).startswith(
+        f"{read.__closure__[0].cell_contents}/bumu.properties: the configuration cannot be"
+    )
+    assert why in str(caught.value)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.properties: the configuration cannot be read: No such file"):
+        load(tmp_path / "none.properties")
+    with pytest.raises(ConfigError, match="the configuration cannot be read: Is a directory"):
+        load(tmp_path)
+
+
+def test_faults_name_the_file(read):
+    with pytest.raises(ConfigError, match=r"bumu\.properties: the configuration cannot be used:\n  num\.reducer"):
+        read("id.field.ordinals=0\nnum.reducer=x")
+
+
+# --- TOML
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '"id.field.ordinals" = "0,2"\n"op.code.field.ordinal" = 4\n"op.code.keep" = true\n"max.delete.fraction" = 0.25',
+        "id.field.ordinals = [0, 2]\nop.code.field.ordinal = 4\nop.code.keep = true\nmax.delete.fraction = 0.25",
+        "[id.field]\nordinals=[0, 2]\n[op.code]\nkeep=true\n[op.code.field]\nordinal = 4\n[max.delete]\nfraction=0.25",
+        "[rsbm]\nid.field.ordinals = [0, 2]\nop.code = { keep = true, field.ordinal = 4 }\nmax.delete.fraction = 0.25",
+        "\ufeff[rsbm]\nid.field.ordinals='0,2'\nop.code.keep=true\nop.code.field.ordinal=4\nmax.delete.fraction=0.25",
+    ],
+)
+def test_toml(read, content):
+    config = read(content, name="bumu.toml")
+
+    assert (config.id_fields, config.op_field, config.op_keep, config.max_delete_fraction) == ((0, 2), 4, True, 0.25)
+
+
+def test_toml_names(read):
+    config = read('id.field.ordinals = "id"\nfield.names = ["ts", "id"]\nfield.delim.regex = "[,;]"', name="a.toml")
+
+    assert config.id_fields == (1,)
+    assert config.field_names == ("ts", "id")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("id.field.ordinals = ", "Invalid value"),
+        ("a = 1\na = 2", "Cannot overwrite a value"),
+        ("field.delim = ','\nfield.delim.regex = ','", "Cannot"),  # a key of its own and a table at once: quote them
+    ],
+)
+def test_no_toml(read, content, why):
+    with pytest.raises(ConfigError, match=why):
+        read(content, name="bumu.toml")
+
+
+def test_toml_values_of_a_wrong_type(read):
+    with pytest.raises(ConfigError, match=r"op\.code\.keep: '1' must be true or false"):
+        read('"id.field.ordinals" = 0\nop.code.keep = 1\n"op.code.field.ordinal" = 4', name="a.toml")
+
+
+# --- the command line
+
+
+def test_the_command_line_wins(read):
+    content = "id.field.ordinals=0\nrsbm.num.reducer=4\nreject.limit=7"
+
+    assert read(content).num_reducer == 4
+    assert read(content, "num.reducer=8").num_reducer == 8
+    assert read(content, "rsbm.num.reducer=8").num_reducer == 8
+    assert read(content, "num.reducer=8", "rsbm.num.reducer=9").num_reducer == 9
+    assert read(content, "rsbm.num.reducer=9", "num.reducer=8").num_reducer == 8
+    assert read(content, "num.reducer=").num_reducer is None
+    assert read(content, "num.reducer=8").reject_limit == 7
+    assert load(None, ["id.field.ordinals=1,2"]).id_fields == (1, 2)
+
+
+def test_overrides():
+    assert parse_override("a.b = c=d ") == ("a.b", " c=d ")
+    for wrong in ("num.reducer", "=8", " =8"):
+        with pytest.raises(ConfigError, match=f"-D {wrong}: expected key=value, for example -D num.reducer=8"):
+            parse_override(wrong)
+
+
+def test_faults_of_the_command_line_alone():
+    with pytest.raises(ConfigError, match=r"the command line: the configuration cannot be used:\n  num\.reducer"):
+        load(None, ["id.field.ordinals=1", "num.reducer=-1"])
+
+
+def test_a_faulty_configuration_ends_before_spark_starts(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mutator.session.spark_context", None)  # whoever calls it gets an error
+    path = tmp_path / "bumu.properties"
+    path.write_text("id.field.ordinals=0\nnum.reducer=0\n")
+    places = ["--master", "m", "--feed", "f", "--output", str(tmp_path / "o")]
+
+    assert main(["run", "--config", str(path), *places]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == (
+        f"mutator: error: {path}: the configuration cannot be used:\n"
+        "  num.reducer: '0' must be a whole number from 1 to 999999\n"
+    )
+    assert main(["run", "--config", str(path), *places, "-D", "num.reducer"]) == 2
+    assert capsys.readouterr().err.startswith("mutator: error: -D num.reducer: expected key=value")

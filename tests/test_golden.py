@@ -1,0 +1,121 @@
+"""Golden folders: each folder below ``golden/`` is a test, so adding one adds a test.
+
+README                    why the case is there
+config.properties
+master/                   missing: there is no master
+feed/                     missing: an empty directory; feed-2/, … are further runs, each on the output before it
+expected/rows.txt         the rows of the (last) output, sorted by their bytes
+expected/tombstones.txt   key<TAB>order value, sorted; missing: the output has none
+report.json               every count of the (last) report that is not 0
+error.txt                 in place of the last three: the exit code, then a part of the message
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mutator import config, manifest, pipeline
+from mutator.errors import MutatorError
+from mutator.formats.parquet_columns import read_tombstones
+from tests import local_engine
+
+GOLDEN = Path(__file__).parent / "golden"
+CASES = sorted(path for path in GOLDEN.iterdir() if path.is_dir())
+# None of these may change a result: speed is all that they are for.
+SPEEDS = {
+    "as it stands": (),
+    "tiny splits": ("split.bytes=5", "num.reducer=7"),
+    "one bucket": ("num.reducer=1",),
+}
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def tombstones_of(output):
+    """Return the lines ``key<TAB>order value`` of an output's tombstones, sorted."""
+    known = manifest.parse((output / manifest.PATH).read_bytes(), "manifest")
+    lines = []
+    for part in known.beside:
+        if part.kind == "tombstones":
+            with (output / part.path).open("rb") as stream:
+                lines += [b",".join(key) + b"\t" + (order or b"") for key, order, _ in read_tombstones(stream)]
+    return sorted(lines)
+
+
+def rows_of(output):
+    return sorted(row for path in output.glob("part-*") for row in path.read_bytes().split(b"\n")[:-1])
+
+
+def lines(path):
+    return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+
+
+def run_feeds(case, tmp_path, mutate, overrides):
+    """Run each feed of a case on the output before it; return the last output and its report, or its error."""
+    settings = config.load(case / "config.properties", overrides)
+    master = case / "master"
+    for number, feed in enumerate([case / "feed", *sorted(case.glob("feed-*"))], 1):
+        output = tmp_path / f"{case.name}-{number}"
+        if not feed.exists():
+            feed = tmp_path / f"{case.name}-empty"
+            feed.mkdir()
+        try:
+            report = mutate(settings, master=str(master), feed=[str(feed)], output=str(output))
+        except MutatorError as fault:
+            return output, fault
+        master = output
+    return output, report
+
+
+def check_case(case, tmp_path, mutate, overrides=()):
+    """Run a case and hold it against what it expects."""
+    before = contents(case)
+    output, result = run_feeds(case, tmp_path, mutate, overrides)
+    if (case / "error.txt").exists():
+        code, _, part = (case / "error.txt").read_text(encoding="utf-8").partition("\n")
+        assert isinstance(result, MutatorError), "the run should have failed"
+        assert result.exit_code == int(code)
+        assert part.strip() in str(result)
+        assert not output.exists()
+        assert [path.name for path in tmp_path.iterdir() if ".mutator-" in path.name] == []
+    else:
+        assert not isinstance(result, MutatorError), str(result)
+        assert rows_of(output) == lines(case / "expected" / "rows.txt")
+        assert tombstones_of(output) == lines(case / "expected" / "tombstones.txt")
+        counts = {name: count for name, count in result.counts.items() if count}
+        assert counts == json.loads((case / "report.json").read_text())
+    assert contents(case) == before
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_golden(case, speed, tmp_path):
+    check_case(case, tmp_path, local_engine.mutate, SPEEDS[speed])
+
+
+def test_all_of_them_on_spark(sc, tmp_path):
+    def mutate(settings, **paths):
+        return pipeline.mutate(sc, settings, **paths)
+
+    wrong = {}
+    for case in CASES:
+        try:
+            check_case(case, tmp_path, mutate, ("split.bytes=1k", "num.reducer=2"))
+        except AssertionError as difference:
+            wrong[case.name] = str(difference)
+    assert wrong == {}
+
+
+def test_each_case_is_complete():
+    for case in CASES:
+        assert (case / "README").read_text(encoding="utf-8").strip(), case
+        if (case / "error.txt").exists():
+            assert not (case / "expected").exists(), case
+            assert not (case / "report.json").exists(), case
+        else:
+            rows = lines(case / "expected" / "rows.txt")
+            assert rows == sorted(rows), case
+            assert len(rows) == json.loads((case / "report.json").read_text()).get("output rows", 0), case

@@ -1,0 +1,409 @@
+"""The truth table of DESIGN 3.2, a test a row, and the notes on keys, on hand-made elements of one bucket."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mutator.engine import merge
+from mutator.engine.merge import Tally, merge_bucket
+from mutator.engine.read import FEED, MASTER, TOMBSTONE, Element
+from mutator.outcome import TRUTH_TABLE, check_sums
+from mutator.precedence import precedence
+
+NOW, EARLIER = 2_000, 1_000  # commit times of this run and of the tombstone's
+KEY = (b"k",)
+
+
+def record(order: Any, row: bytes, key: tuple[bytes, ...] = KEY, offset: int = 30) -> Element:
+    """Return a record that the master holds: in the third of its files by name, at some byte."""
+    return (0, key, MASTER, precedence(order, -1, 2, offset, row)), (False, row)
+
+
+def tombstone(order: Any, key: tuple[bytes, ...] = KEY) -> Element:
+    return (0, key, TOMBSTONE, ()), (order, EARLIER)
+
+
+def upsert(order: Any, row: bytes, key: tuple[bytes, ...] = KEY, sequence: int = -1, offset: int = 0) -> Element:
+    return (0, key, FEED, precedence(order, sequence, 0, offset, row)), (False, row)
+
+
+def delete(
+    order: Any, row: bytes = b"gone", key: tuple[bytes, ...] = KEY, sequence: int = -1, offset: int = 0
+) -> Element:
+    return (0, key, FEED, precedence(order, sequence, 0, offset, row)), (True, row)
+
+
+def merged(*elements: Element, full: bool = False, **options: Any) -> tuple[list[Any], list[Any], Tally]:
+    """Merge one bucket; return its records, its tombstones and what was counted."""
+    tally, buried = Tally(), []
+    options = {"now": NOW, "full": full, **options}
+    records = list(merge_bucket(sorted(elements, key=lambda element: element[0]), tally, buried.append, **options))
+    return records, buried, tally
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of the table. The expected counts say what became of W and of M; whatever else is counted is 0."""
+
+    row: str  # as the design has it: master, winner -> result
+    entry: tuple[Any, ...]  # of TRUTH_TABLE
+    elements: tuple[Element, ...]
+    records: tuple[Any, ...] = ()
+    tombstones: tuple[Any, ...] = ()
+    counts: tuple[tuple[str, int], ...] = ()
+    full: bool = False
+
+    def winner(self) -> Element | None:
+        return next((element for element in self.elements if element[0][2] == FEED), None)
+
+
+def survivor(order: int, row: bytes) -> Any:
+    return (0, 2, 30), row, order  # in the place that the master's record had
+
+
+def inserted(order: int, row: bytes) -> Any:
+    return (1, KEY), row, order
+
+
+def outcomes(*names: str) -> tuple[tuple[str, int], ...]:
+    return tuple((name, 1) for name in names)
+
+
+CASES = [
+    Case(
+        "M, none -> M",
+        ("record", "none", None, None),
+        (record(5, b"m"),),
+        records=(survivor(5, b"m"),),
+        counts=outcomes("master kept"),
+    ),
+    Case(
+        "T, none -> T",
+        ("tombstone", "none", None, None),
+        (tombstone(5),),
+        tombstones=((KEY, 5, EARLIER),),
+        counts=outcomes("tombstones in"),
+    ),
+    Case(
+        "none, upsert -> W, inserted",
+        ("nothing", "upsert", None, None),
+        (upsert(5, b"w"),),
+        records=(inserted(5, b"w"),),
+        counts=outcomes("feed inserted"),
+    ),
+    Case(
+        "none, delete -> tombstone of W, delete of unknown",
+        ("nothing", "delete", None, None),
+        (delete(5),),
+        tombstones=((KEY, 5, NOW),),
+        counts=outcomes("feed delete of unknown"),
+    ),
+    Case(
+        "M < W, upsert of the same bytes -> M with W's order value, no-op",
+        ("record", "upsert", False, True),
+        (record(5, b"m"), upsert(6, b"m")),
+        records=(survivor(6, b"m"),),
+        counts=outcomes("feed no-op", "master kept"),
+    ),
+    Case(
+        "M = W, upsert of the same bytes -> M, no-op",
+        ("record", "upsert", False, True),
+        (record(5, b"m"), upsert(5, b"m")),
+        records=(survivor(5, b"m"),),
+        counts=outcomes("feed no-op", "master kept"),
+    ),
+    Case(
+        "M < W, upsert -> W, updated",
+        ("record", "upsert", False, False),
+        (record(5, b"m"), upsert(6, b"w")),
+        records=(survivor(6, b"w"),),
+        counts=outcomes("feed updated", "master replaced"),
+    ),
+    Case(
+        "M = W, upsert -> W, updated: an equal order value goes to the mutation",
+        ("record", "upsert", False, False),
+        # The master's row is the greater one, and its file has a sequence; only order values count against it.
+        (((0, KEY, MASTER, precedence(5, 99, 2, 30, b"z")), (False, b"z")), upsert(5, b"w")),
+        records=(survivor(5, b"w"),),
+        counts=outcomes("feed updated", "master replaced", "tied"),
+    ),
+    Case(
+        "M < W, delete -> tombstone of W, deleted",
+        ("record", "delete", False, None),
+        (record(5, b"m"), delete(6)),
+        tombstones=((KEY, 6, NOW),),
+        counts=outcomes("feed deleted", "master removed"),
+    ),
+    Case(
+        "M = W, delete -> tombstone of W, deleted",
+        ("record", "delete", False, None),
+        (record(5, b"m"), delete(5)),
+        tombstones=((KEY, 5, NOW),),
+        counts=outcomes("feed deleted", "master removed", "tied"),
+    ),
+    Case(
+        "M > W, upsert -> M, late",
+        ("record", "upsert", True, None),
+        (record(5, b"m"), upsert(4, b"w")),
+        records=(survivor(5, b"m"),),
+        counts=outcomes("feed late", "master kept"),
+    ),
+    Case(
+        "M > W, upsert of the same bytes -> M with its own order value, late",
+        ("record", "upsert", True, None),
+        (record(5, b"m"), upsert(4, b"m")),
+        records=(survivor(5, b"m"),),
+        counts=outcomes("feed late", "master kept"),
+    ),
+    Case(
+        "M > W, delete -> M, late",
+        ("record", "delete", True, None),
+        (record(5, b"m"), delete(4)),
+        records=(survivor(5, b"m"),),
+        counts=outcomes("feed late", "master kept"),
+    ),
+    Case(
+        "T > W, upsert -> T, late",
+        ("tombstone", "upsert", True, None),
+        (tombstone(5), upsert(4, b"w")),
+        tombstones=((KEY, 5, EARLIER),),
+        counts=outcomes("feed late", "tombstones in"),
+    ),
+    Case(
+        "T > W, delete -> T, late",
+        ("tombstone", "delete", True, None),
+        (tombstone(5), delete(4)),
+        tombstones=((KEY, 5, EARLIER),),
+        counts=outcomes("feed late", "tombstones in"),
+    ),
+    Case(
+        "T < W, delete -> T with W's order value, no-op",
+        ("tombstone", "delete", False, None),
+        (tombstone(5), delete(6)),
+        tombstones=((KEY, 6, NOW),),  # a later delete, so it is remembered from now on
+        counts=outcomes("feed no-op", "tombstones in"),
+    ),
+    Case(
+        "T = W, delete -> T, no-op",
+        ("tombstone", "delete", False, None),
+        (tombstone(5), delete(5)),
+        tombstones=((KEY, 5, EARLIER),),  # the same delete again is no younger
+        counts=outcomes("feed no-op", "tombstones in"),
+    ),
+    Case(
+        "T < W, upsert -> W, T forgotten, inserted (revived)",
+        ("tombstone", "upsert", False, None),
+        (tombstone(5), upsert(6, b"w")),
+        records=(inserted(6, b"w"),),
+        counts=outcomes("feed inserted", "tombstones in", "revived"),
+    ),
+    Case(
+        "T = W, upsert -> W, T forgotten, inserted (revived)",
+        ("tombstone", "upsert", False, None),
+        (tombstone(5), upsert(5, b"w")),
+        records=(inserted(5, b"w"),),
+        counts=outcomes("feed inserted", "tombstones in", "revived", "tied"),
+    ),
+    Case(
+        "M, none, sync.mode=full -> tombstone with M's order value, deleted by absence",
+        ("record", "absent", None, None),
+        (record(5, b"m"),),
+        tombstones=((KEY, 5, NOW),),
+        counts=outcomes("master deleted by absence"),
+        full=True,
+    ),
+    Case(
+        "T, none, sync.mode=full -> T",
+        ("tombstone", "absent", None, None),
+        (tombstone(5),),
+        tombstones=((KEY, 5, EARLIER),),
+        counts=outcomes("tombstones in"),
+        full=True,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.row)
+def test_row(case, monkeypatch):
+    decisions = []
+
+    def spy(*args, **kwargs):
+        decisions.append(decide(*args, **kwargs))
+        return decisions[-1]
+
+    decide = merge.decide
+    monkeypatch.setattr(merge, "decide", spy)
+
+    records, tombstones, tally = merged(*case.elements, full=case.full)
+
+    assert records == list(case.records)
+    assert tombstones == list(case.tombstones)
+    assert +tally.counts == Counter(dict(case.counts))
+    assert len(decisions) == 1, "one key is decided once"
+    assert decisions[0] is TRUTH_TABLE[case.entry], "the test is about this entry"
+    assert sums_hold(case.elements, records, tombstones, tally) == []
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.winner()], ids=lambda case: case.row)
+def test_row_with_more_mutations_counts_them_as_superseded(case):
+    """Whatever is below the winner changes nothing but this count, and notes of its own."""
+    below = [upsert(1, b"old"), delete(2)]
+
+    records, tombstones, tally = merged(*case.elements, *below, full=case.full)
+
+    assert (records, tombstones) == (list(case.records), list(case.tombstones))
+    expected = Counter(dict(case.counts)) + Counter({"feed superseded": 2})
+    if "feed delete of unknown" in expected:
+        expected["inserted and deleted"] = 1
+    assert +tally.counts == expected
+    assert sums_hold((*case.elements, *below), records, tombstones, tally) == []
+
+
+def sums_hold(elements, records, tombstones, tally):
+    sides = Counter(element[0][2] for element in elements)
+    whole = {
+        "feed rows": sides[FEED],
+        "master rows": sides[MASTER],
+        "output rows": len(records),
+        "tombstones out": len(tombstones),
+    }
+    return check_sums({**tally.counts, **whole})
+
+
+def test_every_entry_of_the_table_has_a_test():
+    assert {case.entry for case in CASES} == set(TRUTH_TABLE)
+
+
+def test_every_entry_with_a_comparison_is_tested_at_the_border():
+    """An equal order value falls on the side of the mutation, so each entry that is not late is met with one."""
+
+    def orders(case):
+        held = next(e[0][3][0] if e[0][2] == MASTER else e[1][0] for e in case.elements if e[0][2] != FEED)
+        return held - next(e[0][3][0] for e in case.elements if e[0][2] == FEED)
+
+    compared = [case for case in CASES if case.entry[2] is not None]
+    met = {(case.entry, orders(case)) for case in compared}
+    for entry in {case.entry for case in compared}:
+        assert ({(entry, 1)} if entry[2] else {(entry, 0), (entry, -1)}) <= met
+
+
+# -- duplicates of an unmanaged master
+
+
+def test_further_rows_of_a_key_in_the_master_are_duplicates_and_the_highest_precedence_survives():
+    rows = [record(5, b"older", offset=80), record(7, b"newest", offset=40), record(7, b"newer", offset=10)]
+
+    records, _, tally = merged(*rows)
+
+    assert records == [((0, 2, 40), b"newest", 7)]
+    assert tally.counts == {"master duplicate": 2, "master kept": 1}
+
+
+def test_mutation_meets_only_the_duplicate_that_survives():
+    records, _, tally = merged(record(5, b"old"), record(9, b"new", offset=40), upsert(7, b"w"))
+
+    assert records == [((0, 2, 40), b"new", 9)]
+    assert tally.counts["feed late"] == 1
+
+
+# -- notes: tied
+
+
+def tied(*elements: Element) -> bool:
+    tally = merged(*elements)[2]
+    assert tally.counts["tied"] == len(tally.samples.get("tied", []))
+    return bool(tally.counts["tied"])
+
+
+@pytest.mark.parametrize(
+    ("elements", "expected"),
+    [
+        ([upsert(5, b"a"), upsert(5, b"b", offset=9)], True),
+        ([upsert(5, b"a"), delete(5, b"a", offset=9)], True),
+        ([delete(5, b"a"), delete(5, b"b", offset=9)], True),
+        # The last two agree, and the winner's equals still differ.
+        ([upsert(5, b"a"), upsert(5, b"b", offset=9), upsert(5, b"b", offset=18)], True),
+        ([upsert(5, b"b"), upsert(5, b"a", offset=9), upsert(5, b"b", offset=18)], True),
+        # The same row again is no contradiction.
+        ([upsert(5, b"a"), upsert(5, b"a", offset=9)], False),
+        # A sequence settles it, as an order value does.
+        ([upsert(5, b"a", sequence=1), upsert(5, b"b", sequence=2)], False),
+        ([upsert(5, b"a"), upsert(6, b"b", offset=9)], False),
+        # Below the winner's order value, and below its sequence, ties decide nothing.
+        ([upsert(5, b"a"), upsert(5, b"b", offset=9), upsert(6, b"c", offset=18)], False),
+        ([upsert(5, b"a", sequence=1), upsert(5, b"b", sequence=1, offset=9), upsert(5, b"c", sequence=2)], False),
+        # A late winner is noted as well: the note is about the feed.
+        ([record(9, b"m"), upsert(5, b"a"), upsert(5, b"b", offset=9)], True),
+    ],
+)
+def test_tied_among_the_mutations_with_order_value_and_sequence_of_the_winner(elements, expected):
+    assert tied(*elements) is expected
+
+
+@pytest.mark.parametrize(
+    ("elements", "expected"),
+    [
+        ([record(5, b"m"), upsert(5, b"w")], True),
+        ([record(5, b"m"), delete(5, b"m")], True),
+        ([record(5, b"m"), upsert(5, b"m")], False),
+        ([record(5, b"m"), upsert(6, b"w")], False),
+        ([record(5, b"m"), upsert(4, b"w")], False),
+        ([tombstone(5), upsert(5, b"w")], True),
+        ([tombstone(5), delete(5)], False),
+        ([tombstone(5), upsert(6, b"w")], False),
+        ([tombstone(5), upsert(4, b"w")], False),
+        # What is held is compared with the winner alone, not with what it supersedes.
+        ([record(5, b"m"), upsert(5, b"w"), upsert(6, b"x", offset=9)], False),
+        # A master without sequences, and a tombstone from one, are as old as each other (order by file name).
+        ([tombstone(-1), upsert(-1, b"w")], True),
+        # Duplicates of the master are counted as such and are no tie.
+        ([record(5, b"m"), record(5, b"n", offset=40)], False),
+    ],
+)
+def test_tied_with_a_record_or_tombstone_of_the_same_order_value_and_other_content(elements, expected):
+    assert tied(*elements) is expected
+
+
+# -- notes: the others
+
+
+def test_inserted_and_deleted_within_the_feed_is_a_note_on_a_delete_of_unknown():
+    inserted_first = [upsert(5, b"a"), delete(6)]
+    assert merged(*inserted_first)[2].counts["inserted and deleted"] == 1
+    assert merged(delete(5), delete(6))[2].counts["inserted and deleted"] == 0, "nothing was inserted"
+    for held in (record(4, b"m"), tombstone(4)):
+        assert merged(held, *inserted_first)[2].counts["inserted and deleted"] == 0, "the key was known"
+
+
+def test_insert_below_the_horizon_is_noted_and_one_at_the_horizon_is_not():
+    assert merged(upsert(4, b"w"), horizon=5)[2].counts["below horizon"] == 1
+    # An expired tombstone of 5 would have lost to a mutation of 5.
+    assert merged(upsert(5, b"w"), horizon=5)[2].counts["below horizon"] == 0
+    assert merged(upsert(4, b"w"))[2].counts["below horizon"] == 0, "nothing has expired yet"
+    # A record cannot be one that was deleted; it would be gone.
+    assert merged(record(3, b"m"), upsert(4, b"w"), horizon=5)[2].counts["below horizon"] == 0
+
+
+def test_tombstones_expire_by_commit_time():
+    """One that is exactly as old as the limit stays, and so does one whose delete this run heard again, later."""
+    assert merged(tombstone(5), expire_before=EARLIER)[1] == [(KEY, 5, EARLIER)]
+    _, buried, tally = merged(tombstone(5), expire_before=EARLIER + 1)
+    assert (buried, tally.counts["expired"], tally.expired) == ([], 1, 5)
+    assert merged(tombstone(5), delete(6), expire_before=EARLIER + 1)[1] == [(KEY, 6, NOW)]
+    assert merged(tombstone(5), delete(5), expire_before=EARLIER + 1)[1] == []
+    # It counts in the run in which it expires: an older row is late, not inserted.
+    _, _, tally = merged(tombstone(5), upsert(4, b"w"), expire_before=EARLIER + 1)
+    assert (tally.counts["feed late"], tally.counts["expired"]) == (1, 1)
+
+
+def test_samples_are_the_smallest_keys():
+    keys = [(b"%02d" % number,) for number in range(20)]
+
+    tally = merged(*(element for key in reversed(keys) for element in (tombstone(5, key), upsert(6, b"w", key))))[2]
+
+    assert tally.counts["revived"] == 20
+    assert tally.samples["revived"] == keys[:5]
