@@ -13,15 +13,14 @@ from typing import Any
 
 from mutator import checksum
 from mutator.config import Config
-from mutator.engine.merge import SAMPLES
 from mutator.engine.read import Receipt
-from mutator.errors import error
+from mutator.errors import error, rebuilt
 from mutator.manifest import DataFile, Manifest, SideFile
 from mutator.outcome import check_sums
-from mutator.plan import Input, Plan
-from mutator.precedence import ORDER_TYPES
+from mutator.plan import SAMPLES, Input, Plan, rejects_allowed
+from mutator.precedence import order_text, order_value
 
-__all__ = ["Result", "add_up", "check", "key_text", "order_text", "receipts_checksum", "sum_of_buckets"]
+__all__ = ["Result", "add_up", "check", "key_text", "receipts_checksum", "sum_of_buckets"]
 
 Key = tuple[bytes, ...]
 
@@ -48,7 +47,7 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
     *buckets, ledger = receipts
     for kind, fields in sorted(ledger["damage"], key=repr):
         if "text" in fields:
-            raise error("storage", path="while reading", why=fields["text"])
+            raise rebuilt(kind, fields["text"])
         raise error(kind, **fields)
     counts, samples = sum_of_buckets(buckets)
     read = {tuple(place): Receipt(*receipt) for place, receipt in ledger["receipts"]}
@@ -61,8 +60,7 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
         one = plan.inputs[index]
         counts["tombstones read" if one.side == "tombstones" else f"{one.side} rows"] += receipt.rows
         counts[f"{one.side} ignored"] += receipt.ignored
-    for side, number in ledger["rejected"].items():
-        counts[f"{side} rejected"] += number
+        counts[f"{one.side} rejected"] += receipt.rejected
     feed = []
     for index, one in enumerate(plan.inputs):
         text = receipts_checksum(plan, index, one, read)
@@ -101,8 +99,8 @@ def sum_of_buckets(buckets: Sequence[Mapping[str, Any]]) -> tuple[Counter[str], 
 def check(config: Config, plan: Plan, known: Manifest | None, result: Result) -> None:
     """Raise the error of whatever must not be published: rejects, limits, guards, and sums that do not hold."""
     counts = result.counts
-    for side, policy in (("master", config.master_reject_policy), ("feed", config.reject_policy)):
-        _check_rejects(side, policy, config.reject_limit, result)
+    for side in ("master", "feed"):
+        _check_rejects(side, rejects_allowed(config, side), result)
     if config.full:
         _check_snapshot(config, plan, known, result)
     removed = counts["master removed"] + counts["master deleted by absence"]
@@ -126,16 +124,8 @@ def key_text(key: Key) -> str:
     return ",".join(value.decode("utf-8", "backslashreplace") for value in key)
 
 
-def order_text(kind: str, value: Any) -> str | None:
-    """Write an order value as the manifest keeps it; None for none, or for the lowest."""
-    if value is None or (kind == "sequence" and value < 0):
-        return None
-    return ORDER_TYPES[kind][1](value).decode("utf-8", "surrogateescape")
-
-
-def _check_rejects(side: str, policy: str, limit: int, result: Result) -> None:
+def _check_rejects(side: str, allowed: int, result: Result) -> None:
     count = result.counts[f"{side} rejected"]
-    allowed = limit if policy == "quarantine" else 0
     if count <= allowed:
         return
     lines = [
@@ -143,11 +133,7 @@ def _check_rejects(side: str, policy: str, limit: int, result: Result) -> None:
         for path, offset, line, reason, row in result.rejects[side]
     ]
     key = "reject.policy" if side == "feed" else "master.reject.policy"
-    cure = (
-        f", or raise reject.limit ({limit})"
-        if policy == "quarantine"
-        else f", or set {key}=quarantine to set them aside"
-    )
+    cure = f", or raise reject.limit ({allowed})" if allowed else f", or set {key}=quarantine to set them aside"
     raise error("rejects", count=f"{count:,}", side=side, limit=allowed, samples="\n".join(lines), cure=cure)
 
 
@@ -157,7 +143,7 @@ def _check_snapshot(config: Config, plan: Plan, known: Manifest | None, result: 
         raise error("feed.empty", path=where, cure="deliver it whole, or use sync.mode=partial")
     if known is None or known.snapshot is None or config.allow_older_snapshot:
         return
-    before = ORDER_TYPES[plan.order_type][0](known.snapshot.encode("utf-8", "surrogateescape"))
+    before = order_value(plan.order_type, known.snapshot)
     if result.highest is not None and result.highest < before:
         raise error("snapshot.older", now=order_text(plan.order_type, result.highest), before=known.snapshot)
 

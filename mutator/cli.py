@@ -181,7 +181,7 @@ def _mutate(
     # spark-submit sends stderr down stdout, where nothing but the report may stand; it has the warnings, too.
     quiet = arguments.json and is_submitted()
     with spark_context("mutator run") as sc:
-        report = mutate(
+        report = mutate(  # --engine has one choice so far: records
             sc,
             read,
             master=master,
@@ -219,17 +219,16 @@ def _sample(arguments: argparse.Namespace) -> int:
     made: Any = getattr(sample, name)
     with contextlib.ExitStack() as stack:
         try:
-            if arguments.kind == "new":
-                rows: Iterator[bytes] = made(arguments.rows, arguments.seed)
-            else:
-                files = [stack.enter_context(open(path, "rb")) for path in arguments.master]
-                rows = made(arguments.rows, arguments.seed, itertools.chain(*files))
+            files = [stack.enter_context(open(path, "rb")) for path in getattr(arguments, "master", ())]
+        except OSError as fault:
+            raise error("storage", path=fault.filename, why=fault.strerror) from None
+        given = [itertools.chain(*files)] if files else []
+        rows: Iterator[bytes] = made(arguments.rows, arguments.seed, *given)
+        try:
             for row in rows:
                 sys.stdout.buffer.write(row + b"\n")
         except ValueError as fault:
             raise error("usage", what=fault) from None
-        except (FileNotFoundError, IsADirectoryError) as fault:
-            raise error("path.missing", path=fault.filename, what="file") from None
     sys.stdout.buffer.flush()
     return 0
 

@@ -28,6 +28,9 @@ __all__ = ["Config", "load", "parse"]
 FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 
 
+_SMALL_SPLIT = 64 << 10
+
+
 @dataclass(frozen=True)
 class Config:
     """A checked configuration. ``None`` means unset; ordinals count from 0 in the feed's layout."""
@@ -55,9 +58,9 @@ class Config:
     reject_limit: int = 1000
     master_reject_policy: str = "fail"
     max_delete_fraction: float = 0.5
-    tombstone_retention: float | None = None  # seconds; None: for ever
+    tombstone_retention: int | None = None  # seconds; None: for ever
     before_horizon: str = "insert"
-    consumed_retention: float | None = None  # seconds; None: for ever
+    consumed_retention: int | None = None  # seconds; None: for ever
     consumed_files: str = "skip"
     # --- settings that change only the speed
     num_reducer: int | None = None
@@ -91,7 +94,8 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
     settings: key to value as text (numbers, booleans and lists of TOML are taken as well).
     Raises ConfigError with every fault found, each with key, value, what was expected and the nearest known name.
     """
-    given, faults, warnings = _normalise(settings)
+    given, warnings = _normalise(settings)
+    faults: list[str] = []
     read = _Reader(given, faults)
     names = read("field.names", values.texts, ())
     config = Config(
@@ -196,6 +200,8 @@ def _check_together(config: Config, given: Mapping[str, Any], faults: list[str],
             faults.append(
                 "reject.policy: 'quarantine' stands beside sync.mode = full, where a reject would be a delete"
             )
+    if config.split_bytes < _SMALL_SPLIT:
+        warnings.append(f"split.bytes = {config.split_bytes} makes a task of every few rows; 64m is usual")
     literal = config.delimiter.literal
     if literal is not None and "field.delim" in given and config.joint != literal:
         warnings.append("field.delim is ignored: rows are rejoined with the delimiter that they were split by")
@@ -221,8 +227,8 @@ class _Reader:
             return default
 
 
-def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Strip the prefix, drop what is empty or foreign; return (settings, faults, warnings)."""
+def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Strip the prefix, drop what is empty or foreign; return (settings, warnings)."""
     given: dict[str, Any] = {}
     foreign = []
     for key in sorted(settings, key=lambda key: key.startswith(PREFIX)):  # the prefixed ones last: they win
@@ -234,4 +240,4 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], 
         else:
             given[bare] = settings[key]
     warnings = [f"settings of the platform are ignored: {', '.join(sorted(foreign))}"] if foreign else []
-    return given, [], warnings
+    return given, warnings

@@ -6,7 +6,17 @@ the catalogue is a bug. Rows that cannot be read are not errors but data (reject
 
 from __future__ import annotations
 
-__all__ = ["CATALOGUE", "ConfigError", "DataError", "MutatorError", "StateError", "StorageError", "error", "printable"]
+__all__ = [
+    "CATALOGUE",
+    "ConfigError",
+    "DataError",
+    "MutatorError",
+    "StateError",
+    "StorageError",
+    "error",
+    "printable",
+    "rebuilt",
+]
 
 
 class MutatorError(Exception):
@@ -16,7 +26,7 @@ class MutatorError(Exception):
     kind = "bug"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (self.kind, str(self)))
+        return (rebuilt, (self.kind, str(self)))
 
 
 class ConfigError(MutatorError):
@@ -47,12 +57,12 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     # 2: usage and configuration
     "usage": (ConfigError, "{what}"),
     "config": (ConfigError, "{where}: {faults}"),
-    "config.file": (ConfigError, "{path}: the configuration cannot be read: {why}"),
+    "config.file": (ConfigError, "{path}: the configuration cannot be read: {why}; mend the file, or name another one"),
     "path.missing": (ConfigError, "{path}: there is no such {what}; check the path"),
     "path.scheme": (ConfigError, "{path}: '{scheme}' is not a known kind of storage; known are: {known}"),
     "path.kind": (
         ConfigError,
-        "{path}: is a {what}, and only regular files are read; copy the data into a plain file of this directory",
+        "{path}: is a {what}, and only regular files are read; {cure}",
     ),
     "path.name": (
         ConfigError,
@@ -128,7 +138,7 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         ),
     ),
     # 4: storage
-    "storage": (StorageError, "{path}: {why}"),
+    "storage": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
     "sums": (
         StorageError,
         "the run does not add up, and nothing was published: {problems}; run again, and report it if it happens twice",
@@ -137,7 +147,10 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         StorageError,
         "{path}: {why}; the staged file is not what its task wrote, and nothing was published; run again",
     ),
-    "task": (StorageError, "Spark gave up after its retries: {why}"),
+    "task": (
+        StorageError,
+        "Spark gave up after its retries: {why}; mend that, or find the first failure in Spark's log, and run again",
+    ),
     # 5: state
     "output.exists": (
         StateError,
@@ -210,7 +223,8 @@ def printable(text: str) -> str:
     )
 
 
-def _rebuild(kind: str, message: str) -> MutatorError:
+def rebuilt(kind: str, message: str) -> MutatorError:
+    """Return the error that had this text, on the other side of a pickle."""
     made = CATALOGUE[kind][0](message)
     made.kind = kind
     return made

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.delimiter import Delimiter
+from mutator.errors import printable
 from mutator.precedence import ORDER_TYPES
 
 __all__ = ["Reader", "RowLayout", "Unreadable", "compile_reader", "without_field"]
@@ -120,4 +121,4 @@ def quoted(value: bytes, most: int = 40) -> str:
     "'12,x'"
     """
     text = value[:most].decode("utf-8", "backslashreplace")
-    return f"'{text}{'…' if len(value) > most else ''}'"
+    return f"'{printable(text)}{'…' if len(value) > most else ''}'".replace("\n", "\\n")

@@ -108,6 +108,10 @@ def parse(data: bytes, path: str) -> Manifest:
         manifest = Manifest(**document)
     except TypeError as fault:
         raise error("manifest.damaged", path=path, why=fault) from None
+    beside = {part.path for part in manifest.beside}
+    for order in (part.order for part in manifest.files):
+        if order is not None and order not in beside:
+            raise error("manifest.damaged", path=path, why=f"it does not name the file of sequences {order}")
     for part in manifest.parts():
         if not _is_safe(part.path):
             raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")

@@ -50,8 +50,8 @@ def sequence(name: str) -> int | None:
     (7, 7, None, None)
     """
     stem = os.path.splitext(name)[0] if compression(name) else name
-    stem = os.path.splitext(stem)[0]
-    _, mark, last = stem.rpartition("_")
+    bare, extension = os.path.splitext(stem)
+    _, mark, last = (stem if "_" in extension else bare).rpartition("_")
     if not mark or not _DIGITS.match(last) or len(last.lstrip("0")) > 19:
         return None
     value = int(last)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
-from mutator.accounting import Result, add_up, check, key_text, order_text
+from mutator.accounting import Result, add_up, check, key_text
 from mutator.config import Config
 from mutator.engine import records
 from mutator.errors import error
@@ -20,7 +20,7 @@ from mutator.keyhash import HASH_NAME
 from mutator.manifest import FeedFile, Manifest
 from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
 from mutator.plan import Plan, make_plan
-from mutator.precedence import ORDER_TYPES
+from mutator.precedence import order_text
 from mutator.publish import check_output, publish
 from mutator.report import Report
 from mutator.storage import absolute, storage_for
@@ -41,9 +41,9 @@ def mutate(
     sc: SparkContext,
     config: Config | Mapping[str, Any] | str | Path,
     *,
-    master: str,
-    feed: Sequence[str],
-    output: str,
+    master: str | Path,
+    feed: str | Path | Sequence[str | Path],
+    output: str | Path,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -71,15 +71,17 @@ def run(
     engine: Engine,
     config: Config | Mapping[str, Any] | str | Path,
     *,
-    master: str,
-    feed: Sequence[str],
-    output: str,
+    master: str | Path,
+    feed: str | Path | Sequence[str | Path],
+    output: str | Path,
     dry_run: bool = False,
 ) -> Report:
     """Do what ``mutate`` does with any engine: the steps of a run, in their order."""
     started = time.monotonic()
     if not isinstance(config, Config):
         config = configuration.load(config) if isinstance(config, str | Path) else configuration.parse(config)
+    feed = [feed] if isinstance(feed, str | Path) else feed
+    master, output, *feed = (str(path) for path in (master, output, *feed))
     place = _check_places(master, feed, output)
 
     survey = look_at(config, master, feed)
@@ -141,11 +143,7 @@ def _manifest(config: Config, plan: Plan, survey: Survey, result: Result) -> Man
         horizon = order_text(plan.order_type, result.expired)
     snapshot = known.snapshot if known else None
     if config.full and result.highest is not None:
-        before = (
-            None if snapshot is None else ORDER_TYPES[plan.order_type][0](snapshot.encode("utf-8", "surrogateescape"))
-        )
-        if before is None or result.highest > before:
-            snapshot = order_text(plan.order_type, result.highest)
+        snapshot = order_text(plan.order_type, result.highest)
     return Manifest(
         commit=str(uuid.uuid4()),
         parent=known.commit if known else None,
@@ -158,9 +156,14 @@ def _manifest(config: Config, plan: Plan, survey: Survey, result: Result) -> Man
         snapshot=snapshot,
         files=result.files,
         beside=result.beside,
-        feed=(*kept, *(FeedFile(name, size, text, committed) for name, size, text in result.feed)),
+        feed=tuple(_consumed(kept, [FeedFile(name, size, text, committed) for name, size, text in result.feed])),
         counts=_all_counts(result.counts),
     )
+
+
+def _consumed(before: Sequence[FeedFile], now: Sequence[FeedFile]) -> Iterable[FeedFile]:
+    """Add the feed files of this run to the list; one that was merged again is listed once, with the later time."""
+    return {(part.name, part.bytes, part.checksum): part for part in (*before, *now)}.values()
 
 
 def _all_counts(counts: Counter[str]) -> dict[str, int]:

@@ -16,11 +16,14 @@ from mutator.errors import error
 from mutator.keyhash import HASH_NAME
 from mutator.layout import RowLayout, without_field
 from mutator.manifest import Manifest
-from mutator.precedence import NO_SEQUENCE, ORDER_TYPES
+from mutator.precedence import NO_SEQUENCE, order_value
 from mutator.survey import Source, Survey
 from mutator.width import check_ordinals, decide_widths, is_delete_source, layouts
 
-__all__ = ["Input", "Plan", "Split", "make_plan", "plan_of_dataset"]
+__all__ = ["SAMPLES", "Input", "Plan", "Split", "make_plan", "plan_of_dataset", "rejects_allowed"]
+
+
+SAMPLES = 5  # keys or rows shown as examples
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Plan:
     horizon: Any  # highest order value ever expired, or None
     expire_before: int | None  # commit time in ms; older tombstones are forgotten
     chunk: int  # bytes of a checksum chunk
+    rejects_shipped: dict[str, int]  # side -> how many rejected rows of a split travel to the ledger
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -97,6 +101,11 @@ def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
         read, written = ("with" if has else "without" for has in (op_in_master, config.op_keep))
         notes.append(f"the master's rows are {read} the op code column; rows are written {written} it")
     warnings = list(config.warnings)
+    if op_in_master and feed.cut_op and known is None and config.op_in_master is None and survey.master:
+        warnings.append(
+            f"the master's rows are as wide as the feed's, so field {config.op_field} is taken for their op code, and "
+            "cut; set op.code.in.master to confirm it"
+        )
     if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
         warnings.append(
             "field.delim is not matched by field.delim.regex: rows that lost their op code cannot be read as the next "
@@ -117,12 +126,22 @@ def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
         order_type=config.order_type,
         full=config.full,
         spec=spec,
-        horizon=_parse(config, known.horizon) if known else None,
+        horizon=order_value(config.order_type, known.horizon) if known else None,
         expire_before=None if retention is None else now - int(retention * 1000),
         chunk=config.split_bytes,
+        rejects_shipped={
+            "master": rejects_allowed(config, "master") + SAMPLES,
+            "feed": rejects_allowed(config, "feed") + SAMPLES,
+        },
         notes=tuple(notes),
         warnings=tuple(warnings),
     )
+
+
+def rejects_allowed(config: Config, side: str) -> int:
+    """Return how many rows of a side may be set aside before the run fails."""
+    policy = config.master_reject_policy if side == "master" else config.reject_policy
+    return config.reject_limit if policy == "quarantine" else 0
 
 
 def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple[Source, ...]) -> Plan:
@@ -153,6 +172,7 @@ def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple
         horizon=None,
         expire_before=None,
         chunk=64 << 20,
+        rejects_shipped={"master": SAMPLES},
         notes=(),
         warnings=(),
     )
@@ -162,10 +182,6 @@ def _delimiter(spec: dict[str, str]) -> Delimiter:
     if "literal" in spec:
         return Delimiter(spec["literal"].encode("utf-8", "surrogateescape"), None, spec["literal"])
     return delimiter.parse(spec["regex"])
-
-
-def _parse(config: Config, text: str | None) -> Any:
-    return None if text is None else ORDER_TYPES[config.order_type][0](text.encode("utf-8", "surrogateescape"))
 
 
 def _check_feed_names(config: Config, survey: Survey) -> None:

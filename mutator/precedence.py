@@ -29,6 +29,8 @@ __all__ = [
     "NO_SEQUENCE",
     "ORDER_TYPES",
     "format_order",
+    "order_text",
+    "order_value",
     "parse_decimal",
     "parse_long",
     "parse_sequence",
@@ -174,3 +176,23 @@ def format_order(kind: str, value: Any) -> bytes:
     b'2026-01-31T10:00:00.5Z'
     """
     return ORDER_TYPES[kind][1](value)
+
+
+def order_text(kind: str, value: Any) -> str | None:
+    """Write an order value as a manifest keeps it; None for none, and for the lowest sequence.
+
+    >>> order_text("long", 12)
+    '12'
+    """
+    if value is None or (kind == "sequence" and value == NO_SEQUENCE):
+        return None
+    return format_order(kind, value).decode("utf-8", "surrogateescape")
+
+
+def order_value(kind: str, text: str | None) -> Any:
+    """Read what ``order_text`` wrote; None for none.
+
+    >>> order_value("long", "12")
+    12
+    """
+    return None if text is None else ORDER_TYPES[kind][0](text.encode("utf-8", "surrogateescape"))

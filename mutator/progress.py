@@ -15,6 +15,7 @@ from tqdm import tqdm
 __all__ = ["show_progress"]
 
 _PHASES = ("read", "merge")
+_JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 _INTERVAL = 0.5  # seconds between two looks
 
 
@@ -23,6 +24,7 @@ def show_progress(sc: SparkContext, stream: TextIO | None = None) -> Iterator[No
     """Show the stages of the Spark jobs that run inside of the ``with`` block."""
     stop = threading.Event()
     group = f"mutator-{uuid.uuid4()}"
+    before = {name: sc.getLocalProperty(name) for name in _JOB_PROPERTIES}
     sc.setJobGroup(group, "mutator")
     watcher = threading.Thread(target=_watch, args=(sc, group, stop, stream or sys.stderr), daemon=True)
     watcher.start()
@@ -31,7 +33,8 @@ def show_progress(sc: SparkContext, stream: TextIO | None = None) -> Iterator[No
     finally:
         stop.set()
         watcher.join(timeout=5)
-        sc.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # a borrowed session has its own jobs
+        for name, value in before.items():  # a borrowed session has jobs of its own
+            sc.setLocalProperty(name, value)  # type: ignore[arg-type]  # None unsets it
 
 
 def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) -> None:

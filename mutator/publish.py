@@ -2,7 +2,7 @@
 
     stage    a hidden directory beside the output, claimed for as long as this process lives
     merge    writes into it; returns what to publish
-    seal     what no receipt names is litter and goes; sizes are checked; the manifest comes last
+    seal     sizes are checked; what the receipts name moves up, all else is litter and goes; the manifest comes last
     publish  everything durable, then one rename to a name that must not exist
 
 A kill before the rename leaves litter: a hidden directory whose claim died with its process, which the next run to the
@@ -26,6 +26,7 @@ from mutator.storage import Storage, storage_for
 __all__ = ["SUCCESS", "check_output", "publish", "sweep"]
 
 SUCCESS = "_SUCCESS"
+_WORK = "work"  # where tasks write; it is gone before anything becomes visible
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def publish(output: str, run: str, merge: Callable[[str], Manifest]) -> Publishe
     failpoint("stage.swept")
     with _staging(storage, output, run) as staging:
         failpoint("stage.created")
-        made = merge(staging)
+        made = merge(posixpath.join(staging, _WORK))
         failpoint("stage.merged")
         _seal(storage, staging, made)
         storage.sync(staging)
@@ -108,7 +109,7 @@ def _staging(storage: Storage, output: str, run: str) -> Iterator[str]:
         raise error("output.busy", path=output, staging=staging)
     try:
         for part in ("tombstones", "order", "rejected"):
-            storage.make_directory(posixpath.join(staging, manifest.DIRECTORY, part))
+            storage.make_directory(posixpath.join(staging, _WORK, manifest.DIRECTORY, part))
         yield staging
     finally:
         storage.remove(staging)  # not there any more once it is published
@@ -116,21 +117,22 @@ def _staging(storage: Storage, output: str, run: str) -> Iterator[str]:
 
 
 def _seal(storage: Storage, staging: str, made: Manifest) -> None:
-    """Remove litter, check the files against the manifest, and write it with the mark of success."""
-    named = {part.path: part.bytes for part in made.parts()}
-    here = {posixpath.relpath(path, staging): size for path, size in _walk(storage, staging)}
-    for path in here:
-        if path not in named:
-            storage.remove(posixpath.join(staging, path))  # of an attempt that did not count
-    failpoint("stage.litter.removed")
-    for path, size in named.items():
-        if here.get(path) != size:
-            found = f"it has {here[path]} bytes, and its receipt says {size}" if path in here else "it is missing"
-            raise error("receipt", path=path, why=found)
-    for part in ("tombstones", "order", "rejected"):
-        if not any(path.startswith(f"{manifest.DIRECTORY}/{part}/") for path in named):
-            storage.remove(posixpath.join(staging, manifest.DIRECTORY, part))
+    """Check the files against the manifest, take them out of the workplace, and write the manifest last."""
+    work = posixpath.join(staging, _WORK)
+    here = {posixpath.relpath(path, work): size for path, size in _walk(storage, work)}
+    for part in made.parts():
+        if here.get(part.path) != part.bytes:
+            found = f"it has {here[part.path]} bytes, not {part.bytes}" if part.path in here else "it is missing"
+            raise error("receipt", path=part.path, why=found)
     failpoint("stage.verified")
+    for directory in sorted({posixpath.dirname(part.path) for part in made.parts()} | {manifest.DIRECTORY}):
+        storage.make_directory(posixpath.join(staging, directory))
+    for part in made.parts():
+        storage.rename_new(posixpath.join(work, part.path), posixpath.join(staging, part.path))
+    failpoint("stage.files.moved")
+    # What is left is of attempts that did not count. One that is still running finds no directory to write to.
+    storage.remove(work)
+    failpoint("stage.litter.removed")
     with storage.create_new(posixpath.join(staging, manifest.PATH)) as stream:
         stream.write(manifest.dump(made))
     failpoint("stage.manifest.written")

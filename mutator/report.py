@@ -11,6 +11,8 @@ from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
 
 __all__ = ["Report"]
 
+_SHOWN = 5  # paths of a kind; the JSON has them all
+
 _NOTES = {
     "tied": "tied keys: mutations with the highest order value that differ",
     "inserted and deleted": "keys inserted and deleted within this feed",
@@ -93,7 +95,9 @@ class Report:
             ("ignored, hidden name", self.ignored),
             ("removed, left by a killed run", self.litter),
         ):
-            lines += [f"{what}: {path}" for path in paths]
+            lines += [f"{what}: {path}" for path in paths[:_SHOWN]]
+            if len(paths) > _SHOWN:
+                lines.append(f"{what}: and {len(paths) - _SHOWN:,} more")
         if self.dry_run:
             lines.append(f"would write {n['output rows']:,} rows; {self.seconds:.1f} s")
         else:

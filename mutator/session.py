@@ -23,7 +23,7 @@ __all__ = ["is_submitted", "spark_context"]
 def spark_context(name: str) -> Iterator[SparkContext]:
     """Give the Spark context of the running session, or of a new one that is stopped afterwards.
 
-    A master that nothing names is this machine with all its cores; ``spark-submit`` and ``SPARK_CONF_DIR`` name others.
+    A new one runs on this machine with all its cores, unless ``spark-submit`` started us and says otherwise.
     Raises ConfigError where Spark cannot start, or the session has no RDDs.
     """
     running = SparkSession.getActiveSession()

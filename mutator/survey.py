@@ -7,8 +7,9 @@ than its first row or line end (or, for a feed file that may have been consumed 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from mutator import checksum, manifest, naming
@@ -23,6 +24,10 @@ __all__ = ["Source", "Survey", "dataset_sources", "look_at", "read_manifest"]
 
 # Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
+
+
+# What ``engine.write`` calls its data files: bucket, run id, attempt, sequence.
+_OWN_NAME = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?\.txt\Z")
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Survey:
     tombstones: tuple[Source, ...] = ()
     consumed: tuple[Source, ...] = ()  # feed files that an earlier run has merged
     ignored: tuple[str, ...] = ()  # names that start with _ or .
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
@@ -85,6 +90,8 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         _check_entry(entry)
     found = [_look_inside(config, storage_for(path), entry) for path, entry in feed_files.items()]
     fresh, consumed, notes = _split_consumed(config, known, found)
+    if config.master_adopt and storage.look(posixpath.join(master, manifest.DIRECTORY)) is not None:
+        notes = (*notes, "the master is adopted: its tombstones, row sequences and merged feed files are forgotten")
     return Survey(sources, known, master, fresh, paths, tombstones, consumed, tuple(ignored), notes)
 
 
@@ -134,7 +141,8 @@ def _visible(entries: Iterable[Entry], ignored: list[str]) -> list[Entry]:
 
 def _check_entry(entry: Entry) -> None:
     if entry.kind != "file":
-        raise error("path.kind", path=entry.path, what=entry.kind)
+        nested = "name it as a --feed of its own" if entry.kind == "directory" else "copy the data into a plain file"
+        raise error("path.kind", path=entry.path, what=entry.kind, cure=nested)
     if any(ord(char) < 32 or ord(char) == 127 for char in entry.name):
         raise error("path.name", path=entry.path)
 
@@ -149,7 +157,14 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
         _check_entry(one)
-    return tuple(_look_inside(config, storage, one) for one in entries)
+    found = tuple(_look_inside(config, storage, one) for one in entries)
+    if storage.look(posixpath.join(master, manifest.DIRECTORY)) is None:
+        return found
+    # Adopted: what this program wrote has no headers and no marks, and its lines end at LF alone.
+    return tuple(
+        replace(one, ending=text.EXACT_LF, bom=False, header_end=0) if _OWN_NAME.match(one.name) else one
+        for one in found
+    )
 
 
 def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:

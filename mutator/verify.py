@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from mutator import checksum, manifest
 from mutator.accounting import key_text, receipts_checksum, sum_of_buckets
-from mutator.engine.merge import SAMPLES
 from mutator.engine.read import MASTER, TOMBSTONE, Element, Receipt
 from mutator.engine.records import on_partitions
 from mutator.engine.write import write_ledger
 from mutator.errors import error, printable
 from mutator.manifest import Manifest
-from mutator.plan import Plan, plan_of_dataset
+from mutator.plan import SAMPLES, Plan, plan_of_dataset
 from mutator.publish import SUCCESS
 from mutator.storage import absolute, blocks, storage_for
 from mutator.survey import dataset_sources, read_manifest
@@ -157,6 +156,9 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: dict[str, Any]) ->
         count = sum(receipt.rows for (number, _), receipt in read.items() if number == index)
         if count != rows[one.source.path]:
             problems.append(f"{name}: has {count:,} rows and should have {rows[one.source.path]:,}")
+        rejected = sum(receipt.rejected for (number, _), receipt in read.items() if number == index)
+        if rejected:
+            problems.append(f"{name}: has {rejected:,} rows that cannot be read as records")
     for rejects in ledger["rejects"].values():
         problems += [
             f"{posixpath.relpath(place, path)}: line {line}: {reason}" for place, _, line, reason, _ in rejects

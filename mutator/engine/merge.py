@@ -13,10 +13,9 @@ from typing import Any
 
 from mutator.engine.read import MASTER, TOMBSTONE, Element
 from mutator.outcome import decide
+from mutator.plan import SAMPLES
 
-__all__ = ["SAMPLES", "Tally", "Tombstone", "merge_bucket"]
-
-SAMPLES = 5  # keys shown for each note, the smallest
+__all__ = ["Tally", "Tombstone", "merge_bucket"]
 
 Tombstone = tuple[tuple[bytes, ...], Any, int]  # key, order value, commit time in ms
 

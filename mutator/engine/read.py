@@ -46,6 +46,7 @@ class Receipt(NamedTuple):
     """What a task read of one split."""
 
     rows: int
+    rejected: int
     ignored: int  # blank lines and headers
     lines: int
     size: int  # bytes as stored
@@ -68,7 +69,10 @@ def read_task(plan: Plan, splits: Iterable[Split]) -> Iterator[Element]:
         except CorruptStream as fault:
             yield (plan.ledger, (), DAMAGE, (split.input, split.number)), _damaged(one, fault)
         except MutatorError as fault:
-            yield (plan.ledger, (), DAMAGE, (split.input, split.number)), (fault.kind, {"text": str(fault)})
+            yield (
+                (plan.ledger, (), DAMAGE, (split.input, split.number)),
+                (fault.kind, {"path": one.source.path, "text": str(fault)}),
+            )
 
 
 def _damaged(one: Input, why: object) -> tuple[str, dict[str, Any]]:
@@ -83,12 +87,13 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
     rank, sequence, by_file_name = one.rank, one.sequence, plan.by_file_name
     sequences = _row_sequences(plan, split, one)
     tally = _Tally(plan.chunk if source.checksum is None or split.end is None else split.end - split.start or 1)
-    rows = ignored = lines = 0
+    rows = rejected = ignored = lines = 0
     for offset, row in text.rows(tally.content(split, one), source.ending, split.start, split.end):
         lines += 1
+        header = offset < source.header_end
         if offset == 0 and source.bom:
             offset, row = len(text.UTF8_BOM), row[len(text.UTF8_BOM) :]
-        if not row or offset < source.header_end:
+        if header or not row:
             ignored += 1
             continue
         rows += 1
@@ -99,7 +104,10 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
         try:
             key, order, is_delete, written = read(row)
         except Unreadable as reason:
-            yield (ledger, (), REJECT, (split.input, offset)), (split.number, lines, str(reason), row)
+            rejected += 1
+            # More than may be set aside need not travel: they are counted, and the run will fail.
+            if rejected <= plan.rejects_shipped[one.side]:
+                yield (ledger, (), REJECT, (split.input, offset)), (split.number, lines, str(reason), row)
             continue
         if by_file_name:
             order = sequence
@@ -111,7 +119,7 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
         raise _Damage(*_damaged(one, "it has fewer rows than the file with their sequences"))
     yield (
         (ledger, (), RECEIPT, (split.input, split.number)),
-        tuple(Receipt(rows, ignored, lines, *tally.result(split, one))),
+        tuple(Receipt(rows, rejected, ignored, lines, *tally.result(split, one))),
     )
 
 
@@ -120,7 +128,7 @@ def _row_sequences(plan: Plan, split: Split, one: Input) -> Iterator[int] | None
     if path is None or not plan.by_file_name:
         return None
     storage, expected = storage_for(path), one.source.order_checksum
-    if expected is not None:  # Parquet's own checksums cover its pages alone
+    if expected is not None and split.number == 0:  # Parquet's own checksums cover its pages alone
         with storage.open(path) as stream:
             found = of_blocks(blocks(stream), chunk_of(expected))
         if found != expected:
@@ -193,4 +201,4 @@ def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
             rows += 1
             value = NO_SEQUENCE if order is None else parse_order(order)
             yield (bucket_of(key, plan.buckets), key, TOMBSTONE, ()), (value, committed)
-    yield (plan.ledger, (), RECEIPT, (split.input, split.number)), tuple(Receipt(rows, 0, rows, size, digests))
+    yield (plan.ledger, (), RECEIPT, (split.input, split.number)), tuple(Receipt(rows, 0, 0, rows, size, digests))

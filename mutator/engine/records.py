@@ -95,12 +95,15 @@ def last_mutations(
 
     key: a comparable value of None, bool, int, float, Decimal, str, bytes, date, datetime, or a tuple of them.
     precedence: a comparable value, the higher wins; it should be a total order. Where two mutations of a key have the
-    same, the one with the greater ``repr`` wins, so that the result never depends on arrival.
+    same, the one with the greater ``repr`` wins, so that the result does not depend on arrival (for objects whose
+    ``repr`` shows their content).
     is_delete: tells which mutations remove their key; None for none. partitions: None for as many as the RDD has.
 
     The result is sorted by key within each partition.
     """
-    count = partitions or rdd.getNumPartitions()
+    if partitions is not None and partitions < 1:
+        raise error("usage", what=f"partitions is {partitions}; it must be 1 or more, or None")
+    count = max(rdd.getNumPartitions(), 1) if partitions is None else partitions
     return (
         # mutation, ...
         rdd.map(partial(_keyed, key, precedence))
@@ -193,8 +196,9 @@ def _write_ledger(staging: str | None, plan: Plan, elements: Iterable[Element]) 
 
 
 def _attempt() -> int:
+    """Return 0 for the first attempt of a task, and a number that no other attempt has for every further one."""
     context = TaskContext.get()
-    return 0 if context is None else context.attemptNumber()
+    return 0 if context is None or context.attemptNumber() == 0 else context.taskAttemptId()
 
 
 def _sort_by_place(memory: int, rows: Iterable[Row]) -> Iterator[Row]:

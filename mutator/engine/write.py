@@ -13,13 +13,13 @@ from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from mutator.checksum import ChunkedChecksum
-from mutator.engine.merge import SAMPLES, Tally, merge_bucket
+from mutator.engine.merge import Tally, merge_bucket
 from mutator.engine.read import DAMAGE, RECEIPT, Element, Receipt
 from mutator.failpoint import failpoint
 from mutator.formats.parquet_columns import TombstoneWriter, write_sequences
 from mutator.manifest import DataFile, SideFile
-from mutator.plan import Plan
-from mutator.precedence import ORDER_TYPES
+from mutator.plan import SAMPLES, Plan
+from mutator.precedence import format_order
 from mutator.storage import storage_for
 
 __all__ = ["Sorter", "write_bucket", "write_ledger"]
@@ -74,11 +74,12 @@ def write_bucket(
 def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterable[Element]) -> dict[str, Any]:
     """Collect what was read of each split, and write the rejected rows; return the receipt."""
     receipts: dict[tuple[int, int], Receipt] = {}
-    rejected: dict[str, int] = {}
+    lines_before: dict[tuple[int, int], int] = {}
     samples: dict[str, list[tuple[str, int, int, str, bytes]]] = {}
     damage: list[tuple[str, dict[str, Any]]] = []
     beside: list[dict[str, Any]] = []
     path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
+    rows = 0
     with ExitStack() as stack:
         stream: _Counted | None = None
         for (_, _, kind, place), value in elements:
@@ -91,23 +92,26 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
                 split, line, reason, row = value
                 one = plan.inputs[index]
                 # All receipts come before the first reject, so the lines of the splits before this one are known.
-                line += sum(receipts[index, n].lines for n in range(split) if (index, n) in receipts)
-                rejected[one.side] = rejected.get(one.side, 0) + 1
+                if (index, split) not in lines_before:
+                    lines_before[index, split] = sum(
+                        receipts[index, n].lines for n in range(split) if (index, n) in receipts
+                    )
+                line += lines_before[index, split]
+                rows += 1
                 kept = samples.setdefault(one.side, [])
                 if len(kept) < SAMPLES:
                     kept.append((one.source.path, offset, line, reason, row[:200]))
                 if staging is not None:
                     if stream is None:
                         stream = stack.enter_context(_create(plan, staging, path))
-                    place_text = f"{one.source.path}\t{offset}\t{line}\t{reason}\t".encode("utf-8", "surrogateescape")
+                    path_text = one.source.path.replace("\t", "\\t").replace("\n", "\\n")  # a directory may be named so
+                    place_text = f"{path_text}\t{offset}\t{line}\t{reason}\t".encode("utf-8", "surrogateescape")
                     stream.write(place_text + row + b"\n")
     if stream is not None:
         failpoint("task.rejected.written", attempt)
-        rows = sum(rejected.values())
         beside.append(asdict(SideFile(kind="rejected", bucket=None, rows=rows, **stream.receipt())))
     return {
         "receipts": [(place, tuple(receipt)) for place, receipt in receipts.items()],
-        "rejected": rejected,
         "rejects": samples,
         "damage": damage,
         "beside": beside,
@@ -207,7 +211,6 @@ class _Tombstones:
 
     def __init__(self, plan: Plan, staging: str | None, path: str, stack: ExitStack) -> None:
         self._plan, self._staging, self._path, self._stack = plan, staging, path, stack
-        self._format = ORDER_TYPES[plan.order_type][1]
         self._writer: TombstoneWriter | None = None
         self._stream: _Counted | None = None
         self.rows = 0
@@ -222,7 +225,7 @@ class _Tombstones:
             self._stack.callback(self._writer.close)
         key, order, committed = tombstone
         lowest = self._plan.by_file_name and order < 0
-        self._writer.append(key, None if lowest else self._format(order), committed)
+        self._writer.append(key, None if lowest else format_order(self._plan.order_type, order), committed)
 
     def receipt(self, bucket: int) -> SideFile:
         assert self._stream is not None

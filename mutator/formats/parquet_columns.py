@@ -60,12 +60,10 @@ class TombstoneWriter:
         )
         self._writer = _writer(stream, self._schema)
         self._batch: list[tuple[tuple[bytes, ...], bytes | None, int]] = []
-        self.rows = 0
 
     def append(self, key: tuple[bytes, ...], order: bytes | None, committed: int) -> None:
         """Take one tombstone; they come sorted by key."""
         self._batch.append((key, order, committed))
-        self.rows += 1
         if len(self._batch) == _ROWS:
             self._flush()
 

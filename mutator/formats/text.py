@@ -62,7 +62,13 @@ def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None =
     for block in blocks:
         lines = block.split(mark)
         if len(lines) == 1:
-            pending.append(block)
+            if not skipping:
+                pending.append(block)
+                continue
+            # The row began before this split: it is another's, and need not be held.
+            offset += len(block)
+            if end is not None and offset >= end:
+                return
             continue
         if pending:
             lines[0] = b"".join((*pending, lines[0]))

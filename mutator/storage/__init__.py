@@ -96,7 +96,10 @@ def blocks(stream: BinaryIO, most: int | None = None) -> Iterator[bytes]:
     """Yield a stream's bytes in blocks, ``most`` bytes at the most."""
     left = most
     while left is None or left > 0:
-        block = stream.read(BLOCK if left is None else min(BLOCK, left))
+        try:
+            block = stream.read(BLOCK if left is None else min(BLOCK, left))
+        except OSError as fault:
+            raise error("storage", path=getattr(stream, "name", "a file"), why=fault.strerror or fault) from None
         if not block:
             return
         if left is not None:

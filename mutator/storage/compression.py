@@ -85,9 +85,7 @@ def decompress(blocks: Iterable[bytes], kind: str) -> Iterator[bytes]:
             while block:
                 if decoder is None:
                     decoder = _DECOMPRESSORS[kind]()
-                content = decoder.decompress(block)
-                if content:  # an empty block would end in a line of its own
-                    yield content
+                yield from _drain(decoder, block)
                 if not decoder.eof:
                     break
                 block = decoder.unused_data  # the next stream of the same file, or what does not belong there
@@ -96,3 +94,21 @@ def decompress(blocks: Iterable[bytes], kind: str) -> Iterator[bytes]:
         raise CorruptStream(f"its {kind} content cannot be read: {fault}") from None
     if decoder is not None:
         raise CorruptStream(f"its {kind} content ends early")
+
+
+def _drain(decoder: Any, data: bytes) -> Iterator[bytes]:
+    """Yield what some compressed bytes hold, in blocks of bounded size: a small file may hold a very large one."""
+    while True:
+        content = decoder.decompress(data, _BLOCK)
+        if content:  # an empty block would end in a line of its own
+            yield content
+        if decoder.eof:
+            return
+        if hasattr(decoder, "unconsumed_tail"):  # zlib gives back what it did not come to
+            data = decoder.unconsumed_tail
+            if not data and len(content) < _BLOCK:
+                return
+        elif decoder.needs_input:
+            return
+        else:
+            data = b""

@@ -6,6 +6,7 @@ The durable order is: write, fsync the file, link it to its name, fsync the dire
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -32,6 +33,8 @@ _KINDS = (
     (stat.S_ISFIFO, "FIFO"),
     (stat.S_ISSOCK, "socket"),
 )
+# What a file system without hard links says to one.
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
 
 
@@ -96,7 +99,9 @@ class LocalStorage:
             failpoint("storage.written")
             try:
                 os.link(scratch, path)
-            except PermissionError:  # a file system without links
+            except OSError as fault:
+                if fault.errno not in _NO_LINKS:
+                    raise
                 _rename_noreplace(scratch, path)
             failpoint("storage.linked")
             self._sync_one(directory)
@@ -107,9 +112,18 @@ class LocalStorage:
                 os.unlink(scratch)
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; one that exists is fine."""
+        """Create a directory and its parents, durably; one that exists is fine."""
+        missing, above = [], path
+        while not os.path.lexists(above):
+            missing.append(above)
+            above = os.path.dirname(above)
         try:
-            os.makedirs(path, exist_ok=True)
+            for directory in reversed(missing):
+                with contextlib.suppress(FileExistsError):  # somebody else makes it as well
+                    os.mkdir(directory)
+                self._sync_one(os.path.dirname(directory))
+            if not os.path.isdir(path):
+                raise NotADirectoryError(errno.ENOTDIR, f"{above} is in the way and is no directory", path)
         except OSError as fault:
             raise _storage_error(path, fault) from None
 
@@ -174,8 +188,10 @@ class LocalStorage:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Who held it before may have removed or moved the directory just now.
             there, held = os.stat(path), os.fstat(handle)
-        except OSError:
+        except (BlockingIOError, FileNotFoundError):
             return None
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
         return claim if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino) else None
 
     def _sync_one(self, directory: str) -> None:
