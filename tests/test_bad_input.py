@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mutator import manifest, pipeline, storage
+from mutator import config, manifest, pipeline, storage
 from mutator.cli import main
 from mutator.errors import ConfigError, DataError, MutatorError, StateError, StorageError
 from tests import local_engine
@@ -1149,3 +1149,129 @@ def test_command_line(sc, job, capsys, settings, code, part):
     assert part in told.err.partition("mutator: error: ")[2]
     assert "Traceback" not in told.err
     assert snapshot(job.root) == before
+
+
+# --- what a second reading of the code found
+
+
+OP_CODE = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "op.code.field.ordinal": "2"}
+
+
+def test_feed_files_that_disagree_do_not_tell_whether_the_master_has_op_codes(job):
+    (job.master / "base.txt").write_bytes(b"a,1,precious\n")
+    job.add("forgotten.txt", b"c,2,oops\n")  # as wide as the master: without its op code
+    job.add("ups.txt", b"b,2,U,bread\n")
+
+    job.refused(ConfigError, "the first row has 3 fields", "3 or 4", "set op.code.in.master", settings=OP_CODE)
+
+
+def test_an_op_code_column_of_the_master_that_was_only_inferred_is_told(job):
+    (job.master / "base.txt").write_bytes(b"a,1,U\n")
+    job.add("ups.txt", b"b,2,U\n")
+
+    assert any("set op.code.in.master to confirm it" in line for line in job.run(OP_CODE).warnings)
+
+
+def test_adopted_files_of_our_own_are_read_as_they_were_written(job):
+    settings = {**CONFIG, "header.lines": "1", "num.reducer": "1"}
+    (job.master / "base.txt").write_bytes(b"id,qty,ts\nk1,1,100\r\r\n\xef\xbb\xbfk2,2,100\n")
+    job.follow({**settings, "temporal.ordering.field.type": "string"})
+
+    report = job.run({**settings, "temporal.ordering.field.type": "string", "master.adopt": "true"})
+
+    rows = b"".join(path.read_bytes() for path in job.output.glob("part-*"))
+    assert sorted(rows.split(b"\n")) == [b"", b"k1,1,100\r", b"\xef\xbb\xbfk2,2,100"]
+    assert report.counts["master ignored"] == 0
+    assert any("its tombstones" in note for note in report.notes)
+
+
+def test_more_rejects_than_can_be_set_aside_do_not_travel(job):
+    from mutator import plan, survey
+    from mutator.engine.read import REJECT, read_task
+
+    job.add("bad.txt", b"one field\n" * 10_000)
+    settings = config.parse(CONFIG)
+    made = plan.make_plan(settings, survey.look_at(settings, str(job.master), [str(job.feed)]), "run", 0)
+    elements = [element for task in made.tasks for element in read_task(made, task)]
+
+    assert sum(element[0][0] == made.ledger and element[0][2] == REJECT for element in elements) == plan.SAMPLES
+    job.refused(DataError, "10,000 feed rows cannot be read")
+
+
+def test_a_tab_in_a_field_stays_out_of_the_reason(job):
+    job.add("bad.txt", b"k1,2\tx,1\ty\n")
+
+    report = job.run({**CONFIG, "reject.policy": "quarantine"})
+
+    line = (job.root / report.rejected_file).read_bytes()
+    assert line.split(b"\t", 4)[4] == b"k1,2\tx,1\ty\n"
+
+
+def test_a_row_longer_than_many_splits_is_held_once():
+    from mutator.formats import text
+
+    read = []
+
+    def blocks():
+        for _ in range(100):
+            read.append(1000)
+            yield b"x" * 1000
+
+    assert list(text.rows(blocks(), text.LF, 1, 3000)) == []
+    assert sum(read) <= 4000  # and not to the end of the row
+
+
+def test_a_small_file_that_holds_a_large_one_comes_in_small_blocks():
+    from mutator.storage.compression import decompress
+
+    for kind in ("gzip", "bzip2", "zstd", "xz"):
+        suffix = {"gzip": "gz", "bzip2": "bz2", "zstd": "zst", "xz": "xz"}[kind]
+        sizes = [len(block) for block in decompress([packed(suffix, b"\0" * 30_000_000)], kind)]
+
+        assert sum(sizes) == 30_000_000
+        assert max(sizes) <= 2 << 20, kind
+
+
+def test_the_extension_of_a_name_may_hold_the_sequence(job):
+    (job.master / "base.txt").unlink()
+    (job.master / "base.prod_50").write_bytes(b"k1,old\n")
+    job.add("ups_7.txt", b"k1,older\n")
+
+    assert job.run({"id.field.ordinals": "0"}).counts["feed late"] == 1
+
+
+def test_feed_files_that_are_merged_again_are_listed_once(job):
+    job.add("ups.txt")
+    job.follow()
+    job.add("ups.txt")
+    job.run({**CONFIG, "consumed.files": "merge"})
+
+    known = manifest.parse((job.output / manifest.PATH).read_bytes(), "manifest")
+    assert [part.name for part in known.feed] == ["ups.txt"]
+
+
+def test_an_older_snapshot_that_was_allowed_is_the_last_one(job):
+    full = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "2", "sync.mode": "full"}
+    for number, settings in ((10, {}), (5, {"allow.older.snapshot": "true"}), (7, {})):
+        job.add("all.txt", b"k1,1,%d\nk2,1,%d\nk3,1,%d\n" % (number, number, number))
+        job.follow({**full, "max.delete.fraction": "1", **settings})
+
+
+def test_paths_of_python_are_paths(job):
+    job.add("ups.txt")
+
+    assert job.run(master=job.master, feed=job.feed, output=job.output).counts["feed rows"] > 0
+
+
+def test_partitions_must_be_some(sc):
+    import mutator
+
+    with pytest.raises(ConfigError, match="partitions is -1"):
+        mutator.last_mutations(sc.parallelize([1]), key=int, precedence=int, partitions=-1)
+    assert mutator.last_mutations(sc.emptyRDD(), key=int, precedence=int).collect() == []
+
+
+def test_a_file_in_the_way_of_the_output(job):
+    job.put("plain", b"", where=".")
+
+    job.refused(StorageError, "is in the way and is no directory", output=str(job.root / "plain" / "out"))
