@@ -51,6 +51,13 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
         raise error(kind, **fields)
     counts, samples = sum_of_buckets(buckets)
     read = {tuple(place): Receipt(*receipt) for place, receipt in ledger["receipts"]}
+    shipped = sum(
+        min(receipt.rejected, plan.rejects_shipped[plan.inputs[index].side])
+        for (index, _), receipt in read.items()
+        if receipt.rejected
+    )
+    if ledger["rejects met"] != shipped:
+        raise error("sums", problems=f"{shipped:,} rejected rows were sent and {ledger['rejects met']:,} met")
     lost = [split for task in plan.tasks for split in task if (split.input, split.number) not in read]
     if lost:
         raise error(

@@ -14,12 +14,14 @@ import argparse
 import contextlib
 import itertools
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from mutator.errors import MutatorError, error, printable
+from mutator.interrupt import Interrupted, catch_signals
 
 __all__ = ["bulk_mutate", "entry", "main"]
 
@@ -62,7 +64,8 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     """Parse and run; every fault becomes a message and an exit code."""
     try:
         arguments = parser.parse_args(argv)
-        code: int = arguments.command(arguments)
+        with catch_signals():
+            code: int = arguments.command(arguments)
         sys.stdout.flush()
         return code
     except MutatorError as fault:
@@ -70,9 +73,10 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         return fault.exit_code
     except SystemExit as stop:  # argparse has said why
         return stop.code if isinstance(stop.code, int) else 2
-    except KeyboardInterrupt:
-        print("mutator: stopped by the user; nothing was published", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        number = stop.number if isinstance(stop, Interrupted) else signal.SIGINT
+        print("mutator: stopped from outside; nothing was published", file=sys.stderr)
+        return 128 + number
     except BrokenPipeError:  # who reads the output has gone, as `| head` does
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -192,7 +196,12 @@ def _mutate(
         )
     for warning in () if quiet else report.warnings:
         print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
-    print(report.json() if arguments.json else printable(report.text()))
+    try:
+        print(report.json() if arguments.json else printable(report.text()), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        raise error("report", why=fault.strerror, output=output) from None
     return 0
 
 
@@ -220,6 +229,8 @@ def _sample(arguments: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         try:
             files = [stack.enter_context(open(path, "rb")) for path in getattr(arguments, "master", ())]
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as fault:
+            raise error("path.missing", path=fault.filename, what="file") from None
         except OSError as fault:
             raise error("storage", path=fault.filename, why=fault.strerror) from None
         given = [itertools.chain(*files)] if files else []
@@ -227,9 +238,13 @@ def _sample(arguments: argparse.Namespace) -> int:
         try:
             for row in rows:
                 sys.stdout.buffer.write(row + b"\n")
+            sys.stdout.buffer.flush()
         except ValueError as fault:
             raise error("usage", what=fault) from None
-    sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as fault:
+            raise error("storage", path="the sample", why=fault.strerror) from None
     return 0
 
 

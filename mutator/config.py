@@ -202,6 +202,8 @@ def _check_together(config: Config, given: Mapping[str, Any], faults: list[str],
             )
     if config.split_bytes < _SMALL_SPLIT:
         warnings.append(f"split.bytes = {config.split_bytes} makes a task of every few rows; 64m is usual")
+    if op is None and config.delete_prefix is None and not config.full and "deleted.op.code" in given:
+        warnings.append("deleted.op.code is ignored: op.code.field.ordinal is missing, so nothing deletes")
     literal = config.delimiter.literal
     if literal is not None and "field.delim" in given and config.joint != literal:
         warnings.append("field.delim is ignored: rows are rejoined with the delimiter that they were split by")
@@ -227,6 +229,12 @@ class _Reader:
             return default
 
 
+def _both(settings: Mapping[str, Any], key: str) -> str | None:
+    """Return the value that a prefixed one replaces, if it is another."""
+    bare, prefixed = shown(settings.get(key, "")), shown(settings.get(PREFIX + key, ""))
+    return bare if bare and prefixed and bare != prefixed else None
+
+
 def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Strip the prefix, drop what is empty or foreign; return (settings, warnings)."""
     given: dict[str, Any] = {}
@@ -239,5 +247,10 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             given.pop(bare, None)
         else:
             given[bare] = settings[key]
-    warnings = [f"settings of the platform are ignored: {', '.join(sorted(foreign))}"] if foreign else []
+    warnings = [
+        f"{key}: '{_both(settings, key)}' is given with and without the prefix {PREFIX}; the prefixed one is taken"
+        for key in given
+        if _both(settings, key)
+    ]
+    warnings += [f"settings of the platform are ignored: {', '.join(sorted(foreign))}"] if foreign else []
     return given, warnings

@@ -75,7 +75,7 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     "path.roles": (ConfigError, "{path}: {roles} must be different places; name another directory for one of them"),
     "master.missing": (
         ConfigError,
-        "{path}: there is no master; name an existing directory, or set allow.empty.master=true for the first run",
+        ("{path}: there is no master{seen}; name its directory, or set allow.empty.master=true for the first run"),
     ),
     "width": (ConfigError, "{where}: {what}; {cure}"),
     "spark.missing": (ConfigError, "no Spark session can be started: {why}"),
@@ -151,6 +151,14 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         StorageError,
         "Spark gave up after its retries: {why}; mend that, or find the first failure in Spark's log, and run again",
     ),
+    "spark.lost": (
+        StorageError,
+        (
+            "Spark's JVM has ended ({why}); nothing was published. If it ran out of memory, give it more "
+            "(SPARK_DRIVER_MEMORY=4g, or spark-submit --driver-memory), and run again"
+        ),
+    ),
+    "report": (StorageError, "the report cannot be written ({why}), and {output} is published as it should be"),
     # 5: state
     "output.exists": (
         StateError,
@@ -205,7 +213,9 @@ def error(kind: str, **fields: object) -> MutatorError:
     5
     """
     family, template = CATALOGUE[kind]
-    made = family(template.format(**{name: printable(str(value)) for name, value in fields.items()}))
+    shown = {name: printable(str(value)) for name, value in fields.items()}
+    shown |= {name: shown[name].replace("\n", "\\n") for name in ("path", "staging") if name in shown}
+    made = family(template.format(**shown))
     made.kind = kind
     return made
 

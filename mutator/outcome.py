@@ -73,7 +73,7 @@ FEED_OUTCOMES = (
 )
 MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplicate", "rejected")
 # Remarks on keys, not outcomes of rows.
-NOTES = ("tied", "inserted and deleted", "revived", "below horizon")
+NOTES = ("tied", "inserted and deleted", "revived", "below horizon", "duplicate IDs")
 
 
 def decide(held: str, winner: str, *, late: bool, same: bool) -> Decision:

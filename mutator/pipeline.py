@@ -16,6 +16,7 @@ from mutator.accounting import Result, add_up, check, key_text
 from mutator.config import Config
 from mutator.engine import records
 from mutator.errors import error
+from mutator.interrupt import check_signals
 from mutator.keyhash import HASH_NAME
 from mutator.manifest import FeedFile, Manifest
 from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
@@ -59,6 +60,7 @@ def mutate(
     >>> report.counts["feed inserted"]                                                        # doctest: +SKIP
     30
     """
+    sc = getattr(sc, "sparkContext", sc)  # a SparkSession will do
 
     def on_spark(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
         with (progress or _silent)(sc):
@@ -91,6 +93,7 @@ def run(
     def merge(staging: str | None) -> Manifest:
         result = add_up(plan, engine(plan, staging))
         check(config, plan, survey.manifest, result)
+        check_signals()  # whose exception Spark's machinery may have swallowed
         checked.append(result)
         return _manifest(config, plan, survey, result)
 

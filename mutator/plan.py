@@ -100,6 +100,9 @@ def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
     if config.op_field is not None:
         read, written = ("with" if has else "without" for has in (op_in_master, config.op_keep))
         notes.append(f"the master's rows are {read} the op code column; rows are written {written} it")
+    deletes = any(is_delete_source(config, source) for source in survey.feed)
+    if config.delete_prefix is not None and config.op_field is None and survey.feed and not deletes:
+        notes.append(f"no name of a feed file starts with {config.delete_prefix}: the feed has no deletes")
     warnings = list(config.warnings)
     if op_in_master and feed.cut_op and known is None and config.op_in_master is None and survey.master:
         warnings.append(

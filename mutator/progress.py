@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import uuid
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from tqdm import tqdm
 
@@ -33,8 +35,9 @@ def show_progress(sc: SparkContext, stream: TextIO | None = None) -> Iterator[No
     finally:
         stop.set()
         watcher.join(timeout=5)
-        for name, value in before.items():  # a borrowed session has jobs of its own
-            sc.setLocalProperty(name, value)  # type: ignore[arg-type]  # None unsets it
+        with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
+            for name, value in before.items():  # a borrowed session has jobs of its own
+                sc.setLocalProperty(name, value)  # type: ignore[arg-type]  # None unsets it
 
 
 def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) -> None:
@@ -45,7 +48,11 @@ def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) 
         stopped = stop.wait(_INTERVAL)  # one more look at the end, or the last phase is never said
         done = total = 0
         now = ""  # the phase that is under way
-        for line, complete, tasks in _stages(sc, group):
+        try:
+            stages = list(_stages(sc, group))
+        except (Py4JError, OSError):
+            break  # the JVM has gone, and who waits for it will say so
+        for line, complete, tasks in stages:
             done, total = done + complete, total + tasks
             now = now or (line if complete < tasks else "")
             if bar is None and tasks and complete == tasks and line not in said:

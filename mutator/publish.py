@@ -100,14 +100,14 @@ def _staging(storage: Storage, output: str, run: str) -> Iterator[str]:
     directory, name = posixpath.split(output)
     staging = posixpath.join(directory, _prefix(name) + run)
     claim = None
-    for _ in range(10):  # a sweep of another run can take the new directory for litter, until it is claimed
-        storage.make_directory(staging)
-        claim = storage.claim(staging)
-        if claim is not None:
-            break
-    if claim is None:
-        raise error("output.busy", path=output, staging=staging)
     try:
+        for _ in range(10):  # a sweep of another run can take the new directory for litter, until it is claimed
+            storage.make_directory(staging)
+            claim = storage.claim(staging)
+            if claim is not None:
+                break
+        if claim is None:
+            raise error("output.busy", path=output, staging=staging)
         for part in ("tombstones", "order", "rejected"):
             storage.make_directory(posixpath.join(staging, _WORK, manifest.DIRECTORY, part))
         yield staging

@@ -17,6 +17,7 @@ _NOTES = {
     "tied": "tied keys: mutations with the highest order value that differ",
     "inserted and deleted": "keys inserted and deleted within this feed",
     "revived": "keys inserted again after a remembered delete",
+    "duplicate IDs": "IDs with more than one row in the master, of which the last was kept",
     "below horizon": "inserts older than the newest expired tombstone",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -15,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mutator.errors import error
+from mutator.interrupt import catch_signals, deferred_signals
 
 __all__ = ["is_submitted", "spark_context"]
 
@@ -36,12 +38,15 @@ def spark_context(name: str) -> Iterator[SparkContext]:
     session = _start(name)
     logging.getLogger().addFilter(_is_no_interrupted_call)
     try:
-        yield _context(session)
+        with catch_signals():  # Spark has put a handler of its own in the place of ours
+            yield _context(session)
     except KeyboardInterrupt:
-        _context(session).setLogLevel("OFF")  # tasks that are still running would fill the screen with their end
+        with contextlib.suppress(Py4JError, OSError):
+            _context(session).setLogLevel("OFF")  # tasks that are still running would fill the screen with their end
         raise
     finally:
-        session.stop()
+        with contextlib.suppress(Py4JError, OSError):  # its JVM may be gone
+            session.stop()
         logging.getLogger().removeFilter(_is_no_interrupted_call)
 
 
@@ -75,7 +80,9 @@ def _start(name: str) -> SparkSession:
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             package = str(Path(__file__).resolve().parent.parent)
             builder = builder.config("spark.executorEnv.PYTHONPATH", package)
-        session = builder.getOrCreate()
+        # A JVM that is left while it starts would stay for ever.
+        with deferred_signals():
+            session = builder.getOrCreate()
     except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
         raise error("spark.missing", why=f"{fault}; Spark needs Java 17 or newer (JAVA_HOME)") from None
     if not submitted:

@@ -90,8 +90,9 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         _check_entry(entry)
     found = [_look_inside(config, storage_for(path), entry) for path, entry in feed_files.items()]
     fresh, consumed, notes = _split_consumed(config, known, found)
-    if config.master_adopt and storage.look(posixpath.join(master, manifest.DIRECTORY)) is not None:
-        notes = (*notes, "the master is adopted: its tombstones, row sequences and merged feed files are forgotten")
+    if known is None and any(_OWN_NAME.match(one.name) for one in sources):
+        what = "is adopted" if config.master_adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
+        notes = (*notes, f"the master {what}: its tombstones, row sequences and merged feed files are forgotten")
     return Survey(sources, known, master, fresh, paths, tombstones, consumed, tuple(ignored), notes)
 
 
@@ -151,16 +152,16 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
     entry = storage.look(master)
     if entry is None:
         if not config.allow_empty_master:
-            raise error("master.missing", path=master)
+            raise error("master.missing", path=master, seen="")
         return ()
     entries = _visible(storage.entries(master), ignored) if entry.kind == "directory" else [entry]
+    if not entries and not config.allow_empty_master:  # a share that is not mounted looks like this
+        raise error("master.missing", path=master, seen=": the directory holds no data files")
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
         _check_entry(one)
     found = tuple(_look_inside(config, storage, one) for one in entries)
-    if storage.look(posixpath.join(master, manifest.DIRECTORY)) is None:
-        return found
-    # Adopted: what this program wrote has no headers and no marks, and its lines end at LF alone.
+    # What this program wrote, and is adopted now, has no headers and no marks, and its lines end at LF alone.
     return tuple(
         replace(one, ending=text.EXACT_LF, bom=False, header_end=0) if _OWN_NAME.match(one.name) else one
         for one in found

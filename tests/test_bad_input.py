@@ -352,7 +352,8 @@ def test_only_regular_files(job, where, kind):
             os.chdir(path.parent)  # a socket's path is short
             listener.bind("odd")
             os.chdir(old)
-        job.refused(ConfigError, path, f"is a {kind}, and only regular files are read; copy the data into a plain file")
+        cure = "name it as a --feed of its own" if kind == "directory" else "copy the data into a plain file"
+        job.refused(ConfigError, path, f"is a {kind}, and only regular files are read; {cure}")
 
 
 def test_link_that_is_asked_for(job):
@@ -871,9 +872,9 @@ def test_older_snapshot(job):
         settings=FULL,
     )
     job.follow(allowed)
-    # The highest of all stays: the next older one is refused as well.
-    job.add("all-3.txt", MASTER.replace(b"100", b"199"))
-    job.refused(StateError, "has already had one with 200", settings=FULL)
+    # It is the last one then: only what is older than it is refused.
+    job.add("all-3.txt", MASTER.replace(b"100", b"198"))
+    job.refused(StateError, "has already had one with 199", settings=FULL)
 
 
 def test_a_snapshot_is_merged_again(job):

@@ -360,7 +360,8 @@ def test_row_that_is_no_record_is_found(plain, copy, row):
     first.insert(4, row)
     rewrite(copy, rows)
 
-    (problem,) = plain(copy).problems
+    count, problem = plain(copy).problems
+    assert count == f"{path}: has 1 rows that cannot be read as records"
     assert problem.startswith(f"{path}: line 5: ")
 
 

@@ -65,11 +65,12 @@ def merge_bucket(
         winner: tuple[Any, ...] | None = None
         is_delete, row = content = (False, b"")
         mutations = 0
-        mixed = upserts = False
+        mixed = upserts = duplicates = False
         for (_, _, side, precedence), value in group:
             if side == MASTER:
                 if held is not None:
                     counts["master duplicate"] += 1
+                    duplicates = True
                 held, held_row = precedence, value[1]
             elif side == TOMBSTONE:
                 tombstone = (value[0], value[1])
@@ -113,6 +114,8 @@ def merge_bucket(
                 # Also where a tombstone is forgotten: a younger one of the same key may have expired before it came.
                 if horizon is not None and order < horizon:
                     tally.note("below horizon", key)
+        if duplicates:
+            tally.note("duplicate IDs", key)
         if decision.held is not None:
             counts[f"master {decision.held}"] += 1
 

@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
 from functools import partial
@@ -21,7 +23,7 @@ from numbers import Number
 from operator import itemgetter
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import RDD, SparkContext, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
@@ -55,8 +57,9 @@ def on_partitions(
     if not plan.tasks:
         # Nothing to read: no shuffle is needed to find nothing.
         return [on_ledger(plan, iter(()))]
-    shared = sc.broadcast(plan)
+    shared = None
     try:
+        shared = sc.broadcast(plan)
         return (
             # [split, ...]
             sc.parallelize(plan.tasks, len(plan.tasks))
@@ -68,17 +71,21 @@ def on_partitions(
             .mapPartitionsWithIndex(partial(_reduce, shared, on_bucket, on_ledger))
             .collect()
         )
-    except (Py4JJavaError, PySparkException) as fault:  # the second where a SparkSession has wrapped it
+    except (Py4JNetworkError, ConnectionError) as fault:
+        raise error("spark.lost", why=fault) from None
+    except (Py4JError, PySparkException) as fault:  # the second where a SparkSession has wrapped it
         raise _task_error(fault) from None
     finally:
-        shared.unpersist()
+        if shared is not None:
+            with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
+                shared.unpersist()
 
 
 def _task_error(fault: Exception) -> MutatorError:
     """Say why Spark gave up: an exception loses its class on the way from a worker, and its text is left."""
     text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
     why = next((line for line in text.splitlines() if line.startswith("mutator.errors.")), text.split("\n\tat ")[0])
-    return error("task", why=why[-2000:])
+    return error("task", why=re.sub(r"^mutator\.errors\.\w+: ", "", why)[-2000:])
 
 
 def last_mutations(

@@ -113,6 +113,7 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
     return {
         "receipts": [(place, tuple(receipt)) for place, receipt in receipts.items()],
         "rejects": samples,
+        "rejects met": rows,
         "damage": damage,
         "beside": beside,
     }

@@ -1,0 +1,75 @@
+"""Stop when the user or the scheduler says so, at once or at the next safe place.
+
+A ``KeyboardInterrupt`` can get lost: it is raised wherever the interpreter happens to be, also in a finalizer, which
+swallows it. So the signal is remembered, too, and looked at before anything is published.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Interrupted", "catch_signals", "check_signals", "deferred_signals"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The process was told to stop; ``number`` is the signal's."""
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__()
+        self.number = number
+
+
+_caught: list[int] = []
+
+
+@contextmanager
+def catch_signals() -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into ``Interrupted`` inside of the ``with`` block."""
+    with _handled(_interrupt):
+        yield
+
+
+@contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Raise ``Interrupted`` at the end of the ``with`` block in place of anywhere in it."""
+    with _handled(_remember):
+        yield
+    check_signals()
+
+
+def check_signals() -> None:
+    """Raise ``Interrupted`` if a signal came in the current ``catch_signals`` block, and its exception was lost."""
+    if _caught:
+        raise Interrupted(_caught[0])
+
+
+@contextmanager
+def _handled(handler: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may handle signals
+        return
+    if handler is _interrupt:
+        _caught.clear()
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+        if handler is _interrupt:
+            _caught.clear()
+
+
+def _interrupt(number: int, _: Any) -> None:
+    _caught.append(number)
+    raise Interrupted(number)
+
+
+def _remember(number: int, _: Any) -> None:
+    _caught.append(number)
