@@ -75,7 +75,7 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     "path.roles": (ConfigError, "{path}: {roles} must be different places; name another directory for one of them"),
     "master.missing": (
         ConfigError,
-        ("{path}: there is no master{seen}; name its directory, or set allow.empty.master=true for the first run"),
+        ("{path}: there is no master; name its directory, or set allow.empty.master=true for the first run"),
     ),
     "width": (ConfigError, "{where}: {what}; {cure}"),
     "spark.missing": (ConfigError, "no Spark session can be started: {why}"),

@@ -40,7 +40,8 @@ def deferred_signals() -> Iterator[None]:
     """Raise ``Interrupted`` at the end of the ``with`` block in place of anywhere in it."""
     with _handled(_remember):
         yield
-    check_signals()
+    if _caught:
+        raise Interrupted(_caught.pop())
 
 
 def check_signals() -> None:

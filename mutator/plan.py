@@ -104,6 +104,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
     if config.delete_prefix is not None and config.op_field is None and survey.feed and not deletes:
         notes.append(f"no name of a feed file starts with {config.delete_prefix}: the feed has no deletes")
     warnings = list(config.warnings)
+    if known is None and not survey.master and not config.allow_empty_master:
+        warnings.append(f"{survey.master_path} holds no data files (is it the right directory, and mounted?)")
     if op_in_master and feed.cut_op and known is None and config.op_in_master is None and survey.master:
         warnings.append(
             f"the master's rows are as wide as the feed's, so field {config.op_field} is taken for their op code, and "

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mutator.errors import error
-from mutator.interrupt import catch_signals, deferred_signals
+from mutator.interrupt import deferred_signals
 
 __all__ = ["is_submitted", "spark_context"]
 
@@ -38,8 +38,7 @@ def spark_context(name: str) -> Iterator[SparkContext]:
     session = _start(name)
     logging.getLogger().addFilter(_is_no_interrupted_call)
     try:
-        with catch_signals():  # Spark has put a handler of its own in the place of ours
-            yield _context(session)
+        yield _context(session)
     except KeyboardInterrupt:
         with contextlib.suppress(Py4JError, OSError):
             _context(session).setLogLevel("OFF")  # tasks that are still running would fill the screen with their end

@@ -152,11 +152,9 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
     entry = storage.look(master)
     if entry is None:
         if not config.allow_empty_master:
-            raise error("master.missing", path=master, seen="")
+            raise error("master.missing", path=master)
         return ()
     entries = _visible(storage.entries(master), ignored) if entry.kind == "directory" else [entry]
-    if not entries and not config.allow_empty_master:  # a share that is not mounted looks like this
-        raise error("master.missing", path=master, seen=": the directory holds no data files")
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
         _check_entry(one)

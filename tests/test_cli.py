@@ -670,7 +670,7 @@ def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
     assert left == []
     assert b"Traceback" not in terminal.shown
     assert b"\tat org.apache" not in terminal.shown  # nor one of Java
-    assert b"mutator: stopped by the user; nothing was published" in terminal.shown
+    assert b"mutator: stopped from outside; nothing was published" in terminal.shown
     assert b"tasks done" not in terminal.shown
     assert not (tmp_path / "out").exists()
     litter = sorted(tmp_path.iterdir())

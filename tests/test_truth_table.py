@@ -300,7 +300,7 @@ def test_further_rows_of_a_key_in_the_master_are_duplicates_and_the_highest_prec
     records, _, tally = merged(*rows)
 
     assert records == [((0, 2, 40), b"newest", 7)]
-    assert tally.counts == {"master duplicate": 2, "master kept": 1}
+    assert tally.counts == {"master duplicate": 2, "master kept": 1, "duplicate IDs": 1}
 
 
 def test_mutation_meets_only_the_duplicate_that_survives():

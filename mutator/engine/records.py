@@ -32,6 +32,7 @@ from pyspark.shuffle import ExternalSorter
 from mutator.engine.read import Element, read_task
 from mutator.engine.write import Row, Sorter, write_bucket, write_ledger
 from mutator.errors import MutatorError, error
+from mutator.interrupt import check_signals
 from mutator.keyhash import murmur64a
 from mutator.plan import Plan, Split
 
@@ -72,8 +73,10 @@ def on_partitions(
             .collect()
         )
     except (Py4JNetworkError, ConnectionError) as fault:
+        check_signals()  # a signal breaks the connection, too
         raise error("spark.lost", why=fault) from None
     except (Py4JError, PySparkException) as fault:  # the second where a SparkSession has wrapped it
+        check_signals()
         raise _task_error(fault) from None
     finally:
         if shared is not None:

@@ -1,0 +1,70 @@
+"""Signals: at once where that is safe, else at the next safe place, and never lost."""
+
+import contextlib
+import os
+import signal
+import threading
+
+import pytest
+
+from mutator.interrupt import Interrupted, catch_signals, check_signals, deferred_signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_interrupts(number):
+    with pytest.raises(Interrupted) as caught, catch_signals():
+        os.kill(os.getpid(), number)
+
+    assert caught.value.number == number
+    check_signals()  # it is forgotten with its block
+
+
+def test_exception_that_was_swallowed_is_raised_again_before_it_matters():
+    with catch_signals():
+        with contextlib.suppress(KeyboardInterrupt):  # as a finalizer does
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with pytest.raises(Interrupted):
+            check_signals()
+
+
+def test_deferred_signal_comes_at_the_end():
+    reached = []
+
+    def work():
+        with deferred_signals():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append("the end")
+        reached.append("too far")
+
+    with pytest.raises(Interrupted), catch_signals():
+        work()
+    with catch_signals():
+        check_signals()  # it was raised, and is not raised again
+
+    assert reached == ["the end"]
+
+
+def test_handlers_are_given_back():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with catch_signals(), deferred_signals():
+        pass
+
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_other_threads_leave_signals_alone():
+    failures = []
+
+    def work():
+        try:
+            with catch_signals(), deferred_signals():
+                pass
+        except ValueError as fault:  # what signal.signal says to a thread
+            failures.append(fault)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+    assert failures == []
