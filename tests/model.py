@@ -89,6 +89,8 @@ def merge(
                 if horizon is not None and w.order < horizon:
                     notes["below horizon"].append(key)
 
+        if sum(row.key == key for row in master) > 1:
+            notes["duplicate IDs"].append(key)
         if w is None:
             continue
         mine = [row for row in feed if row.key == key]
