@@ -122,7 +122,7 @@ class LocalStorage:
                 with contextlib.suppress(FileExistsError):  # somebody else makes it as well
                     os.mkdir(directory)
                 self._sync_one(os.path.dirname(directory))
-            if not os.path.isdir(path):
+            if os.path.lexists(path) and not os.path.isdir(path):  # it may also have been removed by now
                 raise NotADirectoryError(errno.ENOTDIR, f"{above} is in the way and is no directory", path)
         except OSError as fault:
             raise _storage_error(path, fault) from None
