@@ -6,6 +6,7 @@ swallows it. So the signal is remembered, too, and looked at before anything is 
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -65,10 +66,12 @@ def _handled(handler: Any) -> Iterator[None]:
             signal.signal(number, old)
         if handler is _interrupt:
             _caught.clear()
+            logging.disable(logging.NOTSET)
 
 
 def _interrupt(number: int, _: Any) -> None:
     _caught.append(number)
+    logging.disable()  # py4j logs a traceback for every call that a signal breaks
     raise Interrupted(number)
 
 

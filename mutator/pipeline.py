@@ -63,7 +63,7 @@ def mutate(
     sc = getattr(sc, "sparkContext", sc)  # a SparkSession will do
 
     def on_spark(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
-        with (progress or _silent)(sc):
+        with records.spark_faults(sc), (progress or _silent)(sc):
             return records.merge(sc, plan, staging)
 
     return run(on_spark, config, master=master, feed=feed, output=output, dry_run=dry_run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -36,7 +35,6 @@ def spark_context(name: str) -> Iterator[SparkContext]:
         yield SparkContext._active_spark_context
         return
     session = _start(name)
-    logging.getLogger().addFilter(_is_no_interrupted_call)
     try:
         yield _context(session)
     except KeyboardInterrupt:
@@ -46,11 +44,6 @@ def spark_context(name: str) -> Iterator[SparkContext]:
     finally:
         with contextlib.suppress(Py4JError, OSError):  # its JVM may be gone
             session.stop()
-        logging.getLogger().removeFilter(_is_no_interrupted_call)
-
-
-def _is_no_interrupted_call(record: logging.LogRecord) -> bool:
-    return not str(record.msg).endswith("while sending command.")  # py4j's traceback of a Ctrl-C
 
 
 def is_submitted() -> bool:

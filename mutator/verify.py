@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mutator import checksum, manifest
 from mutator.accounting import key_text, receipts_checksum, sum_of_buckets
 from mutator.engine.read import MASTER, TOMBSTONE, Element, Receipt
-from mutator.engine.records import on_partitions
+from mutator.engine.records import on_partitions, spark_faults
 from mutator.engine.write import write_ledger
 from mutator.errors import error, printable
 from mutator.manifest import Manifest
@@ -78,7 +78,8 @@ def verify(sc: SparkContext, path: str) -> Verification:
         tuple(one for one in data if one.path in readable),
         tuple(one for one in tombstones if one.path in readable),
     )
-    *buckets, ledger = on_partitions(sc, plan, _check_bucket, _check_ledger)
+    with spark_faults(sc):
+        *buckets, ledger = on_partitions(sc, plan, _check_bucket, _check_ledger)
     problems += _contents(path, plan, known, ledger)
     totals, samples = sum_of_buckets(buckets)
     for name, number in sorted(totals.items()):

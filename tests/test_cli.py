@@ -1,5 +1,6 @@
 """The commands: what they print, what they return, and what they leave behind."""
 
+import contextlib
 import errno
 import gzip
 import json
@@ -308,6 +309,19 @@ def test_disk_that_is_full(place, capsys, monkeypatch):
     fails(capsys, 4, ["run", *options("out")], "No space left on device")
 
     assert sorted(path.name for path in place.iterdir()) == ["sample"]
+
+
+def test_report_that_cannot_be_written(place, capsys, monkeypatch):
+    with open("/dev/full", "w") as full, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", full)
+        assert run("out") == 4
+        patched.undo()
+        with contextlib.suppress(OSError):
+            full.close()  # still cannot
+
+    assert "the report cannot be written" in (said := capsys.readouterr().err)
+    assert "out is published as it should be" in said
+    assert Path("out", "_SUCCESS").exists()
 
 
 # 5: another run or a state conflict

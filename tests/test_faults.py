@@ -9,7 +9,9 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -191,6 +193,41 @@ def test_kill_of_the_driver(places, tmp_path, point):
 
     assert done.returncode == -signal.SIGKILL, done.stderr
     check_next_run(places, output, point)
+
+
+def java_of(process):
+    """Return the number of the JVM that a Python driver has started, or None while there is none."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = entry.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+                name = entry.joinpath("comm").read_text().strip()
+            except OSError:
+                continue  # it has ended meanwhile
+            if parent == str(process.pid) and name == "java":
+                return int(entry.name)
+    return None
+
+
+def test_kill_of_the_jvm_is_told_as_that(places, tmp_path):
+    """As the kernel does when memory runs out: no traceback, no word of a bug, nothing left behind."""
+    output = tmp_path / "beside" / "out"
+    output.parent.mkdir()
+    settings = tmp_path / "run.properties"
+    settings.write_text("".join(f"{key}={value}\n" for key, value in (SETTINGS | {"num.reducer": "60"}).items()))
+    command = [sys.executable, "-m", "mutator.cli", "run", "--config", settings, "--master", places["master"]]
+    command += [*(word for path in places["feed"] for word in ("--feed", path)), "--output", output]
+    with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while not list(output.parent.iterdir()) and time.monotonic() < until:  # merging, when this appears
+            time.sleep(0.05)
+        os.kill(java_of(process), signal.SIGKILL)
+        said = process.communicate(timeout=60)[1]
+
+    assert process.returncode == 4, said
+    assert "Spark's JVM has ended" in said
+    assert "Traceback" not in said
+    assert list(output.parent.iterdir()) == []
 
 
 @contextmanager

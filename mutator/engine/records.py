@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import groupby
@@ -23,7 +24,7 @@ from numbers import Number
 from operator import itemgetter
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import RDD, SparkContext, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
@@ -36,7 +37,7 @@ from mutator.interrupt import check_signals
 from mutator.keyhash import murmur64a
 from mutator.plan import Plan, Split
 
-__all__ = ["last_mutations", "merge", "on_partitions"]
+__all__ = ["last_mutations", "merge", "on_partitions", "spark_faults"]
 
 
 def merge(sc: SparkContext, plan: Plan, staging: str | None) -> list[dict[str, Any]]:
@@ -58,9 +59,8 @@ def on_partitions(
     if not plan.tasks:
         # Nothing to read: no shuffle is needed to find nothing.
         return [on_ledger(plan, iter(()))]
-    shared = None
+    shared = sc.broadcast(plan)
     try:
-        shared = sc.broadcast(plan)
         return (
             # [split, ...]
             sc.parallelize(plan.tasks, len(plan.tasks))
@@ -72,16 +72,27 @@ def on_partitions(
             .mapPartitionsWithIndex(partial(_reduce, shared, on_bucket, on_ledger))
             .collect()
         )
-    except (Py4JNetworkError, ConnectionError) as fault:
-        check_signals()  # a signal breaks the connection, too
-        raise error("spark.lost", why=fault) from None
-    except (Py4JError, PySparkException) as fault:  # the second where a SparkSession has wrapped it
-        check_signals()
-        raise _task_error(fault) from None
     finally:
-        if shared is not None:
-            with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
-                shared.unpersist()
+        with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
+            shared.unpersist()
+
+
+@contextmanager
+def spark_faults(sc: SparkContext) -> Iterator[None]:
+    """Turn what Spark raises inside of the ``with`` block into errors of the catalogue."""
+    try:
+        yield
+    except (Py4JError, PySparkException, OSError, EOFError) as fault:
+        check_signals()  # one that came meanwhile looks like a fault, too
+        raise (error("spark.lost", why=type(fault).__name__) if _is_gone(sc) else _task_error(fault)) from None
+
+
+def _is_gone(sc: SparkContext) -> bool:
+    try:
+        sc._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr]  # the cheapest question to a JVM
+    except (Py4JError, OSError, AttributeError):
+        return True
+    return False
 
 
 def _task_error(fault: Exception) -> MutatorError:
