@@ -697,7 +697,7 @@ def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
 
 def test_ctrl_c_while_spark_starts(tmp_path):
     terminal = Terminal(["run", *options("out")], tmp_path)
-    terminal.read_until(b"incubator modules")  # what Java says first
+    terminal.read_until(b"incubator modules|Setting default log level")  # what Java says first
     terminal.press(b"\x03")
     code, left = terminal.end()
 
