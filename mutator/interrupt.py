@@ -58,6 +58,7 @@ def _handled(handler: Any) -> Iterator[None]:
         return
     if handler is _interrupt:
         _caught.clear()
+    level = logging.root.manager.disable
     before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
         yield
@@ -66,7 +67,7 @@ def _handled(handler: Any) -> Iterator[None]:
             signal.signal(number, old)
         if handler is _interrupt:
             _caught.clear()
-            logging.disable(logging.NOTSET)
+            logging.disable(level)
 
 
 def _interrupt(number: int, _: Any) -> None:
