@@ -324,6 +324,13 @@ def test_report_that_cannot_be_written(place, capsys, monkeypatch):
     assert Path("out", "_SUCCESS").exists()
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal(place, capsys, monkeypatch, number, code):
+    monkeypatch.setattr("mutator.pipeline.mutate", lambda *_, **__: os.kill(os.getpid(), number))
+
+    fails(capsys, code, ["run", *options("out")], "stopped from outside; nothing was published")
+
+
 # 5: another run or a state conflict
 
 
