@@ -13,11 +13,12 @@ from typing import Any
 
 from mutator import checksum
 from mutator.config import Config
-from mutator.engine.read import Receipt
+from mutator.engine.content import Receipt
 from mutator.errors import error, rebuilt
+from mutator.inputs import Input
 from mutator.manifest import DataFile, Manifest, SideFile
 from mutator.outcome import check_sums
-from mutator.plan import SAMPLES, Input, Plan, rejects_allowed
+from mutator.plan import SAMPLES, Plan, rejects_allowed
 from mutator.precedence import order_text, order_value
 
 __all__ = ["Result", "add_up", "check", "key_text", "receipts_checksum", "sum_of_buckets"]
@@ -45,12 +46,20 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
     Raises DataError or StateError for a damaged input, StorageError where a split was not read.
     """
     *buckets, ledger = receipts
-    for kind, fields in sorted(ledger["damage"], key=repr):
+    damage = [*ledger["damage"], *(fault for bucket in buckets for fault in bucket.get("damage", ()))]
+    for kind, fields in sorted(damage, key=repr):
         if "text" in fields:
             raise rebuilt(kind, fields["text"])
         raise error(kind, **fields)
     counts, samples = sum_of_buckets(buckets)
-    read = {tuple(place): Receipt(*receipt) for place, receipt in ledger["receipts"]}
+    # What a task reads where it merges has its receipts beside that task's own, and what it carries over has none.
+    receipts_read = (*ledger["receipts"], *(one for bucket in buckets for one in bucket.get("receipts", ())))
+    read = {tuple(place): Receipt(*receipt) for place, receipt in receipts_read}
+    carried = {index for bucket in buckets for index in bucket.get("carried", ())}
+    for index in carried:
+        one = plan.inputs[index]
+        assert one.source.part is not None
+        counts["tombstones read" if one.side == "tombstones" else "master rows"] += one.source.part.rows
     shipped = sum(
         min(receipt.rejected, plan.rejects_shipped[plan.inputs[index].side])
         for (index, _), receipt in read.items()
@@ -58,7 +67,7 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
     )
     if ledger["rejects met"] != shipped:
         raise error("sums", problems=f"{shipped:,} rejected rows were sent and {ledger['rejects met']:,} met")
-    lost = [split for task in plan.tasks for split in task if (split.input, split.number) not in read]
+    lost = [split for split in plan.splits if (split.input, split.number) not in read and split.input not in carried]
     if lost:
         raise error(
             "sums", problems=f"{len(lost)} byte ranges have no receipt, one of {plan.inputs[lost[0].input].source.path}"
@@ -70,6 +79,8 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
         counts[f"{one.side} rejected"] += receipt.rejected
     feed = []
     for index, one in enumerate(plan.inputs):
+        if index in carried:
+            continue
         text = receipts_checksum(plan, index, one, read)
         if one.source.checksum is not None and text != one.source.checksum:
             raise error(
@@ -162,5 +173,4 @@ def receipts_checksum(plan: Plan, index: int, one: Input, read: Mapping[tuple[An
     while (index, number) in read:
         digests += read[index, number].digests
         number += 1
-    chunk = plan.chunk if one.source.checksum is None else checksum.chunk_of(one.source.checksum) or plan.chunk
-    return checksum.combine(digests, chunk)
+    return checksum.combine(digests, plan.chunk_of(one))

@@ -139,7 +139,10 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", required=True, metavar="DIR", help="directory that must not exist")
     _setting_option(parser)
     parser.add_argument(
-        "--engine", choices=("records", "auto"), default="auto", help="how rows are merged (default auto)"
+        "--engine",
+        choices=("auto", "blocks", "records"),
+        default="auto",
+        help="how rows are merged: by the block, or one by one (default auto: by the block where it can be)",
     )
     _output_options(parser)
     parser.set_defaults(command=_run)
@@ -185,13 +188,14 @@ def _mutate(
     # spark-submit sends stderr down stdout, where nothing but the report may stand; it has the warnings, too.
     quiet = arguments.json and is_submitted()
     with spark_context("mutator run") as sc:
-        report = mutate(  # --engine has one choice so far: records
+        report = mutate(
             sc,
             read,
             master=master,
             feed=feed,
             output=output,
             dry_run=arguments.dry_run,
+            engine=getattr(arguments, "engine", "auto"),
             progress=None if quiet else show_progress,
         )
     for warning in () if quiet else report.warnings:

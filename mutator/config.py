@@ -66,6 +66,8 @@ class Config:
     num_reducer: int | None = None
     split_bytes: int = 64 << 20
     bucket_bytes: int = 64 << 20
+    memory_bytes: int = 128 << 20  # what a worker holds of the feed at once
+    master_unique: bool = False  # a promise: an ID has one row in an unmanaged master
     # --- what the user should know
     warnings: tuple[str, ...] = ()
 
@@ -127,6 +129,8 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
         num_reducer=read("num.reducer", values.positive, None),
         split_bytes=read("split.bytes", values.size, 64 << 20),
         bucket_bytes=read("bucket.bytes", values.size, 64 << 20),
+        memory_bytes=read("memory.bytes", values.size, 128 << 20),
+        master_unique=read("master.unique", values.flag, False),
     )
     numeric = read("temporal.ordering.field.numeric", values.flag, None)
     kind = read("temporal.ordering.field.type", values.one_of("long", "decimal", "timestamp", "string"), None)

@@ -14,7 +14,18 @@ from typing import Any
 from mutator import checksum
 from mutator.errors import error
 
-__all__ = ["DIRECTORY", "FORMAT_VERSION", "PATH", "DataFile", "FeedFile", "Manifest", "SideFile", "dump", "parse"]
+__all__ = [
+    "DIRECTORY",
+    "FORMAT_VERSION",
+    "PATH",
+    "DataFile",
+    "FeedFile",
+    "Manifest",
+    "Part",
+    "SideFile",
+    "dump",
+    "parse",
+]
 
 FORMAT_VERSION = 1
 DIRECTORY = "_mutator"

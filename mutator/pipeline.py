@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from mutator import config as configuration
 from mutator.accounting import Result, add_up, check, key_text
 from mutator.config import Config
-from mutator.engine import records
+from mutator.engine import blocks, records
+from mutator.engine.spark import spark_faults
 from mutator.errors import error
 from mutator.interrupt import check_signals
 from mutator.keyhash import HASH_NAME
@@ -46,13 +47,14 @@ def mutate(
     feed: str | Path | Sequence[str | Path],
     output: str | Path,
     dry_run: bool = False,
+    engine: str = "auto",
     progress: Progress | None = None,
 ) -> Report:
     """Merge feed files into a master and publish the result as a new directory.
 
     config: a Config, its settings as a mapping, or the path of a file. master: a directory. feed: directories, files or
     patterns. output: a path that must not exist; it appears whole or not at all. dry_run: count, and write nothing.
-    progress: shows the run's progress while it is entered.
+    engine: "blocks", "records", or "auto" for blocks wherever they can. progress: shows the run's progress while it is entered.
 
     Raises the errors of the catalogue (``errors.py``); whatever it raises, no output is visible and no input changed.
 
@@ -63,20 +65,22 @@ def mutate(
     sc = getattr(sc, "sparkContext", sc)  # a SparkSession will do
 
     def on_spark(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
-        with records.spark_faults(sc), (progress or _silent)(sc):
-            return records.merge(sc, plan, staging)
+        merge_on = {"records": records.merge, "blocks": blocks.merge}[plan.engine]
+        with spark_faults(sc), (progress or _silent)(sc):
+            return merge_on(sc, plan, staging)
 
-    return run(on_spark, config, master=master, feed=feed, output=output, dry_run=dry_run)
+    return run(on_spark, config, master=master, feed=feed, output=output, dry_run=dry_run, engine=engine)
 
 
 def run(
-    engine: Engine,
+    merge_on: Engine,
     config: Config | Mapping[str, Any] | str | Path,
     *,
     master: str | Path,
     feed: str | Path | Sequence[str | Path],
     output: str | Path,
     dry_run: bool = False,
+    engine: str = "auto",
 ) -> Report:
     """Do what ``mutate`` does with any engine: the steps of a run, in their order."""
     started = time.monotonic()
@@ -87,11 +91,11 @@ def run(
     place = _check_places(master, feed, output)
 
     survey = look_at(config, master, feed)
-    plan = make_plan(config, survey, *_identity(survey))
+    plan = make_plan(config, survey, *_identity(survey), engine)
     checked: list[Result] = []
 
     def merge(staging: str | None) -> Manifest:
-        result = add_up(plan, engine(plan, staging))
+        result = add_up(plan, merge_on(plan, staging))
         check(config, plan, survey.manifest, result)
         check_signals()  # whose exception Spark's machinery may have swallowed
         checked.append(result)
@@ -154,7 +158,7 @@ def _manifest(config: Config, plan: Plan, survey: Survey, result: Result) -> Man
         committed=committed,
         spec=plan.spec,
         buckets=plan.buckets,
-        hash=HASH_NAME,
+        hash=None if plan.buckets is None else HASH_NAME,
         horizon=horizon,
         snapshot=snapshot,
         files=result.files,
@@ -191,7 +195,7 @@ def _report(
         **places,
         run=plan.run,
         dry_run=dry_run,
-        engine="records",
+        engine=plan.engine,
         join=plan.join,
         reason=plan.reason,
         buckets=plan.buckets,

@@ -13,38 +13,22 @@ from mutator import checksum, delimiter
 from mutator.config import Config
 from mutator.delimiter import Delimiter
 from mutator.errors import error
+from mutator.inputs import Input, Split, inputs_of, numbered, packed_tasks, splits_of
+from mutator.joins import Join, choose
 from mutator.keyhash import HASH_NAME
 from mutator.layout import RowLayout, without_field
 from mutator.manifest import Manifest
-from mutator.precedence import NO_SEQUENCE, order_value
+from mutator.precedence import order_value
 from mutator.survey import Source, Survey
 from mutator.width import check_ordinals, decide_widths, is_delete_source, layouts
 
-__all__ = ["SAMPLES", "Input", "Plan", "Split", "make_plan", "plan_of_dataset", "rejects_allowed"]
+__all__ = ["SAMPLES", "Plan", "make_plan", "plan_of_dataset", "rejects_allowed"]
 
 
 SAMPLES = 5  # keys or rows shown as examples
 
-
-@dataclass(frozen=True)
-class Input:
-    """One input file and how its rows are read."""
-
-    source: Source
-    side: str  # tombstones | master | feed
-    layout: str  # which layout of the plan: master | feed | deletes
-    rank: int  # of the base name among those of its side; equal names have equal ranks
-    sequence: int  # NO_SEQUENCE for none
-
-
-@dataclass(frozen=True)
-class Split:
-    """A byte range of an input: the lines that begin in it."""
-
-    input: int
-    number: int  # of the split in its file, from 0
-    start: int
-    end: int | None  # None: the whole (compressed) content
+_LARGE = 1 << 20
+_FEED_TASKS = 16  # a feed of one split's size is read by up to as many tasks
 
 
 @dataclass(frozen=True)
@@ -54,10 +38,15 @@ class Plan:
     run: str
     now: int  # milliseconds since 1970, UTC: the commit time of this run
     inputs: tuple[Input, ...]
-    tasks: tuple[tuple[Split, ...], ...]
+    tasks: tuple[tuple[Split, ...], ...]  # what each task reads for the shuffle
+    local: tuple[tuple[Split, ...], ...]  # what is not shuffled: read by each group (aligned) or task (broadcast)
+    format: str
     layouts: dict[str, RowLayout]
-    buckets: int
+    engine: str
     join: str
+    master_buckets: int | None  # of a managed master
+    buckets: int | None  # of the output; None: the files of the master stay as they are
+    groups: int  # tasks that merge: in each come together the buckets that are equal modulo it
     reason: str
     by_file_name: bool
     order_type: str
@@ -65,7 +54,10 @@ class Plan:
     spec: dict[str, Any]
     horizon: Any  # highest order value ever expired, or None
     expire_before: int | None  # commit time in ms; older tombstones are forgotten
-    chunk: int  # bytes of a checksum chunk
+    chunk: int  # bytes of a checksum chunk, and of a split
+    feed_chunk: int  # the same in feed files: smaller, so that a small feed keeps several tasks busy
+    memory: int  # bytes of the feed that a worker holds at once
+    unique: bool  # no ID has two rows in the master: its manifest says so, or the user
     rejects_shipped: dict[str, int]  # side -> how many rejected rows of a split travel to the ledger
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -73,18 +65,30 @@ class Plan:
     @property
     def ledger(self) -> int:
         """Number of the partition that gets receipts and rejects instead of records."""
-        return self.buckets
+        return self.groups
 
     @property
     def key_width(self) -> int:
         """Number of values of a record ID."""
         return len(self.layouts["feed"].id_fields)
 
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """All that is read, wherever."""
+        return tuple(split for part in (*self.tasks, *self.local) for split in part)
 
-def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
+    def chunk_of(self, one: Input) -> int:
+        """Return the bytes of a checksum chunk of an input."""
+        if one.source.checksum is not None:
+            return checksum.chunk_of(one.source.checksum) or 1 << 62
+        return self.feed_chunk if one.side == "feed" else self.chunk
+
+
+def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = "auto") -> Plan:
     """Decide how a run is done.
 
-    run: its id. now: its commit time, milliseconds since 1970. Raises the errors of the catalogue.
+    run: its id. now: its commit time, milliseconds since 1970. engine: one of ``joins.ENGINES``. Raises the errors of
+    the catalogue.
     """
     known = survey.manifest
     _check_feed_names(config, survey)
@@ -94,8 +98,15 @@ def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
     spec = _spec(config, feed, known)
     if known is not None:
         _check_spec(survey.master_path, known, spec)
-    inputs = _inputs(config, survey)
-    tasks = _pack(_splits(inputs, config.split_bytes), config.split_bytes)
+    all_layouts = {
+        "master": master,
+        "feed": feed,
+        "deletes": replace(feed, deletes=True, keys_only=config.by_file_name),
+    }
+    join = choose(config, survey, all_layouts, spec["format"], engine)
+    inputs = inputs_of(config, survey)
+    feed_chunk = config.split_bytes if config.split_bytes < _LARGE else config.split_bytes // _FEED_TASKS
+    tasks, local = _tasks(config, inputs, join, feed_chunk)
     notes = list(survey.notes)
     if config.op_field is not None:
         read, written = ("with" if has else "without" for has in (op_in_master, config.op_keep))
@@ -116,17 +127,21 @@ def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
             "field.delim is not matched by field.delim.regex: rows that lost their op code cannot be read as the next "
             "master with this configuration"
         )
-    buckets, why_buckets = _buckets(config, survey)
     retention = config.tombstone_retention
     return Plan(
         run=run,
         now=now,
         inputs=inputs,
         tasks=tasks,
-        layouts={"master": master, "feed": feed, "deletes": replace(feed, deletes=True, keys_only=config.by_file_name)},
-        buckets=buckets,
-        join="shuffle",
-        reason=f"the records engine shuffles master and feed; {why_buckets}",
+        local=local,
+        format=spec["format"],
+        layouts=all_layouts,
+        engine=join.engine,
+        join=join.kind,
+        master_buckets=known.buckets if known is not None else None,
+        buckets=join.buckets,
+        groups=len(local) if join.kind == "broadcast" else join.groups,
+        reason=join.reason,
         by_file_name=config.by_file_name,
         order_type=config.order_type,
         full=config.full,
@@ -134,6 +149,9 @@ def make_plan(config: Config, survey: Survey, run: str, now: int) -> Plan:
         horizon=order_value(config.order_type, known.horizon) if known else None,
         expire_before=None if retention is None else now - int(retention * 1000),
         chunk=config.split_bytes,
+        feed_chunk=feed_chunk,
+        memory=config.memory_bytes,
+        unique=join.kind == "broadcast" or (known is not None and known.buckets is not None),
         rejects_shipped={
             "master": rejects_allowed(config, "master") + SAMPLES,
             "feed": rejects_allowed(config, "feed") + SAMPLES,
@@ -160,15 +178,21 @@ def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple
         order_type="sequence" if by_file_name else order["type"],
         width=spec["width"] if isinstance(spec["width"], int) else None,
     )
-    inputs = _numbered(tombstones, data, ())
+    inputs = numbered(tombstones, data, ())
+    buckets = known.buckets or max(2, sum(one.bytes for one in data) >> 26)
     return Plan(
         run=known.run,
         now=0,
         inputs=inputs,
-        tasks=_pack(_splits(inputs, 64 << 20), 64 << 20),
+        tasks=packed_tasks(splits_of(inputs, 64 << 20, 64 << 20), 64 << 20),
+        local=(),
+        format=spec["format"],
         layouts={"master": layout, "feed": layout},
-        buckets=known.buckets or 1,
+        engine="records",
         join="shuffle",
+        master_buckets=known.buckets,
+        buckets=buckets,
+        groups=buckets,
         reason="",
         by_file_name=by_file_name,
         order_type=layout.order_type,
@@ -177,6 +201,9 @@ def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple
         horizon=None,
         expire_before=None,
         chunk=64 << 20,
+        feed_chunk=64 << 20,
+        memory=0,
+        unique=False,
         rejects_shipped={"master": SAMPLES},
         notes=(),
         warnings=(),
@@ -246,58 +273,25 @@ def _shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _inputs(config: Config, survey: Survey) -> tuple[Input, ...]:
-    made = _numbered(survey.tombstones, survey.master, survey.feed)
-    return tuple(
-        replace(one, layout="deletes") if one.side == "feed" and is_delete_source(config, one.source) else one
-        for one in made
-    )
-
-
-def _numbered(tombstones: Sequence[Source], master: Sequence[Source], feed: Sequence[Source]) -> tuple[Input, ...]:
-    made = [Input(source, "tombstones", "master", 0, NO_SEQUENCE) for source in tombstones]
-    for side, sources in (("master", master), ("feed", feed)):
-        names = sorted({source.name.encode("utf-8", "surrogateescape") for source in sources})
-        ranks = {name: rank for rank, name in enumerate(names)}
-        for source in sources:
-            rank = ranks[source.name.encode("utf-8", "surrogateescape")]
-            sequence = NO_SEQUENCE if source.sequence is None else source.sequence
-            made.append(Input(source, side, side, rank, sequence))
-    return tuple(made)
-
-
-def _splits(inputs: Sequence[Input], size: int) -> list[Split]:
-    made = []
-    for index, one in enumerate(inputs):
-        source = one.source
-        if one.side == "tombstones" or source.compression:
-            made.append(Split(index, 0, 0, None))
-            continue
-        # A file of our own is read by the chunks of its checksum, so that it can be checked while it is read.
-        step = size if source.checksum is None else checksum.chunk_of(source.checksum) or max(source.bytes, 1)
-        starts = range(0, max(source.bytes, 1), step)
-        made += [Split(index, number, start, min(start + step, source.bytes)) for number, start in enumerate(starts)]
-    return made
-
-
-def _pack(splits: Sequence[Split], size: int) -> tuple[tuple[Split, ...], ...]:
-    """Put small splits together, so that ten thousand small files are not ten thousand tasks."""
-    tasks: list[list[Split]] = []
-    filled = size
-    for split in splits:
-        weight = (split.end - split.start if split.end is not None else size) + 4096  # an open costs something, too
-        if filled + weight > size and (filled >= size // 2 or filled + weight > 2 * size):
-            tasks.append([])
-            filled = 0
-        tasks[-1].append(split)
-        filled += weight
-    return tuple(map(tuple, tasks))
-
-
-def _buckets(config: Config, survey: Survey) -> tuple[int, str]:
-    if config.num_reducer is not None:
-        return config.num_reducer, "num.reducer says how many buckets"
-    if survey.manifest is not None and survey.manifest.buckets is not None:
-        return survey.manifest.buckets, "the master's manifest says how many buckets"
-    total = sum(source.bytes for source in (*survey.master, *survey.feed))
-    return max(2, -(-total // config.bucket_bytes)), f"{total:,} bytes of input make the number of buckets"
+def _tasks(
+    config: Config, inputs: Sequence[Input], join: Join, feed_chunk: int
+) -> tuple[tuple[tuple[Split, ...], ...], tuple[tuple[Split, ...], ...]]:
+    """Return the splits of each task that reads for the shuffle, and those that are read where they are merged."""
+    size = config.split_bytes
+    splits = splits_of(inputs, size, feed_chunk)
+    feed = [split for split in splits if inputs[split.input].side == "feed"]
+    held = [split for split in splits if inputs[split.input].side != "feed"]
+    step = max(feed_chunk, min(size, sum(inputs[split.input].source.bytes for split in feed if not split.number) // 8))
+    tasks = packed_tasks(feed, step)
+    if join.kind == "shuffle":
+        return (*packed_tasks(held, size), *tasks), ()
+    if join.kind == "broadcast":
+        master = [split for split in held if inputs[split.input].side == "master"]
+        # The last task writes what has no place in the files of the master: inserted rows, and tombstones.
+        return tasks, (*packed_tasks(master, size), tuple(split for split in held if split not in master))
+    groups: list[list[Split]] = [[] for _ in range(join.groups)]
+    for split in held:
+        bucket = inputs[split.input].source.bucket
+        assert bucket is not None
+        groups[bucket % join.groups].append(split)
+    return tasks, tuple(map(tuple, groups))

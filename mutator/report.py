@@ -34,7 +34,7 @@ class Report:
     engine: str
     join: str
     reason: str
-    buckets: int
+    buckets: int | None
     tasks: int
     counts: Mapping[str, int]
     samples: Mapping[str, list[str]]  # note -> the smallest keys
@@ -62,7 +62,8 @@ class Report:
         n = self.counts
         lines = [f"run {self.run}{' (dry run: nothing was written)' if self.dry_run else ''}"]
         lines += [f"  master {self.master}", *(f"  feed   {path}" for path in self.feed), f"  output {self.output}"]
-        shape = f"{self.engine} engine, {self.join} join, {self.buckets} buckets, {self.tasks} read tasks"
+        buckets = "no" if self.buckets is None else self.buckets
+        shape = f"{self.engine} engine, {self.join} join, {buckets} buckets, {self.tasks} read tasks"
         lines += [f"  plan   {shape}: {self.reason}"]
         lines += [f"  note   {note}" for note in self.notes]
         left = [("feed rows", n["feed rows"]), *((f"  {name}", n[f"feed {name}"]) for name in FEED_OUTCOMES)]

@@ -16,7 +16,7 @@ from mutator import checksum, manifest, naming
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats import text
-from mutator.manifest import Manifest
+from mutator.manifest import Manifest, Part, SideFile
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
@@ -47,6 +47,8 @@ class Source:
     order_checksum: str | None = None
     checksum: str | None = None  # as the manifest has it
     bucket: int | None = None
+    part: Part | None = None  # what the manifest says of it
+    order_part: SideFile | None = None  # and of the file with the sequences
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,7 @@ def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Sour
 
 def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Return the data files and the tombstone files that a manifest names."""
-    sums = {part.path: part.checksum for part in known.beside}
+    beside = {part.path: part for part in known.beside}
     data = tuple(
         Source(
             path=posixpath.join(path, part.path),
@@ -196,14 +198,23 @@ def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tup
             sequence=naming.sequence(naming.base_name(part.path)),
             ending=text.EXACT_LF,
             order_path=posixpath.join(path, part.order) if part.order else None,
-            order_checksum=sums.get(part.order) if part.order else None,
+            order_checksum=beside[part.order].checksum if part.order else None,
             checksum=part.checksum,
             bucket=part.bucket,
+            part=part,
+            order_part=beside[part.order] if part.order else None,
         )
         for part in known.files
     )
     tombstones = tuple(
-        Source(posixpath.join(path, part.path), naming.base_name(part.path), part.bytes, checksum=part.checksum)
+        Source(
+            path=posixpath.join(path, part.path),
+            name=naming.base_name(part.path),
+            bytes=part.bytes,
+            checksum=part.checksum,
+            bucket=part.bucket,
+            part=part,
+        )
         for part in known.beside
         if part.kind == "tombstones"
     )

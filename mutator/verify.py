@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from mutator import checksum, manifest
 from mutator.accounting import key_text, receipts_checksum, sum_of_buckets
-from mutator.engine.read import MASTER, TOMBSTONE, Element, Receipt
-from mutator.engine.records import on_partitions, spark_faults
+from mutator.engine.content import Receipt
+from mutator.engine.read import MASTER, TOMBSTONE, Element, read_task
+from mutator.engine.spark import on_partitions, shared_with, spark_faults
 from mutator.engine.write import write_ledger
 from mutator.errors import error, printable
 from mutator.manifest import Manifest
@@ -78,8 +79,8 @@ def verify(sc: SparkContext, path: str) -> Verification:
         tuple(one for one in data if one.path in readable),
         tuple(one for one in tombstones if one.path in readable),
     )
-    with spark_faults(sc):
-        *buckets, ledger = on_partitions(sc, plan, _check_bucket, _check_ledger)
+    with spark_faults(sc), shared_with(sc, plan) as shared:
+        *buckets, ledger = on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_task, _check)
     problems += _contents(path, plan, known, ledger)
     totals, samples = sum_of_buckets(buckets)
     for name, number in sorted(totals.items()):
@@ -167,8 +168,10 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: dict[str, Any]) ->
     return problems
 
 
-def _check_ledger(plan: Plan, elements: Iterable[Element]) -> dict[str, Any]:
-    return write_ledger(plan, None, 0, elements)
+def _check(plan: Plan, partition: int, elements: Iterable[Element]) -> dict[str, Any]:
+    if partition == plan.ledger:
+        return write_ledger(plan, None, 0, elements)
+    return _check_bucket(plan, partition, elements)
 
 
 def _check_bucket(plan: Plan, bucket: int, elements: Iterable[Element]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from typing import Any
 
 from mutator import pipeline
 from mutator.config import Config
+from mutator.engine.blockread import read_runs
+from mutator.engine.blockwrite import write_group
 from mutator.engine.read import read_task
 from mutator.engine.write import write_bucket, write_ledger
 from mutator.plan import Plan
@@ -28,17 +30,18 @@ def sort_by_place(rows: Iterable[Row]) -> Iterator[Row]:
 def merge(plan: Plan, staging: str | None, seed: int = 0) -> list[dict[str, Any]]:
     """Run a plan in this process; ``seed`` shuffles what arrives, as a cluster would."""
     plan = pickle.loads(pickle.dumps(plan))  # as the executors get it
-    elements = [element for task in plan.tasks for element in read_task(plan, task)]
+    blocks = plan.engine == "blocks"
+    elements = [element for task in plan.tasks for element in (read_runs if blocks else read_task)(plan, task)]
     random.Random(seed).shuffle(elements)
-    partitions: list[list[Any]] = [[] for _ in range(plan.buckets + 1)]
+    partitions: list[list[Any]] = [[] for _ in range(plan.groups + 1)]
     for element in elements:
         partitions[element[0][0]].append(element)
     for partition in partitions:
         partition.sort(key=lambda element: element[0])
-    receipts = [
-        write_bucket(plan, staging, bucket, 0, partitions[bucket], sort_by_place) for bucket in range(plan.buckets)
-    ]
-    return [*receipts, write_ledger(plan, staging, 0, partitions[plan.ledger])]
+    ledger = write_ledger(plan, staging, 0, partitions.pop())
+    if blocks:
+        return [*(write_group(plan, staging, group, 0, part) for group, part in enumerate(partitions)), ledger]
+    return [*(write_bucket(plan, staging, n, 0, part, sort_by_place) for n, part in enumerate(partitions)), ledger]
 
 
 def mutate(
@@ -49,6 +52,7 @@ def mutate(
     output: str,
     dry_run: bool = False,
     seed: int = 0,
+    engine: str = "auto",
 ) -> Report:
     """Do what ``mutator.mutate`` does, without Spark."""
     return pipeline.run(
@@ -58,4 +62,5 @@ def mutate(
         feed=feed,
         output=output,
         dry_run=dry_run,
+        engine=engine,
     )

@@ -1188,7 +1188,8 @@ def test_adopted_files_of_our_own_are_read_as_they_were_written(job):
 
 def test_more_rejects_than_can_be_set_aside_do_not_travel(job):
     from mutator import plan, survey
-    from mutator.engine.read import REJECT, read_task
+    from mutator.engine.content import REJECT
+    from mutator.engine.read import read_task
 
     job.add("bad.txt", b"one field\n" * 10_000)
     settings = config.parse(CONFIG)

@@ -20,7 +20,8 @@ import pytest
 import mutator
 from mutator import checksum, manifest, pipeline
 from mutator.engine import records
-from mutator.engine.read import FEED, MASTER, RECEIPT, TOMBSTONE, read_task
+from mutator.engine.content import RECEIPT
+from mutator.engine.read import FEED, MASTER, TOMBSTONE, read_task
 from mutator.errors import StorageError
 from mutator.failpoint import FAILPOINTS
 from mutator.formats.parquet_columns import read_tombstones

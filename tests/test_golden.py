@@ -11,6 +11,7 @@ error.txt                 in place of the last three: the exit code, then a part
 """
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -90,10 +91,11 @@ def check_case(case, tmp_path, mutate, overrides=()):
     assert contents(case) == before
 
 
+@pytest.mark.parametrize("engine", ["records", "blocks"])
 @pytest.mark.parametrize("speed", SPEEDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_golden(case, speed, tmp_path):
-    check_case(case, tmp_path, local_engine.mutate, SPEEDS[speed])
+def test_golden(case, speed, engine, tmp_path):
+    check_case(case, tmp_path, partial(local_engine.mutate, engine=engine), SPEEDS[speed])
 
 
 def test_all_of_them_on_spark(sc, tmp_path):

@@ -364,7 +364,7 @@ def sequences_of(path: str, part: dict[str, Any]) -> list[int]:
     found = []
     for number in range(math.ceil(part["bytes"] / chunk)):
         with open(Path(path, part["order"]), "rb") as stream:
-            found += read_sequences(stream, number, -1)
+            found += read_sequences(stream, number).tolist()
     assert len(found) == part["rows"]
     if max(found) >= 0:
         assert part["path"].endswith(f"_{max(found)}.txt"), "the name ends in the highest sequence of the rows in it"

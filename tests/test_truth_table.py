@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from mutator.engine import merge
-from mutator.engine.merge import Tally, merge_bucket
+from mutator.engine.merge import merge_bucket
 from mutator.engine.read import FEED, MASTER, TOMBSTONE, Element
+from mutator.engine.tally import Tally
 from mutator.outcome import TRUTH_TABLE, check_sums
 from mutator.precedence import precedence
 

@@ -425,7 +425,7 @@ def test_run_on_a_master_with_other_sequences_stops(made, tmp_path):
     name = next(part.order for part in known_of(master).files)
     data = (master / name).read_bytes()
     with (master / name).open("rb") as stream:
-        sequences = read_sequences(stream, 0, -1)
+        sequences = read_sequences(stream, 0).tolist()
     forged = io.BytesIO()
     forged.close = lambda: None  # what writes it thinks that it owns it
     write_sequences(forged, [sequence + 1 if sequence == 2 else sequence for sequence in sequences], [len(sequences)])

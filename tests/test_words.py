@@ -446,7 +446,7 @@ def test_sequences_are_read_back_by_chunk(chunks):
         stream, array("q", [number for chunk in chunks for number in chunk]), [len(chunk) for chunk in chunks]
     )
 
-    assert [read_sequences(io.BytesIO(stream.getvalue()), number, -1) for number in range(len(chunks))] == chunks
+    assert [read_sequences(io.BytesIO(stream.getvalue()), number).tolist() for number in range(len(chunks))] == chunks
 
 
 @given(

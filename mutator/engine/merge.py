@@ -5,39 +5,19 @@ Plain functions over iterators, in constant memory: no Spark, no storage.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from mutator.engine.read import MASTER, TOMBSTONE, Element
+from mutator.engine.tally import Tally
 from mutator.outcome import decide
-from mutator.plan import SAMPLES
 
-__all__ = ["Tally", "Tombstone", "merge_bucket"]
+__all__ = ["Tombstone", "merge_bucket"]
 
 Tombstone = tuple[tuple[bytes, ...], Any, int]  # key, order value, commit time in ms
 
 SURVIVOR, INSERTED = 0, 1  # first part of a row's place in its file
-
-
-@dataclass
-class Tally:
-    """What was counted in one bucket."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    samples: dict[str, list[tuple[bytes, ...]]] = field(default_factory=dict)
-    expired: Any = None  # highest order value of a tombstone that expired here
-    highest: Any = None  # highest order value of a winner
-    newest: Any = None  # highest order value of a record that lives on
-
-    def note(self, name: str, key: tuple[bytes, ...]) -> None:
-        """Count a remark on a key, and keep the first few keys (they come sorted)."""
-        self.counts[name] += 1
-        kept = self.samples.setdefault(name, [])
-        if len(kept) < SAMPLES:
-            kept.append(key)
 
 
 def merge_bucket(

@@ -13,10 +13,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import groupby
@@ -24,82 +21,28 @@ from numbers import Number
 from operator import itemgetter
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import RDD, SparkContext, TaskContext
-from pyspark.errors import PySparkException
+from pyspark import RDD, SparkContext
 from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 from pyspark.shuffle import ExternalSorter
 
 from mutator.engine.read import Element, read_task
+from mutator.engine.spark import Receipts, attempt, on_partitions, shared_with
 from mutator.engine.write import Row, Sorter, write_bucket, write_ledger
-from mutator.errors import MutatorError, error
-from mutator.interrupt import check_signals
+from mutator.errors import error
 from mutator.keyhash import murmur64a
-from mutator.plan import Plan, Split
+from mutator.plan import Plan
 
-__all__ = ["last_mutations", "merge", "on_partitions", "spark_faults"]
+__all__ = ["last_mutations", "merge"]
 
 
-def merge(sc: SparkContext, plan: Plan, staging: str | None) -> list[dict[str, Any]]:
+def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
     """Run the merge of a plan on Spark; return the receipts of its buckets and, last, of its ledger.
 
     staging: directory that the files go to, None for a dry run.
     """
-    sort = partial(_sort_by_place, _sort_memory(sc))
-    return on_partitions(sc, plan, partial(_write_bucket, staging, sort), partial(_write_ledger, staging))
-
-
-def on_partitions(
-    sc: SparkContext,
-    plan: Plan,
-    on_bucket: Callable[[Plan, int, Iterator[Element]], dict[str, Any]],
-    on_ledger: Callable[[Plan, Iterator[Element]], dict[str, Any]],
-) -> list[dict[str, Any]]:
-    """Read a plan's inputs, shuffle them, and apply a function to each sorted bucket and one to the ledger."""
-    if not plan.tasks:
-        # Nothing to read: no shuffle is needed to find nothing.
-        return [on_ledger(plan, iter(()))]
-    shared = sc.broadcast(plan)
-    try:
-        return (
-            # [split, ...]
-            sc.parallelize(plan.tasks, len(plan.tasks))
-            # -> ((bucket, key, side, precedence), value), ...
-            .mapPartitions(partial(_map, shared))
-            # -> the same, in the partition of their bucket, sorted
-            .repartitionAndSortWithinPartitions(plan.buckets + 1, _bucket)
-            # -> receipt
-            .mapPartitionsWithIndex(partial(_reduce, shared, on_bucket, on_ledger))
-            .collect()
-        )
-    finally:
-        with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
-            shared.unpersist()
-
-
-@contextmanager
-def spark_faults(sc: SparkContext) -> Iterator[None]:
-    """Turn what Spark raises inside of the ``with`` block into errors of the catalogue."""
-    try:
-        yield
-    except (Py4JError, PySparkException, OSError, EOFError) as fault:
-        check_signals()  # one that came meanwhile looks like a fault, too
-        raise (error("spark.lost", why=type(fault).__name__) if _is_gone(sc) else _task_error(fault)) from None
-
-
-def _is_gone(sc: SparkContext) -> bool:
-    try:
-        sc._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr]  # the cheapest question to a JVM
-    except (Py4JError, OSError, AttributeError):
-        return True
-    return False
-
-
-def _task_error(fault: Exception) -> MutatorError:
-    """Say why Spark gave up: an exception loses its class on the way from a worker, and its text is left."""
-    text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
-    why = next((line for line in text.splitlines() if line.startswith("mutator.errors.")), text.split("\n\tat ")[0])
-    return error("task", why=re.sub(r"^mutator\.errors\.\w+: ", "", why)[-2000:])
+    with shared_with(sc, plan) as shared:
+        write = partial(_write, staging, partial(_sort_by_place, _sort_memory(sc)))
+        return on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_task, write)
 
 
 def last_mutations(
@@ -185,41 +128,12 @@ def _canonical(value: Any) -> bytes:
     )
 
 
-def _map(shared: Any, tasks: Iterable[tuple[Split, ...]]) -> Iterator[Element]:
-    for splits in tasks:
-        yield from read_task(shared.value, splits)
-
-
-def _bucket(sort_key: tuple[Any, ...]) -> int:
-    bucket: int = sort_key[0]
-    return bucket
-
-
-def _reduce(
-    shared: Any,
-    on_bucket: Callable[[Plan, int, Iterator[Element]], dict[str, Any]],
-    on_ledger: Callable[[Plan, Iterator[Element]], dict[str, Any]],
-    index: int,
-    elements: Iterator[Element],
-) -> Iterator[dict[str, Any]]:
-    plan: Plan = shared.value
-    yield on_ledger(plan, elements) if index == plan.ledger else on_bucket(plan, index, elements)
-
-
-def _write_bucket(
-    staging: str | None, sort: Sorter, plan: Plan, bucket: int, elements: Iterable[Element]
+def _write(
+    staging: str | None, sort: Sorter, plan: Plan, partition: int, elements: Iterable[Element]
 ) -> dict[str, Any]:
-    return write_bucket(plan, staging, bucket, _attempt(), elements, sort)
-
-
-def _write_ledger(staging: str | None, plan: Plan, elements: Iterable[Element]) -> dict[str, Any]:
-    return write_ledger(plan, staging, _attempt(), elements)
-
-
-def _attempt() -> int:
-    """Return 0 for the first attempt of a task, and a number that no other attempt has for every further one."""
-    context = TaskContext.get()
-    return 0 if context is None or context.attemptNumber() == 0 else context.taskAttemptId()
+    if partition == plan.ledger:
+        return write_ledger(plan, staging, attempt(), elements)
+    return write_bucket(plan, staging, partition, attempt(), elements, sort)
 
 
 def _sort_by_place(memory: int, rows: Iterable[Row]) -> Iterator[Row]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any, BinaryIO
+from typing import Any
 
-from mutator.checksum import ChunkedChecksum
-from mutator.engine.merge import Tally, merge_bucket
-from mutator.engine.read import DAMAGE, RECEIPT, Element, Receipt
+from mutator.engine.content import DAMAGE, RECEIPT, Receipt
+from mutator.engine.merge import merge_bucket
+from mutator.engine.read import Element
+from mutator.engine.staged import Counted, create, file_name
+from mutator.engine.tally import Tally
 from mutator.failpoint import failpoint
 from mutator.formats.parquet_columns import TombstoneWriter, write_sequences
 from mutator.manifest import DataFile, SideFile
 from mutator.plan import SAMPLES, Plan
 from mutator.precedence import format_order
-from mutator.storage import storage_for
 
 __all__ = ["Sorter", "write_bucket", "write_ledger"]
 
@@ -38,7 +39,7 @@ def write_bucket(
     """
     failpoint("task.started", attempt)
     tally = Tally()
-    name = f"part-{bucket:05d}-{plan.run}" + (f"-{attempt}" if attempt else "")
+    name = file_name(plan, bucket, attempt)
     files: list[DataFile] = []
     beside: list[SideFile] = []
     with ExitStack() as stack:
@@ -62,10 +63,7 @@ def write_bucket(
             failpoint("task.tombstones.written", attempt)
             beside.append(tombstones.receipt(bucket))
     return {
-        "counts": dict(tally.counts),
-        "samples": tally.samples,
-        "expired": tally.expired,
-        "highest": tally.highest,
+        **tally.receipt(),
         "files": [asdict(part) for part in files],
         "beside": [asdict(part) for part in beside],
     }
@@ -81,7 +79,7 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
     path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
     rows = 0
     with ExitStack() as stack:
-        stream: _Counted | None = None
+        stream: Counted | None = None
         for (_, _, kind, place), value in elements:
             if kind == RECEIPT:
                 receipts[place] = Receipt(*value)
@@ -103,7 +101,7 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
                     kept.append((one.source.path, offset, line, reason, row[:200]))
                 if staging is not None:
                     if stream is None:
-                        stream = stack.enter_context(_create(plan, staging, path))
+                        stream = stack.enter_context(create(plan, staging, path))
                     path_text = one.source.path.replace("\t", "\\t").replace("\n", "\\n")  # a directory may be named so
                     place_text = f"{path_text}\t{offset}\t{line}\t{reason}\t".encode("utf-8", "surrogateescape")
                     stream.write(place_text + row + b"\n")
@@ -137,7 +135,7 @@ def _write_rows(
         name += f"_{tally.newest}"
     path, count = f"{name}.txt", 0
     sequences, by_chunk = array("q"), [0]
-    with _create(plan, staging, path) as stream:
+    with create(plan, staging, path) as stream:
         failpoint("task.data.opened", attempt)
         while first is not None:
             _, row, order = first
@@ -153,58 +151,12 @@ def _write_rows(
     order_path = None
     if plan.by_file_name:
         order_path = f"_mutator/order/{path}.parquet"
-        with _create(plan, staging, order_path) as side:
+        with create(plan, staging, order_path) as side:
             write_sequences(side, sequences, by_chunk)  # type: ignore[arg-type]  # pyarrow asks for no more
         beside.append(SideFile(kind="order", bucket=bucket, rows=count, **side.receipt()))
         failpoint("task.order.written", attempt)
     files.append(DataFile(bucket=bucket, rows=count, order=order_path, **stream.receipt()))
     tally.counts["output rows"] += count
-
-
-class _Counted:
-    """A stream that counts and checksums what is written to it."""
-
-    closed = False
-
-    def __init__(self, stream: BinaryIO, path: str, chunk: int) -> None:
-        self._stream = stream
-        self._path = path
-        self.checksum = ChunkedChecksum(chunk)
-        self.bytes = 0
-
-    def write(self, data: bytes) -> int:
-        self._stream.write(data)
-        self.checksum.update(data)
-        self.bytes += len(data)
-        return len(data)
-
-    def receipt(self) -> dict[str, Any]:
-        """Return what the manifest says of every file."""
-        return {"path": self._path, "bytes": self.bytes, "checksum": self.checksum.text()}
-
-    def tell(self) -> int:
-        return self.bytes
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self.closed = True  # the storage closes the stream
-
-
-@contextmanager
-def _create(plan: Plan, staging: str, path: str) -> Iterator[_Counted]:
-    with storage_for(staging).create_new(f"{staging}/{path}") as stream:
-        yield _Counted(stream, path, plan.chunk)
 
 
 class _Tombstones:
@@ -213,7 +165,7 @@ class _Tombstones:
     def __init__(self, plan: Plan, staging: str | None, path: str, stack: ExitStack) -> None:
         self._plan, self._staging, self._path, self._stack = plan, staging, path, stack
         self._writer: TombstoneWriter | None = None
-        self._stream: _Counted | None = None
+        self._stream: Counted | None = None
         self.rows = 0
 
     def append(self, tombstone: tuple[tuple[bytes, ...], Any, int]) -> None:
@@ -221,7 +173,7 @@ class _Tombstones:
         if self._staging is None:
             return
         if self._writer is None:
-            self._stream = self._stack.enter_context(_create(self._plan, self._staging, self._path))
+            self._stream = self._stack.enter_context(create(self._plan, self._staging, self._path))
             self._writer = TombstoneWriter(self._stream, self._plan.key_width)  # type: ignore[arg-type]
             self._stack.callback(self._writer.close)
         key, order, committed = tombstone

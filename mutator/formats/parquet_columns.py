@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["TombstoneWriter", "read_sequences", "read_tombstones", "write_sequences"]
+from mutator.precedence import NO_SEQUENCE
+from mutator.spans import Ints
+
+__all__ = [
+    "TombstoneWriter",
+    "oldest_tombstone",
+    "read_sequences",
+    "read_tombstones",
+    "tombstone_schema",
+    "tombstone_tables",
+    "write_sequences",
+]
 
 _ROWS = 1 << 17  # rows of one row group: bounds what is held in memory
 _BY_CHUNK = b"mutator.rows_by_chunk"
 
 
-def write_sequences(stream: BinaryIO, sequences: Sequence[int], rows_by_chunk: Sequence[int]) -> None:
+def write_sequences(stream: BinaryIO, sequences: Ints | Sequence[int], rows_by_chunk: Sequence[int]) -> None:
     """Write the sequence of each row of a data file, in the order of its rows.
 
     sequences: one a row, NO_SEQUENCE for none. rows_by_chunk: how many rows begin in each checksum chunk of the file,
@@ -23,41 +36,47 @@ def write_sequences(stream: BinaryIO, sequences: Sequence[int], rows_by_chunk: S
     schema = pa.schema(
         [pa.field("sequence", pa.int64())], metadata={_BY_CHUNK: b",".join(b"%d" % count for count in rows_by_chunk)}
     )
+    values = np.asarray(sequences, np.int64)
     with _writer(stream, schema) as writer:
-        for start in range(0, len(sequences), _ROWS):
-            part = [None if value < 0 else value for value in sequences[start : start + _ROWS]]
-            writer.write_table(pa.table([pa.array(part, pa.int64())], schema=schema))
+        for start in range(0, len(values), _ROWS):
+            part = values[start : start + _ROWS]
+            writer.write_table(pa.table([pa.array(part, mask=part == NO_SEQUENCE)], schema=schema))
 
 
-def read_sequences(stream: BinaryIO, chunk: int, no_sequence: int) -> list[int]:
-    """Read the sequences of the rows that begin in one chunk of the data file."""
+def read_sequences(stream: BinaryIO, chunk: int) -> Ints:
+    """Read the sequences of the rows that begin in one chunk of the data file; NO_SEQUENCE where a row has none."""
     file = pq.ParquetFile(stream, page_checksum_verification=True)
     counts = [int(count) for count in (file.schema_arrow.metadata or {}).get(_BY_CHUNK, b"").split(b",") if count]
     first = sum(counts[:chunk])
     last = first + (counts[chunk] if chunk < len(counts) else 0)
-    found: list[int] = []
+    found: list[Ints] = [np.zeros(0, np.int64)]
     start = 0
     for group in range(file.num_row_groups):
         rows = file.metadata.row_group(group).num_rows
         if start < last and start + rows > first:
             column = file.read_row_group(group, columns=["sequence"]).column(0)
             wanted = column.slice(max(first - start, 0), min(last, start + rows) - max(first, start))
-            found.extend(no_sequence if value is None else value for value in wanted.to_pylist())
+            found.append(pc.fill_null(wanted, NO_SEQUENCE).to_numpy())
         start += rows
-    return found
+    return np.concatenate(found)
+
+
+def tombstone_schema(width: int) -> Any:
+    """Return the columns of remembered deletes: the key's values, the order value as text, and the commit time."""
+    return pa.schema(
+        [
+            *(pa.field(f"key_{number}", pa.binary(), nullable=False) for number in range(width)),
+            pa.field("order", pa.binary()),
+            pa.field("committed", pa.timestamp("ms", "UTC"), nullable=False),
+        ]
+    )
 
 
 class TombstoneWriter:
     """Write remembered deletes one by one: ``(key, order value as text or None, commit time in ms)``."""
 
     def __init__(self, stream: BinaryIO, width: int) -> None:
-        self._schema = pa.schema(
-            [
-                *(pa.field(f"key_{number}", pa.binary(), nullable=False) for number in range(width)),
-                pa.field("order", pa.binary()),
-                pa.field("committed", pa.timestamp("ms", "UTC"), nullable=False),
-            ]
-        )
+        self._schema = tombstone_schema(width)
         self._writer = _writer(stream, self._schema)
         self._batch: list[tuple[tuple[bytes, ...], bytes | None, int]] = []
 
@@ -66,6 +85,11 @@ class TombstoneWriter:
         self._batch.append((key, order, committed))
         if len(self._batch) == _ROWS:
             self._flush()
+
+    def write(self, table: Any) -> None:
+        """Take a table of tombstones with the columns of ``tombstone_schema``, sorted by key."""
+        self._flush()
+        self._writer.write_table(table.cast(self._schema), row_group_size=_ROWS)
 
     def close(self) -> None:
         """Write what is left, and the footer."""
@@ -81,14 +105,27 @@ class TombstoneWriter:
             self._writer.write_table(pa.table([*keys, orders, times], schema=self._schema))
 
 
-def read_tombstones(stream: BinaryIO) -> Iterator[tuple[tuple[bytes, ...], bytes | None, int]]:
-    """Yield what ``TombstoneWriter`` wrote, in the same order."""
+def tombstone_tables(stream: BinaryIO) -> Iterator[Any]:
+    """Yield the tables that ``TombstoneWriter`` wrote, a row group each."""
     file = pq.ParquetFile(stream, page_checksum_verification=True)
     for group in range(file.num_row_groups):
-        table = file.read_row_group(group)
+        yield file.read_row_group(group)
+
+
+def read_tombstones(stream: BinaryIO) -> Iterator[tuple[tuple[bytes, ...], bytes | None, int]]:
+    """Yield what ``TombstoneWriter`` wrote one by one, in the same order."""
+    for table in tombstone_tables(stream):
         keys = [table.column(name).to_pylist() for name in table.column_names if name.startswith("key_")]
         times = table.column("committed").cast(pa.int64()).to_pylist()
         yield from zip(zip(*keys, strict=True), table.column("order").to_pylist(), times, strict=True)
+
+
+def oldest_tombstone(stream: BinaryIO) -> int:
+    """Return the lowest commit time in a file of tombstones, in ms, from its footer alone."""
+    metadata = pq.ParquetFile(stream).metadata
+    column = metadata.schema.to_arrow_schema().get_field_index("committed")
+    lowest = (metadata.row_group(group).column(column).statistics.min for group in range(metadata.num_row_groups))
+    return min(int(when.timestamp() * 1000) for when in lowest)
 
 
 def _writer(stream: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:

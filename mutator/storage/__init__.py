@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote
@@ -42,8 +42,17 @@ class Storage(Protocol):
     def open(self, path: str, offset: int = 0) -> BinaryIO:
         """Open a file for reading at an offset."""
 
-    def create_new(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Create a file that must not exist: visible only when whole and durable, aborted by an exception."""
+    def create_new(self, path: str, final: Callable[[], str] | None = None) -> AbstractContextManager[BinaryIO]:
+        """Create a file that must not exist: visible only when whole and durable, aborted by an exception.
+
+        final: returns the path that it gets, in the same directory, once all of it is written.
+        """
+
+    def link_new(self, source: str, target: str) -> bool:
+        """Make a file appear at a second path that must not exist, without reading it; False where it cannot be done.
+
+        Raises FileExistsError.
+        """
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; one that exists is fine."""

@@ -16,7 +16,7 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -86,7 +86,7 @@ class LocalStorage:
         return stream
 
     @contextmanager
-    def create_new(self, path: str) -> Iterator[BinaryIO]:
+    def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[BinaryIO]:
         """Create a file that must not exist: visible only when whole and durable, aborted by an exception."""
         directory, name = os.path.split(path)
         begin = os.fsdecode(os.fsencode(name)[:100])  # a name is at most 255 bytes
@@ -97,6 +97,7 @@ class LocalStorage:
                 stream.flush()
                 os.fsync(stream.fileno())
             failpoint("storage.written")
+            path = path if final is None else final()
             try:
                 os.link(scratch, path)
             except OSError as fault:
@@ -110,6 +111,18 @@ class LocalStorage:
         finally:
             if os.path.lexists(scratch):
                 os.unlink(scratch)
+
+    def link_new(self, source: str, target: str) -> bool:
+        """Make a file appear at a second path that must not exist; False where the file system has no hard links."""
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except OSError as fault:
+            if fault.errno in _NO_LINKS:
+                return False
+            raise _storage_error(target, fault) from None
+        return True
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents, durably; one that exists is fine."""

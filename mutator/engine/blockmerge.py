@@ -1,0 +1,321 @@
+"""The reduce step of the blocks engine: winners meet the master block by block, and what changed is put in its place.
+
+The rows of the master are never sorted: they come in the order of their files and leave in it. A block that no winner
+meets goes out as the bytes that came in; where one does, only its row is replaced or left out. Inserted rows follow, by
+key. Where the feed of a task is more than it may hold, it is done in parts by the hash of the key: each part meets all
+of the master, and what they decide is sorted by row and applied at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.engine.master import MasterBlock
+from mutator.engine.mutations import Mutations, fold, joined_mutations
+from mutator.engine.spool import SortedSpool, scratch_directory, write_table
+from mutator.engine.tally import Tally
+from mutator.engine.winners import GONE, TOUCH, WRITE, Winners, tombstone_table
+from mutator.formats.block import Hashes, patched
+from mutator.ordercolumn import flags, from_texts, texts, to_value
+from mutator.plan import Plan
+from mutator.spans import Flags, Ints
+
+__all__ = ["Output", "Parts", "insert_and_bury", "merge_blocks", "merge_tombstones"]
+
+_PARTS = 64
+_PART_BITS = np.uint64(58)  # the highest six bits of a hash are the number of its part
+
+Blocks = Callable[[], Iterator[MasterBlock]]
+Tables = Callable[[], Iterator[Any]]
+
+
+class Output:
+    """What a merge leaves: rows to a writer at once, inserted rows and tombstones sorted by key at the end."""
+
+    def __init__(self, plan: Plan, tally: Tally, exact: bool, stack: ExitStack) -> None:
+        """exact: rows must stay one element each, because they go to several files or are numbered."""
+        self.plan, self.tally, self.exact = plan, tally, exact
+        keys = [f"key_{number}" for number in range(plan.key_width)]
+        self.inserted = SortedSpool(keys, plan.memory, stack)
+        self.tombstones = SortedSpool(keys, plan.memory, stack)
+
+    def bury(self, table: Any) -> None:
+        """Take tombstones."""
+        self.tombstones.append(table)
+
+
+class Parts:
+    """The folded feed of a task: whole, or in parts by hash where it is more than may be held."""
+
+    def __init__(self, plan: Plan, tally: Tally, stack: ExitStack) -> None:
+        self._plan, self._tally, self._stack = plan, tally, stack
+        self._held: list[Mutations] = []
+        self._bytes = 0
+        self._directory: str | None = None
+
+    def append(self, found: Mutations) -> None:
+        """Take folded mutations."""
+        self._held.append(found)
+        self._bytes += found.rows.nbytes
+        if self._bytes > self._plan.memory:
+            whole = fold(self._plan, joined_mutations(self._held))
+            self._held, self._bytes = [whole], whole.rows.nbytes
+            if self._bytes > self._plan.memory // 2:  # most keys have but one: folding again and again would not help
+                self._spill()
+
+    def __len__(self) -> int:
+        return _PARTS if self._directory else len(self._held) and 1
+
+    def has(self, winners: Winners, hashes: Hashes) -> Flags:
+        """Tell which hashes belong to the part of some winners."""
+        return hashes >> _PART_BITS == winners.found.hashes[0] >> _PART_BITS
+
+    def __iter__(self) -> Iterator[Winners]:
+        """Yield the winners of each part."""
+        if self._directory is not None:
+            self._spill()
+            for part in range(_PARTS):
+                paths = [os.path.join(self._directory, name) for name in sorted(os.listdir(self._directory))]
+                chosen = [path for path in paths if path.endswith(f".{part}")]
+                if chosen:
+                    yield self._winners([_mutations_from(path) for path in chosen])
+        elif self._held:
+            yield self._winners(self._held)
+
+    def _winners(self, found: list[Mutations]) -> Winners:
+        return Winners(self._plan, fold(self._plan, joined_mutations(found)), self._tally)
+
+    def _spill(self) -> None:
+        if not self._held:
+            return
+        if self._directory is None:
+            self._directory = scratch_directory(self._stack)
+        found = joined_mutations(self._held)
+        parts = found.hashes >> _PART_BITS
+        number = len(os.listdir(self._directory))
+        for part in np.unique(parts):
+            table = _table_of(found.take(np.flatnonzero(parts == part)))
+            write_table(os.path.join(self._directory, f"{number:08d}.{part}"), table)
+        self._held, self._bytes = [], 0
+
+
+def _table_of(found: Mutations) -> pa.Table:
+    columns = {part.name: getattr(found, part.name) for part in fields(found) if part.name != "keys"}
+    columns |= {f"key_{number}": column for number, column in enumerate(found.keys)}
+    return pa.table(
+        {name: pa.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()}
+    )
+
+
+def _mutations_from(path: str) -> Mutations:
+    with pa.OSFile(path, "rb") as source:
+        table = pa.ipc.open_stream(source).read_all().combine_chunks()
+    columns: dict[str, Any] = {name: table.column(name).combine_chunks() for name in table.column_names}
+    keys = tuple(columns.pop(name) for name in table.column_names if name.startswith("key_"))
+    for part in fields(Mutations):
+        if part.name not in ("keys", "orders", "rows", "written"):
+            columns[part.name] = columns[part.name].to_numpy(zero_copy_only=False)
+    return Mutations(keys=keys, **columns)
+
+
+def merge_blocks(
+    plan: Plan,
+    parts: Parts,
+    blocks: Blocks,
+    dropped: Ints,
+    output: Output,
+    finish: Callable[[Winners], None],
+    stack: ExitStack,
+) -> Iterator[tuple[Any, Hashes, Ints]]:
+    """Yield (rows, hashes, sequences) of what lives on, in its order; finish: gets each part's winners at its end.
+
+    dropped: numbers of rows that are none, because another one of their key survives, ascending. Hashes and sequences
+    are those of the rows where ``output.exact``, else of no use.
+    """
+    if len(parts) <= 1:
+        winners = next(iter(parts), None)
+        for one in blocks():
+            yield _applied(one, _met(winners, one, dropped), dropped, output)
+        if winners is not None:
+            finish(winners)
+        return
+    decided = SortedSpool(["row"], plan.memory, stack)
+    for winners in parts:
+        for one in blocks():
+            met = _met(winners, one, dropped)
+            if met is not None:
+                decided.append(met.set_column(0, "row", pc.add(met.column("row"), one.base)))
+        finish(winners)
+    tables = _Ahead(decided.tables())
+    for one in blocks():
+        yield _applied(one, tables.until(one.base, one.base + len(one.block)), dropped, output)
+
+
+class _Ahead:
+    """Decisions sorted by row, taken up to a row at a time."""
+
+    def __init__(self, tables: Iterator[Any]) -> None:
+        self._tables = tables
+        self._head = next(tables, None)
+
+    def until(self, base: int, end: int) -> Any:
+        """Return the decisions about rows below ``end``, with numbers that count from ``base``; None for none."""
+        ready = []
+        while self._head is not None:
+            rows = self._head.column("row").to_numpy()
+            count = int(np.searchsorted(rows, end))
+            ready.append(self._head.slice(0, count))
+            if count < len(rows):
+                self._head = self._head.slice(count)
+                break
+            self._head = next(self._tables, None)
+        found = pa.concat_tables(ready) if ready else None
+        if found is None or not found.num_rows:
+            return None
+        found = found.combine_chunks()
+        return found.set_column(0, "row", pc.subtract(found.column("row"), base))
+
+
+def _met(winners: Winners | None, one: MasterBlock, dropped: Ints) -> Any:
+    """Return the rows of a block that winners met, what becomes of them, new content and order value; None for none."""
+    if winners is None:
+        return None
+    rows, places = winners.match(one.hashes, one.block.keys)
+    out = _dropped_in(one, dropped)
+    if len(out):
+        live = ~np.isin(rows, out)
+        rows, places = rows[live], places[live]
+    if not len(rows):
+        return None
+    held = one.block.written().take(pa.array(rows))
+    met = winners.meet_rows(rows, places, one.orders(rows), held)
+    gone = np.flatnonzero(met.actions == GONE)
+    winners.bury(places[gone])
+    index = pa.array(places)
+    return pa.table(
+        {
+            "row": pa.array(rows),
+            "action": pa.array(met.actions),
+            "order": winners.found.orders.take(index),
+            "written": winners.found.written.take(index),
+        }
+    )
+
+
+def _dropped_in(one: MasterBlock, dropped: Ints) -> Ints:
+    first, last = np.searchsorted(dropped, [one.base, one.base + len(one.block)])
+    return dropped[first:last] - one.base
+
+
+def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> tuple[Any, Hashes, Ints]:
+    """Put what was decided in its place."""
+    block, count, tally = one.block, len(one.block), output.tally
+    out = _dropped_in(one, dropped)
+    rows = met.column("row").to_numpy() if met is not None else np.zeros(0, np.int64)
+    actions = met.column("action").to_numpy() if met is not None else rows
+    gone = np.zeros(count, np.bool_)
+    gone[rows[actions == GONE]] = True
+    gone[out] = True
+    alone = np.ones(count, np.bool_)  # rows that no winner met
+    alone[rows] = False
+    alone[out] = False
+    if output.plan.full:
+        gone |= alone
+        absent = np.flatnonzero(alone)
+        tally.counts["master deleted by absence"] += len(absent)
+        if len(absent):
+            orders = one.orders(absent)
+            output.bury(tombstone_table(output.plan, one.hashes[absent], block.keys(absent), orders, output.plan.now))
+    else:
+        tally.counts["master kept"] += int(alone.sum())
+    changed = gone.copy()
+    changed[rows[actions == WRITE]] = True
+    places = np.flatnonzero(changed)
+    content = block.written()
+    if len(places):
+        values = content.take(pa.array(places))
+        written = np.flatnonzero(actions == WRITE)
+        if len(written):
+            new = met.column("written").combine_chunks().take(pa.array(written))
+            at = np.searchsorted(places, rows[written])
+            index = np.arange(len(places))
+            index[at] = len(places) + np.arange(len(written))
+            values = pa.concat_arrays([values, new]).take(pa.array(index))
+        content = patched(content, places, values, gone[places], exact=output.exact)
+    sequences = one.sequences
+    if output.plan.by_file_name and met is not None:
+        touched = (actions == TOUCH) | (actions == WRITE)
+        sequences = sequences.copy()
+        sequences[rows[touched]] = met.column("order").to_numpy()[touched]
+    tally.counts["output rows"] += count - int(gone.sum())
+    return content, one.hashes[~gone], sequences[~gone]
+
+
+def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any], output: Output) -> None:
+    """Let winners meet the tombstones of their keys, and keep those that stay."""
+    tally = output.tally
+    for table in tables:
+        tally.counts["tombstones in"] += table.num_rows
+        names = [name for name in table.column_names if name.startswith("key_")]
+        stay = np.ones(table.num_rows, np.bool_)
+        if winners is not None:
+            rows, places = winners.match(
+                table.column("hash").to_numpy(),
+                lambda rows, table=table, names=names: [
+                    table.column(name).combine_chunks().take(pa.array(rows)) for name in names
+                ],
+            )
+            stay[rows[winners.met[places]]] = False  # beside a record: the sums will tell
+            fresh = ~winners.met[places]
+            rows, places = rows[fresh], places[fresh]
+            if len(rows):
+                held = from_texts(plan.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
+                for decision, chosen in winners.meet_tombstones(places, held):
+                    if decision.result == "write":
+                        stay[rows[chosen]] = False
+                        winners.insert(places[chosen])
+                    elif decision.result == "touch tombstone":
+                        table = _touched(plan, table, rows[chosen], winners.found.orders.take(pa.array(places[chosen])))
+        keep_tombstones(plan, table.filter(pa.array(stay)), output)
+
+
+def _touched(plan: Plan, table: Any, rows: Ints, orders: Any) -> Any:
+    """Give tombstones the order values of the deletes that met them."""
+    index = np.arange(table.num_rows)
+    index[rows] = table.num_rows + np.arange(len(rows))
+    old = table.take(pa.array(rows))
+    # The same delete again tells nothing new, so it does not make the tombstone younger.
+    newer = pc.greater(orders, from_texts(plan.order_type, old.column("order").combine_chunks()))
+    times = pc.if_else(newer, pa.scalar(plan.now, pa.int64()), old.column("committed").combine_chunks())
+    new = old.set_column(old.column_names.index("order"), "order", texts(plan.order_type, orders))
+    new = new.set_column(new.column_names.index("committed"), "committed", times)
+    return pa.concat_tables([table, new]).take(pa.array(index)).combine_chunks()
+
+
+def keep_tombstones(plan: Plan, table: Any, output: Output) -> None:
+    """Keep tombstones that have not expired."""
+    if plan.expire_before is not None and table.num_rows:
+        old = flags(pc.less(table.column("committed").combine_chunks(), plan.expire_before))
+        if old.any():
+            expired = from_texts(plan.order_type, table.column("order").combine_chunks().filter(pa.array(old)))
+            output.tally.expire(int(old.sum()), to_value(plan.order_type, pc.max(expired).as_py()))
+            table = table.filter(pa.array(~old))
+    output.bury(table)
+
+
+def insert_and_bury(winners: Winners, output: Output) -> None:
+    """Insert or bury the winners that met nothing, and count what concerns all of them."""
+    insert, bury = winners.meet_nothing()
+    winners.insert(insert)
+    winners.bury(bury)
+    winners.close()
+    output.bury(winners.buried())
+    output.inserted.append(winners.inserted())

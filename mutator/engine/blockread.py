@@ -1,0 +1,262 @@
+"""Read splits to the elements of the blocks engine's shuffle: plain functions, no Spark.
+
+    ((group, (), RUN, (input, split, n)), Run)      mutations folded within the task, sorted by the hash of their keys
+    ((group, (), ROWS, (input, split, n)), Rows)    master rows in the order of their files, where they are shuffled
+    ((group, (), GRAVES, (input, split, n)), table) tombstones, where they are shuffled; as Arrow IPC
+
+What is no record goes to the ledger (``engine.content``). Only rows travel, and where they stood: keys, hashes and
+order values are found again in them, which costs less than to ship them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.content import REJECT, Content, Damage, Receipt, checked, damaged, receipt_of, row_sequences
+from mutator.engine.mutations import Mutations, fold, joined_mutations, mutations_of
+from mutator.formats import FORMATS
+from mutator.formats.block import Batch, NotReadable
+from mutator.formats.parquet_columns import tombstone_tables
+from mutator.inputs import Input, Split
+from mutator.keyhash import hash_columns
+from mutator.plan import Plan
+from mutator.spans import Ints, Spans
+from mutator.storage import storage_for
+
+__all__ = [
+    "GRAVES",
+    "ROWS",
+    "RUN",
+    "Rows",
+    "Run",
+    "batches",
+    "mutations_of_run",
+    "pieces_by",
+    "read_runs",
+    "rejected",
+    "table_bytes",
+    "tombstones",
+]
+
+RUN, ROWS, GRAVES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
+
+_RUN_BYTES = 64 << 20  # what a task folds at once
+_PIECE = 1 << 20  # bytes of master rows that go to one group at once
+
+
+class Run(NamedTuple):
+    """Folded mutations: their rows as the format packs them, and what the rows do not say."""
+
+    layout: str
+    rows: bytes
+    inputs: bytes  # int32
+    offsets: bytes  # int64
+    folded: tuple[bytes, bytes, bytes] | None  # counts, mixed, upserts; None: nothing was folded
+
+
+class Rows(NamedTuple):
+    """Master rows as the format packs them."""
+
+    rows: bytes
+    inputs: tuple[tuple[int, int], ...]  # (input, rows), in their order
+    sequences: bytes | None  # int64
+
+
+def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
+    """Read the splits of one task; whatever goes wrong with a file travels as data."""
+    feed, master = _Feed(plan), _Master(plan)
+
+    def read(split: Split, one: Input) -> Iterator[Any]:
+        side = {"feed": feed.read, "master": master.read, "tombstones": partial(_read_tombstones, plan)}[one.side]
+        return side(split, one)
+
+    yield from checked(plan, splits, read)
+    yield from feed.runs()
+    yield from master.pieces()
+
+
+def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tuple[Batch, Receipt]]:
+    """Read a split; yield its batches, each with the receipt of all so far (the last one is whole). Raises Damage."""
+    content = Content(plan, split, one)
+    layout = plan.layouts[one.layout]
+    rows = rejects = ignored = lines = 0
+    reader = FORMATS[plan.format].read(content.blocks(), split.window(one.source), layout, trusted)
+    try:
+        batch = next(reader, None)
+        while batch is not None:
+            rows += len(batch.block) + len(batch.rejects)
+            rejects, ignored, lines = rejects + len(batch.rejects), ignored + batch.ignored, lines + batch.lines
+            after = next(reader, None)
+            if after is None:
+                break
+            yield batch, Receipt(rows, rejects, ignored, lines, 0, ())
+            batch = after
+    except NotReadable as fault:
+        raise Damage(*damaged(one, fault)) from None
+    receipt = Receipt(rows, rejects, ignored, lines, *content.result())
+    if batch is not None:
+        yield batch, receipt
+    else:
+        yield Batch(FORMATS[plan.format].load([], layout), (), 0, 0), receipt
+
+
+def rejected(plan: Plan, split: Split, one: Input, batch: Batch, receipt: Receipt) -> Iterator[Any]:
+    """Yield the ledger's elements of a batch's rejects."""
+    # More than may be set aside need not travel: they are counted, and the run will fail.
+    before = receipt.rejected - len(batch.rejects)
+    for offset, line, reason, row in batch.rejects[: max(plan.rejects_shipped[one.side] - before, 0)]:
+        yield (plan.ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
+
+
+class _Feed:
+    """The mutations of a task, by the layout of their rows."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._held: dict[str, list[Mutations]] = {}
+        self._bytes = 0
+        self._place = (0, 0)
+        self._number = 0
+
+    def read(self, split: Split, one: Input) -> Iterator[Any]:
+        self._place = (split.input, split.number)
+        receipt = Receipt(0, 0, 0, 0, 0, ())
+        for batch, receipt in batches(self._plan, split, one, trusted=False):
+            yield from rejected(self._plan, split, one, batch, receipt)
+            block = batch.block
+            if not len(block):
+                continue
+            inputs = np.full(len(block), split.input, np.int64)
+            found = mutations_of(self._plan, block, inputs, block.offsets)
+            self._held.setdefault(one.layout, []).append(found)
+            self._bytes += found.rows.nbytes
+            if self._bytes > _RUN_BYTES:
+                yield from self.runs()
+        yield receipt_of(self._plan, split, receipt)
+
+    def runs(self) -> Iterator[Any]:
+        """Fold what is held, and yield a run for each group that it concerns."""
+        plan, form = self._plan, FORMATS[self._plan.format]
+        for layout, parts in self._held.items():
+            found = fold(plan, joined_mutations(parts))
+            whole = bool((found.counts > 1).any())
+            for group, rows in pieces_by(found.hashes, plan.groups):
+                part = found.take(rows)
+                folded = (part.counts.tobytes(), part.mixed.tobytes(), part.upserts.tobytes()) if whole else None
+                places = (part.inputs.astype(np.int32).tobytes(), part.offsets.tobytes())
+                run = Run(layout, form.pack(part.rows), *places, folded)
+                yield (group, (), RUN, (*self._place, self._number)), tuple(run)
+            self._number += 1
+        self._held, self._bytes = {}, 0
+
+
+def mutations_of_run(plan: Plan, run: Run) -> Mutations:
+    """Read a run again."""
+    block = FORMATS[plan.format].load([run.rows], plan.layouts[run.layout])
+    inputs = np.frombuffer(run.inputs, np.int32).astype(np.int64)
+    folded = None
+    if run.folded is not None:
+        counts, mixed, upserts = run.folded
+        folded = (np.frombuffer(counts, np.int64), np.frombuffer(mixed, np.bool_), np.frombuffer(upserts, np.bool_))
+    return mutations_of(plan, block, inputs, np.frombuffer(run.offsets, np.int64), folded)
+
+
+class _Master:
+    """The master rows of a task, by the group that they go to, in their order."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._held: dict[int, list[tuple[int, bytes, int, bytes]]] = {}
+        self._place = (0, 0)
+        self._number = 0
+
+    def read(self, split: Split, one: Input) -> Iterator[Any]:
+        plan, form = self._plan, FORMATS[self._plan.format]
+        self._place = (split.input, split.number)
+        sequences = row_sequences(plan, split, one)
+        receipt, row = Receipt(0, 0, 0, 0, 0, ()), 0
+        for batch, receipt in batches(plan, split, one, trusted=False):
+            yield from rejected(plan, split, one, batch, receipt)
+            block = batch.block
+            if sequences is not None and (batch.rejects or batch.ignored):
+                raise Damage(*damaged(one, "it has lines that are no rows, and sequences for each row"))
+            own = None if sequences is None else sequences[row : row + len(block)]
+            if own is not None and len(own) < len(block):
+                raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
+            row += len(block)
+            rows = block.rows
+            for group, chosen in pieces_by(block.hashes(), plan.groups):
+                piece = form.pack(rows.take(pa.array(chosen)))
+                held = self._held.setdefault(group, [])
+                held.append((split.input, piece, len(chosen), b"" if own is None else own[chosen].tobytes()))
+                if sum(len(one) for _, one, _, _ in held) > _PIECE:
+                    yield self._piece(group)
+        if sequences is not None and row != len(sequences):
+            raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
+        yield receipt_of(plan, split, receipt)
+
+    def pieces(self) -> Iterator[Any]:
+        """Yield what is held."""
+        for group in sorted(self._held):
+            yield self._piece(group)
+
+    def _piece(self, group: int) -> Any:
+        held = self._held.pop(group)
+        self._number += 1
+        sequences = None
+        if self._plan.by_file_name:
+            sequences = b"".join(
+                own or np.full(count, self._plan.inputs[number].sequence, np.int64).tobytes()
+                for number, _, count, own in held
+            )
+        inputs = tuple((number, count) for number, _, count, _ in held)
+        value = Rows(b"".join(rows for _, rows, _, _ in held), inputs, sequences)
+        return (group, (), ROWS, (*self._place, self._number)), tuple(value)
+
+
+def pieces_by(hashes: Any, groups: int) -> Iterator[tuple[int, Ints]]:
+    """Yield (group, its rows in their order) for each group of keys that occurs."""
+    if not len(hashes):
+        return
+    found = hashes % np.uint64(groups)
+    order = np.argsort(found.astype(np.uint16) if groups <= 1 << 16 else found, kind="stable")
+    found = found[order]
+    starts = np.flatnonzero(np.concatenate(([True], found[1:] != found[:-1])))
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        yield int(found[start]), order[start:end]
+
+
+def tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
+    """Yield the tables of a file of tombstones, with the hash of each key. Raises Damage."""
+    with storage_for(one.source.path).open(one.source.path) as stream:
+        for table in tombstone_tables(stream):
+            names = [name for name in table.column_names if name.startswith("key_")]
+            keys = [table.column(name).combine_chunks().cast(pa.large_binary()) for name in names]
+            hashes = hash_columns([Spans.of_array(column) for column in keys])
+            order = table.column("order").combine_chunks().cast(pa.large_binary())
+            times = table.column("committed").combine_chunks().cast(pa.int64())
+            yield pa.table([*keys, order, times, pa.array(hashes)], [*names, "order", "committed", "hash"])
+
+
+def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
+    size, digests = Content(plan, split, one).whole()  # before Parquet stumbles over it
+    rows = 0
+    for number, table in enumerate(tombstones(plan, split, one)):
+        rows += table.num_rows
+        for group, chosen in pieces_by(table.column("hash").to_numpy(), plan.groups):
+            part = table.take(pa.array(chosen))
+            yield (group, (), GRAVES, (split.input, split.number, number)), table_bytes(part)
+    yield receipt_of(plan, split, Receipt(rows, 0, 0, rows, size, digests))
+
+
+def table_bytes(table: Any) -> bytes:
+    """Write a table as Arrow IPC."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

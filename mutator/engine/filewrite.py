@@ -1,0 +1,163 @@
+"""The files of a group of buckets, written side by side: data, the sequences of their rows, tombstones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.staged import Counted, create, file_name
+from mutator.failpoint import failpoint
+from mutator.formats import FORMATS
+from mutator.formats.block import Hashes, Writer
+from mutator.formats.parquet_columns import TombstoneWriter, write_sequences
+from mutator.manifest import DataFile, SideFile
+from mutator.plan import Plan
+from mutator.spans import Ints
+
+__all__ = ["Files"]
+
+
+class Files:
+    """What a task writes, a file a bucket; an empty bucket has none."""
+
+    def __init__(
+        self, plan: Plan, staging: str | None, buckets: Sequence[int], attempt: int, stack: ExitStack, number: int = 0
+    ) -> None:
+        """buckets: those that are written, by hash modulo. number: of the file where the output has no buckets."""
+        self._plan = plan
+        self._data = [_Data(plan, staging, bucket, bucket, attempt, stack) for bucket in buckets]
+        self._graves = [_Tombstones(plan, staging, bucket, bucket, attempt, stack) for bucket in buckets]
+        if plan.buckets is None:
+            self._data = [_Data(plan, staging, None, number, attempt, stack)]
+            self._graves = [_Tombstones(plan, staging, None, number, attempt, stack)]
+
+    def write(self, rows: Any, hashes: Hashes, sequences: Ints) -> None:
+        """Take the next rows. Hashes and sequences are needed for several buckets, and where sequences are kept."""
+        if len(self._data) == 1:
+            self._data[0].write(rows, sequences)
+            return
+        for file in self._data:
+            chosen = np.flatnonzero(hashes % np.uint64(self._plan.buckets or 1) == np.uint64(file.bucket or 0))
+            if len(chosen):
+                file.write(rows.take(pa.array(chosen)), sequences[chosen])
+
+    def insert(self, table: Any) -> None:
+        """Take inserted rows with their hashes and order values."""
+        sequences = np.zeros(table.num_rows, np.int64)
+        if self._plan.by_file_name:
+            sequences = table.column("order").to_numpy()
+        self.write(table.column("row").combine_chunks(), table.column("hash").to_numpy(), sequences)
+
+    def bury(self, table: Any) -> None:
+        """Take tombstones with their hashes."""
+        hashes = table.column("hash").to_numpy()
+        for file in self._graves:
+            if len(self._graves) == 1:
+                file.write(table)
+                return
+            chosen = np.flatnonzero(hashes % np.uint64(self._plan.buckets or 1) == np.uint64(file.bucket or 0))
+            if len(chosen):
+                file.write(table.take(pa.array(chosen)))
+
+    def close_data(self) -> None:
+        """Write what is left of the rows."""
+        for file in self._data:
+            file.close()
+
+    def close_tombstones(self) -> None:
+        """Write what is left of the tombstones."""
+        for file in self._graves:
+            file.close()
+
+    def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return what was written: data files, and files beside them."""
+        data = [asdict(part) for file in self._data for part in file.parts if isinstance(part, DataFile)]
+        beside = [asdict(part) for file in (*self._data, *self._graves) for part in file.parts]
+        return data, [part for part in beside if "kind" in part]
+
+
+class _Data:
+    """One data file, and the file with the sequences of its rows."""
+
+    def __init__(
+        self, plan: Plan, staging: str | None, bucket: int | None, number: int, attempt: int, stack: ExitStack
+    ) -> None:
+        self.bucket, self.parts = bucket, list[DataFile | SideFile]()
+        self._plan, self._staging, self._attempt = plan, staging, attempt
+        self._name = file_name(plan, number, attempt)
+        self._stack = stack.enter_context(ExitStack())
+        self._writer: Writer | None = None
+        self._stream: Counted | None = None
+        self._sequences: list[Ints] = []
+        self._rows = 0
+
+    def write(self, rows: Any, sequences: Ints) -> None:
+        if not len(rows) or self._staging is None:
+            return
+        if self._writer is None:
+            self._stream = self._stack.enter_context(
+                create(self._plan, self._staging, f"{self._name}.txt", lambda: self._path())
+            )
+            failpoint("task.data.opened", self._attempt)
+            chunk = self._plan.chunk if self._plan.by_file_name else None
+            self._writer = FORMATS[self._plan.format].writer(self._stream, chunk)  # type: ignore[arg-type]
+        self._writer.write(rows)
+        self._rows += len(sequences)
+        if self._plan.by_file_name:
+            self._sequences.append(sequences)
+
+    def _path(self) -> str:
+        newest = max((int(part.max()) for part in self._sequences if len(part)), default=-1)
+        return f"{self._name}_{newest}.txt" if newest >= 0 else f"{self._name}.txt"
+
+    def close(self) -> None:
+        if self._writer is None or self._stream is None or self._staging is None:
+            return
+        self._writer.close()
+        self._stack.close()
+        failpoint("task.data.written", self._attempt)
+        order = None
+        if self._plan.by_file_name:
+            order = f"_mutator/order/{self._stream.path}.parquet"
+            with create(self._plan, self._staging, order) as side:
+                write_sequences(side, np.concatenate(self._sequences), self._writer.rows_by_chunk)  # type: ignore[arg-type]
+            self.parts.append(SideFile(kind="order", bucket=self.bucket, rows=self._rows, **side.receipt()))
+            failpoint("task.order.written", self._attempt)
+        self.parts.append(DataFile(bucket=self.bucket, rows=self._rows, order=order, **self._stream.receipt()))
+
+
+class _Tombstones:
+    """One file of tombstones."""
+
+    def __init__(
+        self, plan: Plan, staging: str | None, bucket: int | None, number: int, attempt: int, stack: ExitStack
+    ) -> None:
+        self.bucket, self.parts = bucket, list[SideFile]()
+        self._plan, self._staging, self._attempt = plan, staging, attempt
+        self._name = f"_mutator/tombstones/{file_name(plan, number, attempt)}.parquet"
+        self._stack = stack.enter_context(ExitStack())
+        self._writer: TombstoneWriter | None = None
+        self._stream: Counted | None = None
+        self._rows = 0
+
+    def write(self, table: Any) -> None:
+        if self._staging is None or not table.num_rows:
+            return
+        if self._writer is None:
+            self._stream = self._stack.enter_context(create(self._plan, self._staging, self._name))
+            self._writer = TombstoneWriter(self._stream, self._plan.key_width)  # type: ignore[arg-type]
+        self._writer.write(table.drop_columns(["hash"]))
+        self._rows += table.num_rows
+
+    def close(self) -> None:
+        if self._writer is None or self._stream is None:
+            return
+        self._writer.close()
+        self._stack.close()
+        failpoint("task.tombstones.written", self._attempt)
+        self.parts.append(SideFile(kind="tombstones", bucket=self.bucket, rows=self._rows, **self._stream.receipt()))

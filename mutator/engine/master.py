@@ -1,0 +1,111 @@
+"""The master's rows of one task, a block at a time and as often as needed: from files, or from the shuffle."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.blockread import Rows, batches
+from mutator.engine.content import Damage, damaged, row_sequences
+from mutator.engine.spool import scratch_directory
+from mutator.formats import FORMATS
+from mutator.formats.block import Batch, Block, Hashes
+from mutator.inputs import Input, Split
+from mutator.plan import Plan
+from mutator.spans import Ints
+
+__all__ = ["MasterBlock", "from_files", "from_shuffle"]
+
+
+@dataclass(frozen=True)
+class MasterBlock:
+    """Some consecutive rows of a master."""
+
+    plan: Plan
+    base: int  # number of the first row
+    block: Block
+    hashes: Hashes
+    sequences: Ints  # of each row, or of its file
+
+    def orders(self, rows: Ints) -> Any:
+        """Return the order values of some rows."""
+        return pa.array(self.sequences[rows]) if self.plan.by_file_name else self.block.orders(rows)
+
+
+def from_files(
+    plan: Plan, splits: Iterable[Split], done: Callable[[Split, Input, Batch, Any], None]
+) -> Iterator[MasterBlock]:
+    """Read splits one after the other; done: is told of each batch and the receipt so far. Raises Damage."""
+    base = 0
+    for split in splits:
+        one = plan.inputs[split.input]
+        trusted = one.source.checksum is not None
+        sequences, row = row_sequences(plan, split, one), 0
+        for batch, receipt in batches(plan, split, one, trusted):
+            done(split, one, batch, receipt)
+            count = len(batch.block)
+            if sequences is None:
+                own = np.full(count, one.sequence, np.int64)
+            else:
+                own = sequences[row : row + count]
+                if len(own) < count:
+                    raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
+            if count:
+                yield MasterBlock(plan, base, batch.block, batch.block.hashes(), own)
+            row += count
+            base += count
+        if sequences is not None and row != len(sequences):
+            raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
+
+
+def from_shuffle(
+    plan: Plan, pieces: Iterator[Rows], again: bool, stack: ExitStack
+) -> Callable[[], Iterator[MasterBlock]]:
+    """Return what reads shuffled rows. again: they will be read more than once, so they are kept, on disk if many."""
+    kept: Callable[[], Iterator[Rows]] = (lambda: pieces) if not again else _kept(pieces, plan.memory, stack)
+
+    def read() -> Iterator[MasterBlock]:
+        base = 0
+        numbers = np.array([one.sequence for one in plan.inputs], np.int64)
+        for piece in kept():
+            block = FORMATS[plan.format].load([piece.rows], plan.layouts["master"])
+            if piece.sequences is not None:
+                own = np.frombuffer(piece.sequences, np.int64)
+            else:
+                own = np.repeat([numbers[one] for one, _ in piece.inputs], [count for _, count in piece.inputs])
+            yield MasterBlock(plan, base, block, block.hashes(), own)
+            base += len(block)
+
+    return read
+
+
+def _kept(pieces: Iterator[Rows], most: int, stack: ExitStack) -> Callable[[], Iterator[Rows]]:
+    held: list[Rows] = []
+    size = 0
+    path = None
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece.rows)
+        if size > most:
+            path = path or os.path.join(scratch_directory(stack), "rows")
+            with open(path, "ab") as file:
+                for one in held:
+                    pickle.dump(tuple(one), file)
+            held, size = [], 0
+
+    def read() -> Iterator[Rows]:
+        if path is not None:
+            with open(path, "rb") as file:
+                end = os.fstat(file.fileno()).st_size
+                while file.tell() < end:
+                    yield Rows(*pickle.load(file))
+        yield from held
+
+    return read

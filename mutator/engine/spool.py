@@ -1,0 +1,113 @@
+"""Tables that may be larger than memory: kept, or kept in order, with the rest in files of the task's own.
+
+A spool holds as many bytes as it may; what is more goes to files in Spark's local directory, in the order in which it
+will be wanted, and comes back a batch at a time.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["SortedSpool", "scratch_directory", "write_table"]
+
+BATCH = 1 << 16  # rows that come back at a time
+
+
+def scratch_directory(stack: ExitStack) -> str:
+    """Make a directory for the time of an exit stack, where Spark keeps its own."""
+    places = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    place = next((one for one in places if one and os.path.isdir(one)), None)
+    return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=place))
+
+
+def write_table(path: str, table: Any, most: int = BATCH) -> None:
+    """Write a table as an Arrow file that is read back in batches."""
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=most)
+
+
+def _batches(path: str) -> Iterator[Any]:
+    with pa.OSFile(path, "rb") as source:
+        for batch in pa.ipc.open_stream(source):
+            yield pa.table(batch)
+
+
+class SortedSpool:
+    """Tables that come back sorted by some columns."""
+
+    def __init__(self, by: list[str], most: int, stack: ExitStack) -> None:
+        """Keep at most ``most`` bytes in memory; files live as long as the stack."""
+        self._by, self._most, self._stack = by, most, stack
+        self._tables: list[Any] = []
+        self._bytes = 0
+        self._directory: str | None = None
+        self._files: list[str] = []
+        self.rows = 0
+
+    def append(self, table: Any) -> None:
+        """Take the rows of a table."""
+        if not table.num_rows:
+            return
+        self._tables.append(table)
+        self._bytes += table.nbytes
+        self.rows += table.num_rows
+        if self._bytes > self._most:
+            if self._directory is None:
+                self._directory = scratch_directory(self._stack)
+            self._files.append(os.path.join(self._directory, f"{len(self._files)}.arrow"))
+            write_table(self._files[-1], self._sorted())
+            self._tables, self._bytes = [], 0
+
+    def tables(self) -> Iterator[Any]:
+        """Yield all rows in their order, in tables of about ``BATCH`` rows."""
+        held = self._sorted() if self._tables else None
+        if not self._files:
+            if held is not None:
+                yield from (held.slice(start, BATCH) for start in range(0, held.num_rows, BATCH))
+            return
+        runs = [_batches(path) for path in self._files]
+        if held is not None:
+            runs.append(held.slice(start, BATCH) for start in range(0, held.num_rows, BATCH))
+        yield from _merged(runs, self._by)
+
+    def _sorted(self) -> Any:
+        return _in_order(pa.concat_tables(self._tables), self._by)
+
+
+def _merged(runs: list[Iterator[Any]], by: list[str]) -> Iterator[Any]:
+    """Merge sorted runs: whatever is not above the lowest of the last rows at hand can be sorted and given away."""
+    heads = {number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None}
+    while heads:
+        mark = min(_row(head, by, head.num_rows - 1) for head in heads.values())
+        ready = []
+        for number, head in list(heads.items()):
+            count = bisect.bisect_right(range(head.num_rows), mark, key=lambda row, head=head: _row(head, by, row))
+            ready.append(head.slice(0, count))
+            rest = head.slice(count) if count < head.num_rows else next(runs[number], None)
+            if rest is None:
+                del heads[number]
+            else:
+                heads[number] = rest
+        yield _in_order(pa.concat_tables(ready), by)
+
+
+def _in_order(table: Any, by: list[str]) -> Any:
+    table = table.combine_chunks()
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in by])
+    places = order.to_numpy()
+    if np.array_equal(places, np.arange(len(places))):
+        return table
+    return table.take(order).combine_chunks()
+
+
+def _row(table: Any, by: list[str], row: int) -> tuple[Any, ...]:
+    return tuple(table.column(name)[row].as_py() for name in by)

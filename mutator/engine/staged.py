@@ -1,0 +1,82 @@
+"""Files below the staging directory: counted and checksummed while they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from mutator.checksum import ChunkedChecksum
+from mutator.plan import Plan
+from mutator.storage import storage_for
+
+__all__ = ["Counted", "create", "file_name"]
+
+
+def file_name(plan: Plan, number: int, attempt: int) -> str:
+    """Return the name of a task's files, which no other attempt has."""
+    return f"part-{number:05d}-{plan.run}" + (f"-{attempt}" if attempt else "")
+
+
+class Counted:
+    """A stream that counts and checksums what is written to it."""
+
+    closed = False
+
+    def __init__(self, stream: BinaryIO, path: str, chunk: int) -> None:
+        self._stream = stream
+        self.path = path
+        self.checksum = ChunkedChecksum(chunk)
+        self.bytes = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Take the next bytes."""
+        self._stream.write(data)
+        self.checksum.update(data)
+        self.bytes += len(data)
+        return len(data)
+
+    def receipt(self) -> dict[str, Any]:
+        """Return what the manifest says of every file."""
+        return {"path": self.path, "bytes": self.bytes, "checksum": self.checksum.text()}
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self.bytes
+
+    def flush(self) -> None:
+        """Do what a stream does."""
+        self._stream.flush()
+
+    def writable(self) -> bool:
+        """Tell that it can be written to."""
+        return True
+
+    def readable(self) -> bool:
+        """Tell that it cannot be read."""
+        return False
+
+    def seekable(self) -> bool:
+        """Tell that it has no places."""
+        return False
+
+    def close(self) -> None:
+        """Note that no more will come; the storage closes the stream."""
+        self.closed = True
+
+
+@contextmanager
+def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None = None) -> Iterator[Counted]:
+    """Create a file below the staging directory, visible once it is whole.
+
+    final: returns the path it gets, where that is known only when all of it is written.
+    """
+    counted: list[Counted] = []
+
+    def rename() -> str:
+        counted[0].path = path if final is None else final()
+        return f"{staging}/{counted[0].path}"
+
+    with storage_for(staging).create_new(f"{staging}/{path}", rename) as stream:
+        counted.append(Counted(stream, path, plan.chunk))
+        yield counted[0]

@@ -1,0 +1,58 @@
+"""What is counted while a bucket is merged, by either engine."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mutator.plan import SAMPLES
+
+__all__ = ["Tally"]
+
+
+@dataclass
+class Tally:
+    """What was counted in one bucket."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, list[tuple[bytes, ...]]] = field(default_factory=dict)
+    expired: Any = None  # highest order value of a tombstone that expired here
+    highest: Any = None  # highest order value of a winner
+    newest: Any = None  # highest order value of a record that lives on
+
+    def note(self, name: str, key: tuple[bytes, ...]) -> None:
+        """Count a remark on a key, and keep the first few keys (they come sorted)."""
+        self.counts[name] += 1
+        kept = self.samples.setdefault(name, [])
+        if len(kept) < SAMPLES:
+            kept.append(key)
+
+    def note_all(self, name: str, keys: Iterable[tuple[bytes, ...]]) -> None:
+        """Count a remark on many keys, in any order, and keep the smallest few."""
+        found = list(keys)
+        if found:
+            self.counts[name] += len(found)
+            self.samples[name] = heapq.nsmallest(SAMPLES, [*self.samples.get(name, ()), *found])
+
+    def high(self, order: Any) -> None:
+        """Take notice of a winner's order value."""
+        if self.highest is None or order > self.highest:
+            self.highest = order
+
+    def expire(self, count: int, order: Any) -> None:
+        """Take notice of tombstones that expired, and of the highest of their order values."""
+        self.counts["expired"] += count
+        if self.expired is None or order > self.expired:
+            self.expired = order
+
+    def receipt(self) -> dict[str, Any]:
+        """Return what travels to the driver."""
+        return {
+            "counts": dict(self.counts),
+            "samples": self.samples,
+            "expired": self.expired,
+            "highest": self.highest,
+        }

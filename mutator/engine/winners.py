@@ -1,0 +1,209 @@
+"""The folded feed meets what the master holds, a block at a time; the truth table decides, case by case.
+
+Whatever a master row or a tombstone may be, there are eight cases of it: upsert or delete, late or not, the same bytes
+or not. Each is looked up once a block in ``outcome.TRUTH_TABLE``, and what it says is done to all rows of the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.engine.mutations import Mutations
+from mutator.engine.tally import Tally
+from mutator.formats.block import Hashes, unequal
+from mutator.ordercolumn import flags, texts, to_value
+from mutator.outcome import Decision, decide
+from mutator.plan import Plan
+from mutator.spans import Flags, Ints
+
+__all__ = ["GONE", "KEEP", "TOUCH", "WRITE", "Met", "Winners", "tombstone_table"]
+
+KEEP, TOUCH, WRITE, GONE = 0, 1, 2, 3  # what becomes of a master row that a winner met
+_ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE}
+
+
+@dataclass(frozen=True)
+class Met:
+    """The rows of a block that winners met, ascending, and what becomes of each."""
+
+    rows: Ints
+    actions: Ints
+    winners: Ints
+
+
+class Winners:
+    """One mutation a key, sorted by hash, and what became of each so far."""
+
+    def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
+        self.plan, self.found, self.tally = plan, found, tally
+        self.met = np.zeros(len(found), np.bool_)
+        self.mixed = found.mixed.copy()
+        # Most rows of a master have no mutation: a table of some bits of the hashes tells so without a search.
+        self._inserted: list[Ints] = []
+        self._buried: list[Ints] = []
+        self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 4)))
+        self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
+        self._seen[self._place(found.hashes)] = True
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def match(self, hashes: Hashes, keys: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
+        """Return which rows have a mutation, ascending, and which one. keys: returns the key columns of some rows."""
+        rows = np.flatnonzero(self._seen[self._place(hashes)])
+        known = self.found.hashes
+        if not len(rows) or not len(known):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        places = np.searchsorted(known, hashes[rows])
+        places[places == len(known)] = 0
+        hit = known[places] == hashes[rows]
+        rows, places = rows[hit], places[hit]
+        found_rows, found_places = [], []
+        while len(rows):  # once, but where two keys of the feed have one hash
+            equal = self._equal(keys(rows), places)
+            found_rows.append(rows[equal])
+            found_places.append(places[equal])
+            rows, places = rows[~equal], places[~equal] + 1
+            same = places < len(known)
+            rows, places = rows[same], places[same]
+            same = known[places] == hashes[rows]
+            rows, places = rows[same], places[same]
+        if not found_rows:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        rows, places = np.concatenate(found_rows), np.concatenate(found_places)
+        order = np.argsort(rows, kind="stable")
+        return rows[order], places[order]
+
+    def meet_rows(self, rows: Ints, places: Ints, held_orders: Any, held_rows: Any) -> Met:
+        """Decide about the records of some rows and the winners at some places; count all of them."""
+        found = self.found
+        index = pa.array(places)
+        orders = found.orders.take(index)
+        deletes = found.deletes[places]
+        late = flags(pc.greater(held_orders, orders))
+        same = ~deletes & ~unequal(held_rows, found.written.take(index))
+        self.met[places] = True
+        self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~same
+        actions = np.zeros(len(rows), np.int64)
+        for decision, chosen in _cases("record", deletes, late, same):
+            actions[chosen] = _ACTIONS[decision.result]
+            self._count(decision, int(chosen.sum()))
+        return Met(rows, actions, places)
+
+    def meet_tombstones(self, places: Ints, held_orders: Any) -> list[tuple[Decision, Flags]]:
+        """Decide about tombstones and the winners at some places; count all of them."""
+        orders = self.found.orders.take(pa.array(places))
+        deletes = self.found.deletes[places]
+        late = flags(pc.greater(held_orders, orders))
+        self.met[places] = True
+        self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~deletes
+        decided = list(_cases("tombstone", deletes, late, np.zeros(len(places), np.bool_)))
+        for decision, chosen in decided:
+            self._count(decision, int(chosen.sum()))
+            if decision.winner == "inserted":
+                self.tally.note_all("revived", self.keys(places[chosen]))
+                self.note_horizon(places[chosen])
+        return decided
+
+    def meet_nothing(self) -> tuple[Ints, Ints]:
+        """Decide about the winners that met nothing; return those to insert and those to bury."""
+        rest = np.flatnonzero(~self.met)
+        deletes = self.found.deletes[rest]
+        insert = bury = rest[:0]
+        for decision, chosen in _cases("nothing", deletes, np.zeros(len(rest), bool), np.zeros(len(rest), bool)):
+            self._count(decision, int(chosen.sum()))
+            if decision.result == "write":
+                insert = rest[chosen]
+                self.note_horizon(insert)
+            else:
+                bury = rest[chosen]
+                self.tally.note_all("inserted and deleted", self.keys(bury[self.found.upserts[bury]]))
+        return insert, bury
+
+    def close(self) -> None:
+        """Count what concerns all winners, once each has met what is held of its key."""
+        found, kind = self.found, self.plan.order_type
+        if len(found):
+            self.tally.counts["feed superseded"] += int(found.counts.sum()) - len(found)
+            self.tally.high(to_value(kind, pc.max(found.orders).as_py()))
+        self.tally.note_all("tied", self.keys(np.flatnonzero(self.mixed)))
+
+    def keys(self, places: Ints) -> list[tuple[bytes, ...]]:
+        """Return the keys of some winners as Python values."""
+        index = pa.array(places)
+        return list(zip(*(column.take(index).to_pylist() for column in self.found.keys), strict=True))
+
+    def insert(self, places: Ints) -> None:
+        """Mark winners to be inserted."""
+        self._inserted.append(places)
+
+    def bury(self, places: Ints) -> None:
+        """Mark winners to be remembered as deletes."""
+        self._buried.append(places)
+
+    def inserted(self) -> Any:
+        """Return the keys, hashes, rows and order values of those to be inserted."""
+        index = pa.array(np.concatenate([*self._inserted, np.zeros(0, np.int64)]))
+        found = self.found
+        columns = {f"key_{number}": column.take(index) for number, column in enumerate(found.keys)}
+        columns["hash"] = pa.array(found.hashes).take(index)
+        return pa.table({**columns, "row": found.written.take(index), "order": found.orders.take(index)})
+
+    def buried(self) -> Any:
+        """Return the new tombstones."""
+        places = np.concatenate([*self._buried, np.zeros(0, np.int64)])
+        index = pa.array(places)
+        return tombstone_table(
+            self.plan,
+            self.found.hashes[places],
+            [column.take(index) for column in self.found.keys],
+            self.found.orders.take(index),
+            self.plan.now,
+        )
+
+    def note_horizon(self, places: Ints) -> None:
+        """Note inserts below the horizon, also where a tombstone is forgotten: a younger one may have expired before."""
+        if self.plan.horizon is not None and len(places):
+            kind = self.plan.order_type
+            orders = self.found.orders.take(pa.array(places)).to_pylist()
+            below = [to_value(kind, order) < self.plan.horizon for order in orders]
+            self.tally.note_all("below horizon", self.keys(places[np.array(below, np.bool_)]))
+
+    def _count(self, decision: Decision, count: int) -> None:
+        if decision.winner is not None:
+            self.tally.counts[f"feed {decision.winner}"] += count
+        if decision.held is not None:
+            self.tally.counts[f"master {decision.held}"] += count
+
+    def _place(self, hashes: Hashes) -> Any:
+        return (hashes >> self._shift).view(np.int64)
+
+    def _equal(self, keys: Any, places: Ints) -> Flags:
+        index = pa.array(places)
+        equal = np.ones(len(places), np.bool_)
+        for column, known in zip(keys, self.found.keys, strict=True):
+            equal &= flags(pc.equal(column, known.take(index)))
+        return equal
+
+
+def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:
+    """Make a table of tombstones: key columns, order value as text, commit time in ms, and the key's hash."""
+    names = [f"key_{number}" for number in range(len(keys))]
+    times = pa.array(np.full(len(hashes), committed, np.int64))
+    return pa.table(
+        [*keys, texts(plan.order_type, orders), times, pa.array(hashes)], [*names, "order", "committed", "hash"]
+    )
+
+
+def _cases(held: str, deletes: Flags, late: Flags, same: Flags) -> Any:
+    """Yield each case that occurs, as the truth table decides it, and its rows."""
+    codes = deletes.astype(np.int8) | late.astype(np.int8) << 1 | same.astype(np.int8) << 2
+    for code in np.unique(codes):
+        decision = decide(held, "delete" if code & 1 else "upsert", late=bool(code & 2), same=bool(code & 4))
+        yield decision, codes == code

@@ -1,0 +1,161 @@
+"""The block contract: what the blocks engine asks of a format, and nothing else.
+
+A block is a bounded number of rows of one file, held as columns. Its rows are an Arrow array of whatever type the
+format likes: the engine filters, takes and joins them, and asks the format for the rest. ``text_blocks`` is the one for
+delimited text; a format is added by a class with these methods and a line in ``formats.FORMATS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.layout import RowLayout
+from mutator.ordercolumn import flags
+from mutator.spans import Flags, Ints, offsets_of
+
+__all__ = ["Batch", "Block", "Format", "Hashes", "NotReadable", "Window", "Writer", "patched", "unequal"]
+
+Hashes = npt.NDArray[np.uint64]
+
+
+class NotReadable(ValueError):
+    """Rows that were checked before, and now are no rows of this layout: the text says why."""
+
+
+class Block(Protocol):
+    """Rows as columns. ``rows`` is None for all of them, else their numbers, ascending."""
+
+    @property
+    def rows(self) -> Any:
+        """The rows as they were read."""
+
+    @property
+    def offsets(self) -> Ints:
+        """Where each row stands in its file: a number that grows from row to row."""
+
+    def __len__(self) -> int: ...
+
+    def hashes(self) -> Hashes:
+        """Return the key hash of each row."""
+
+    def keys(self, rows: Ints | None = None) -> list[Any]:
+        """Return a column of canonical bytes (large binaries) for each ID field."""
+
+    def orders(self, rows: Ints | None = None) -> Any:
+        """Return the order values as ``ordercolumn`` has them. Not asked for where order comes from file names."""
+
+    def deletes(self) -> Flags:
+        """Tell which rows are deletes."""
+
+    def written(self) -> Any:
+        """Return the rows as they would be written."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a reader must know of a file, and which part of it to read: the rows that begin in [start, end)."""
+
+    ending: str
+    start: int = 0
+    end: int | None = None  # None: to the end of the content
+    bom: bool = False
+    header_end: int = 0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some consecutive rows of a split."""
+
+    block: Block
+    rejects: tuple[tuple[int, int, str, bytes], ...]  # offset, line within the split from 1, reason, row
+    lines: int
+    ignored: int  # of them, blank lines and headers
+
+
+class Writer(Protocol):
+    """Writes the rows of one file."""
+
+    def write(self, rows: Any) -> None:
+        """Take the next rows."""
+
+    def close(self) -> None:
+        """Write what is left."""
+
+    @property
+    def rows_by_chunk(self) -> Sequence[int]:
+        """How many rows begin in each checksum chunk of the file."""
+
+
+class Format(Protocol):
+    """A file format, as the blocks engine uses it."""
+
+    def takes(self, layout: RowLayout) -> str | None:
+        """Return why the rows of a layout cannot be read as blocks, None if they can."""
+
+    def read(self, content: Iterable[bytes], window: Window, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
+        """Read rows. ``content`` begins one byte before the window, if there is one.
+
+        trusted: the file was written by this program and has its checksum, so only what is asked for is decoded.
+        Raises NotReadable where a trusted file holds what is no row.
+        """
+
+    def pack(self, rows: Any) -> bytes:
+        """Write rows for the shuffle; packed rows can be joined."""
+
+    def load(self, packed: Sequence[bytes], layout: RowLayout) -> Block:
+        """Read what was packed; the rows are good ones, and their offsets count from 0."""
+
+    def writer(self, stream: BinaryIO, chunk: int | None) -> Writer:
+        """Write to a stream; ``chunk`` is the size of a checksum chunk where rows are to be counted by chunk."""
+
+
+def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -> Any:
+    """Return rows with those at some places replaced by other values, or gone.
+
+    places: row numbers, ascending. values: one for each place. exact: keep the elements of the array one row each; where
+    they are binaries and it does not matter, untouched rows come back run together, which costs nothing a row.
+    """
+    if not len(places):
+        return rows
+    if not exact and pa.types.is_large_binary(rows.type):
+        return _patched_bytes(rows, places, values, gone)
+    index = np.arange(len(rows))
+    index[places] = len(rows) + np.arange(len(places))
+    keep = np.ones(len(rows), np.bool_)
+    keep[places[gone]] = False
+    return pa.concat_arrays([rows, values]).take(pa.array(index[keep]))
+
+
+def unequal(one: Any, other: Any) -> Flags:
+    """Tell which rows of two arrays of one type differ; null is equal to null."""
+    if pa.types.is_struct(one.type):
+        found = flags(pc.not_equal(one.is_null(), other.is_null()))
+        for left, right in zip(one.flatten(), other.flatten(), strict=True):
+            found |= unequal(left, right)
+        return found
+    if pa.types.is_nested(one.type):
+        return np.array([left != right for left, right in zip(one.to_pylist(), other.to_pylist(), strict=True)], bool)
+    differ = flags(pc.fill_null(pc.not_equal(one, other), False))
+    return differ | flags(pc.not_equal(one.is_null(), other.is_null()))
+
+
+def _patched_bytes(rows: Any, places: Ints, values: Any, gone: Flags) -> Any:
+    offsets, data = offsets_of(rows)
+    # Piece 0 is what stands before the first place, piece 1 is the row there, piece 2 what stands before the next, ….
+    pieces = np.empty(2 * len(places) + 2, np.int64)
+    pieces[0], pieces[1:-1:2], pieces[2:-1:2], pieces[-1] = 0, offsets[places], offsets[places + 1], offsets[-1]
+    touched = np.zeros(len(pieces) - 1, np.bool_)
+    touched[1::2] = True
+    if gone.any():
+        values = pc.if_else(pa.array(gone), pa.scalar(b"", pa.large_binary()), values)
+    before = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(touched), [None, pa.py_buffer(pieces), pa.py_buffer(data)]
+    )
+    return pc.replace_with_mask(before, pa.array(touched), values)

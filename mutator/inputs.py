@@ -1,0 +1,95 @@
+"""The files of a run, numbered and ranked, and the byte ranges that tasks read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mutator import checksum
+from mutator.config import Config
+from mutator.formats.block import Window
+from mutator.precedence import NO_SEQUENCE
+from mutator.survey import Source, Survey
+from mutator.width import is_delete_source
+
+__all__ = ["Input", "Split", "inputs_of", "numbered", "packed_tasks", "splits_of"]
+
+_OPENING = 4096  # what opening a file costs, in bytes that could be read meanwhile
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input file and how its rows are read."""
+
+    source: Source
+    side: str  # tombstones | master | feed
+    layout: str  # which layout of the plan: master | feed | deletes
+    rank: int  # of the base name among those of its side; equal names have equal ranks
+    sequence: int  # NO_SEQUENCE for none
+
+
+@dataclass(frozen=True)
+class Split:
+    """A byte range of an input: the lines that begin in it."""
+
+    input: int
+    number: int  # of the split in its file, from 0
+    start: int
+    end: int | None  # None: the whole (compressed) content
+
+    def window(self, source: Source) -> Window:
+        """Return what a block reader must know to read it."""
+        return Window(source.ending, self.start, self.end, source.bom, source.header_end)
+
+
+def inputs_of(config: Config, survey: Survey) -> tuple[Input, ...]:
+    """Number the files of a run: tombstones, master, feed."""
+    made = numbered(survey.tombstones, survey.master, survey.feed)
+    return tuple(
+        replace(one, layout="deletes") if one.side == "feed" and is_delete_source(config, one.source) else one
+        for one in made
+    )
+
+
+def numbered(tombstones: Sequence[Source], master: Sequence[Source], feed: Sequence[Source]) -> tuple[Input, ...]:
+    """Make inputs of files, ranked by their names within master and feed."""
+    made = [Input(source, "tombstones", "master", 0, NO_SEQUENCE) for source in tombstones]
+    for side, sources in (("master", master), ("feed", feed)):
+        names = sorted({source.name.encode("utf-8", "surrogateescape") for source in sources})
+        ranks = {name: rank for rank, name in enumerate(names)}
+        for source in sources:
+            rank = ranks[source.name.encode("utf-8", "surrogateescape")]
+            sequence = NO_SEQUENCE if source.sequence is None else source.sequence
+            made.append(Input(source, side, side, rank, sequence))
+    return tuple(made)
+
+
+def splits_of(inputs: Sequence[Input], size: int, feed_size: int) -> list[Split]:
+    """Cut files into splits of a size; a compressed one is one split."""
+    made = []
+    for index, one in enumerate(inputs):
+        source = one.source
+        if one.side == "tombstones" or source.compression:
+            made.append(Split(index, 0, 0, None))
+            continue
+        # A file of our own is read by the chunks of its checksum, so that it can be checked while it is read.
+        step = feed_size if one.side == "feed" else size
+        if source.checksum is not None:
+            step = checksum.chunk_of(source.checksum) or max(source.bytes, 1)
+        starts = range(0, max(source.bytes, 1), step)
+        made += [Split(index, number, start, min(start + step, source.bytes)) for number, start in enumerate(starts)]
+    return made
+
+
+def packed_tasks(splits: Sequence[Split], size: int) -> tuple[tuple[Split, ...], ...]:
+    """Put small splits together, so that ten thousand small files are not ten thousand tasks."""
+    tasks: list[list[Split]] = []
+    filled = size
+    for split in splits:
+        weight = (split.end - split.start if split.end is not None else size) + _OPENING
+        if filled + weight > size and (filled >= size // 2 or filled + weight > 2 * size):
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(split)
+        filled += weight
+    return tuple(map(tuple, tasks))

@@ -1,0 +1,88 @@
+"""Which engine merges, over how many buckets, by which join, and why: decided once, on the driver.
+
+aligned     the master is bucketed by us: only the feed is shuffled, each bucket meets it where it lies
+broadcast   an unmanaged master whose IDs are promised to be unique: the folded feed goes to every task
+shuffle     everything else, once: its output is bucketed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mutator.config import Config
+from mutator.formats import FORMATS
+from mutator.layout import RowLayout
+from mutator.survey import Survey
+
+__all__ = ["ENGINES", "Join", "choose"]
+
+ENGINES = ("auto", "blocks", "records")
+
+_MOST_AT_ONCE = 8  # buckets that one becomes without a shuffle: more would leave too much to too few tasks
+
+
+@dataclass(frozen=True)
+class Join:
+    """How a run merges."""
+
+    engine: str  # blocks | records
+    kind: str  # aligned | broadcast | shuffle
+    buckets: int | None  # of the output; None: the files of the master stay as they are
+    groups: int  # tasks that merge: in each come together the buckets that are equal modulo it
+    reason: str
+
+
+def choose(config: Config, survey: Survey, layouts: Mapping[str, RowLayout], name: str, wanted: str) -> Join:
+    """Choose engine and join. wanted: one of ``ENGINES``."""
+    form = FORMATS[name]
+    buckets, why_buckets = _buckets(config, survey)
+    why_not = (
+        "it was asked for" if wanted == "records" else form.takes(layouts["feed"]) or form.takes(layouts["master"])
+    )
+    if why_not:
+        return Join(
+            "records",
+            "shuffle",
+            buckets,
+            buckets,
+            f"the records engine shuffles master and feed ({why_not}); {why_buckets}",
+        )
+    before = survey.manifest.buckets if survey.manifest is not None else None
+    if before is not None:
+        small, large = sorted((before, buckets))
+        if large % small == 0 and large <= _MOST_AT_ONCE * small:
+            why = f"the master has {before} buckets by key hash, so only the feed is shuffled"
+            if before != buckets:
+                why += f"; {why_buckets}, made of the old ones without a shuffle"
+            return Join("blocks", "aligned", buckets, small, why)
+        why = f"the master's {before} buckets cannot become {buckets} where they lie; {why_buckets}"
+        return Join("blocks", "shuffle", buckets, buckets, why)
+    if not config.master_unique:
+        why = "the master has no manifest with buckets, and master.unique does not promise unique IDs"
+    elif config.full:
+        why = "a full snapshot needs to see which IDs are absent"
+    elif not survey.master:
+        why = "there is no master yet"
+    elif (size := sum(source.bytes for source in (*survey.feed, *survey.tombstones))) > config.memory_bytes:
+        why = f"the feed's {size:,} bytes are more than memory.bytes {config.memory_bytes:,}, so it is not broadcast"
+    else:
+        why = f"master.unique promises unique IDs, and the feed's {size:,} bytes fit into every worker"
+        return Join("blocks", "broadcast", None, 0, why)
+    return Join("blocks", "shuffle", buckets, buckets, f"{why}; {why_buckets}")
+
+
+def _buckets(config: Config, survey: Survey) -> tuple[int, str]:
+    if config.num_reducer is not None:
+        return config.num_reducer, f"num.reducer says {config.num_reducer} buckets"
+    total = sum(source.bytes for source in (*survey.master, *survey.feed))
+    count = survey.manifest.buckets if survey.manifest is not None else None
+    if count is not None and total <= 2 * count * config.bucket_bytes:
+        return count, f"the master's manifest says {count} buckets"
+    why = f"{total:,} bytes of input make"
+    if count is not None:
+        why = f"the {count} buckets outgrew bucket.bytes, and {why}"
+    count = count or 2
+    while total > count * config.bucket_bytes:
+        count *= 2
+    return count, f"{why} {count} buckets"
