@@ -14,14 +14,14 @@ from typing import Any
 from mutator import checksum
 from mutator.config import Config
 from mutator.engine.content import Receipt
-from mutator.errors import error, rebuilt
+from mutator.errors import error, key_text, rebuilt
 from mutator.inputs import Input
 from mutator.manifest import DataFile, Manifest, SideFile
 from mutator.outcome import check_sums
 from mutator.plan import SAMPLES, Plan, rejects_allowed
 from mutator.precedence import order_text, order_value
 
-__all__ = ["Result", "add_up", "check", "key_text", "receipts_checksum", "sum_of_buckets"]
+__all__ = ["Result", "add_up", "check", "receipts_checksum", "sum_of_buckets"]
 
 Key = tuple[bytes, ...]
 
@@ -135,11 +135,6 @@ def check(config: Config, plan: Plan, known: Manifest | None, result: Result) ->
         problems.append(f"{counts['tombstones read']:,} tombstones were read and {counts['tombstones in']:,} met")
     if problems:
         raise error("sums", problems="; ".join(problems))
-
-
-def key_text(key: Key) -> str:
-    """Show a record ID in a message or report."""
-    return ",".join(value.decode("utf-8", "backslashreplace") for value in key)
 
 
 def _check_rejects(side: str, allowed: int, result: Result) -> None:

@@ -57,7 +57,7 @@ class ChunkedChecksum:
         self._state = xxhash.xxh3_128()
         self._digests: list[bytes] = []
 
-    def update(self, block: bytes) -> None:
+    def update(self, block: bytes | memoryview) -> None:
         """Take the next bytes."""
         view = memoryview(block)
         while view:

@@ -14,6 +14,7 @@ __all__ = [
     "StateError",
     "StorageError",
     "error",
+    "key_text",
     "printable",
     "rebuilt",
 ]
@@ -87,6 +88,13 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         ),
     ),
     # 3: data
+    "master.twice": (
+        DataError,
+        (
+            "the master has several rows of {count} IDs that the feed mutates, for example {samples}; "
+            "master.unique=true promises that it has none: leave it out, and the last row of each ID is kept"
+        ),
+    ),
     "rejects": (
         DataError,
         "{count} {side} rows cannot be read as records (limit {limit}); the first are:\n{samples}\nMend the rows{cure}",
@@ -238,3 +246,8 @@ def rebuilt(kind: str, message: str) -> MutatorError:
     made = CATALOGUE[kind][0](message)
     made.kind = kind
     return made
+
+
+def key_text(key: tuple[bytes, ...]) -> str:
+    """Show a record ID in a message or report."""
+    return ",".join(value.decode("utf-8", "backslashreplace") for value in key)

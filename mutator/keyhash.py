@@ -91,7 +91,7 @@ def _murmur64a_of(values: Spans, seeds: npt.NDArray[np.uint64]) -> npt.NDArray[n
     if longest > _LONG:
         return _with_long_values(values, seeds, lengths)
     # The eight bytes from any place on, as one integer.
-    words = np.ndarray((len(values.data) - 7,), "<u8", values.data, strides=(1,))  # type: ignore[call-overload]
+    words = np.ndarray((len(values.data) - 7,), "<u8", values.data, strides=(1,))
     h = seeds ^ (lengths.view(np.uint64) * _M64)
     equal = longest == int(lengths.min(initial=longest))
     for step in range(longest // 8):
@@ -104,13 +104,15 @@ def _murmur64a_of(values: Spans, seeds: npt.NDArray[np.uint64]) -> npt.NDArray[n
     tail = words[values.starts + (lengths - rest)] & _TAILS[rest]
     h = np.where(rest != 0, (h ^ tail) * _M64, h)
     h = (h ^ (h >> _R64)) * _M64
-    return h ^ (h >> _R64)
+    h ^= h >> _R64
+    return h
 
 
 def _mixed(h: npt.NDArray[np.uint64], k: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     k = k * _M64
     k = (k ^ (k >> _R64)) * _M64
-    return (h ^ k) * _M64
+    mixed: npt.NDArray[np.uint64] = (h ^ k) * _M64
+    return mixed
 
 
 def _with_long_values(

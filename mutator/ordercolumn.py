@@ -116,7 +116,8 @@ def ranks(column: Any) -> Ints:
     [1, 0, 1]
     """
     if column.type == pa.int64():
-        return column.to_numpy()
+        numbers: Ints = column.to_numpy()
+        return numbers
     order = pc.sort_indices(column)
     values = column.take(order)
     steps = np.zeros(len(values), np.int64)
@@ -128,7 +129,8 @@ def ranks(column: Any) -> Ints:
 
 def flags(values: Any) -> Flags:
     """Return an Arrow array of booleans without nulls as a numpy array."""
-    return values.to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)
+    found: Flags = values.to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)
+    return found
 
 
 def _encode(kind: str, value: Any) -> Any:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
-from mutator.accounting import Result, add_up, check, key_text
+from mutator.accounting import Result, add_up, check
 from mutator.config import Config
 from mutator.engine import blocks, records
 from mutator.engine.spark import spark_faults
-from mutator.errors import error
+from mutator.errors import error, key_text
 from mutator.interrupt import check_signals
 from mutator.keyhash import HASH_NAME
 from mutator.manifest import FeedFile, Manifest
@@ -54,7 +54,8 @@ def mutate(
 
     config: a Config, its settings as a mapping, or the path of a file. master: a directory. feed: directories, files or
     patterns. output: a path that must not exist; it appears whole or not at all. dry_run: count, and write nothing.
-    engine: "blocks", "records", or "auto" for blocks wherever they can. progress: shows the run's progress while it is entered.
+    engine: "blocks", "records", or "auto" for blocks wherever they can. progress: shows the run's progress while it is
+    entered.
 
     Raises the errors of the catalogue (``errors.py``); whatever it raises, no output is visible and no input changed.
 

@@ -78,7 +78,7 @@ def packed(data: Any, lengths: Ints) -> Any:
 
 def joined(values: Any) -> Any:
     """Return all bytes of an array of large binaries, one value behind the other, without a copy."""
-    return memoryview(offsets_of(values)[1])
+    return memoryview(offsets_of(values)[1])  # type: ignore[arg-type]  # an array is a buffer
 
 
 def _binaries(offsets: Ints, data: Any) -> Any:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import pickle
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mutator import pipeline
 from mutator.config import Config
+from mutator.engine import broadcast
 from mutator.engine.blockread import read_runs
 from mutator.engine.blockwrite import write_group
 from mutator.engine.read import read_task
@@ -31,6 +33,8 @@ def merge(plan: Plan, staging: str | None, seed: int = 0) -> list[dict[str, Any]
     """Run a plan in this process; ``seed`` shuffles what arrives, as a cluster would."""
     plan = pickle.loads(pickle.dumps(plan))  # as the executors get it
     blocks = plan.engine == "blocks"
+    if plan.join == "broadcast":
+        return merge_by_broadcast(plan, staging, seed)
     elements = [element for task in plan.tasks for element in (read_runs if blocks else read_task)(plan, task)]
     random.Random(seed).shuffle(elements)
     partitions: list[list[Any]] = [[] for _ in range(plan.groups + 1)]
@@ -42,6 +46,19 @@ def merge(plan: Plan, staging: str | None, seed: int = 0) -> list[dict[str, Any]
     if blocks:
         return [*(write_group(plan, staging, group, 0, part) for group, part in enumerate(partitions)), ledger]
     return [*(write_bucket(plan, staging, n, 0, part, sort_by_place) for n, part in enumerate(partitions)), ledger]
+
+
+def merge_by_broadcast(plan: Plan, staging: str | None, seed: int) -> list[dict[str, Any]]:
+    fold_plan = replace(plan, groups=1)
+    elements = [element for task in plan.tasks for element in read_runs(fold_plan, task)]
+    random.Random(seed).shuffle(elements)
+    elements.sort(key=lambda element: element[0])
+    folded = broadcast.fold_feed(fold_plan, [element for element in elements if element[0][0] == 0])
+    tasks = list(range(len(plan.local) - 1))
+    patched = [broadcast.patch(plan, staging, folded, task, 0) for task in tasks]
+    ledger = [element for element in elements if element[0][0] == fold_plan.ledger]
+    ledger += [element for one in patched for element in one["ledger"]]
+    return [*patched, *broadcast.finish(plan, staging, folded, broadcast.met_by(plan, folded, patched), ledger, 0)]
 
 
 def mutate(

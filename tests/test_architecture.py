@@ -11,20 +11,25 @@ ROOT = Path(__file__).resolve().parent.parent
 # stands below `config`, for it turns a configuration into ordinals.
 ORDER = [
     *("errors", "failpoint", "interrupt", "checksum"),
-    *("outcome", "precedence", "keyhash", "naming"),
+    *("outcome", "precedence", "naming"),
+    *("spans", "ordercolumn", "keyhash"),
     *("charset", "javaregex", "delimiter"),
     "layout",
     *("values", "settings", "config"),
-    *("formats", "formats.text", "formats.parquet_columns"),
+    *("formats.text", "formats.parquet_columns", "formats.block", "formats.text_blocks", "formats"),
     *("storage.entry", "storage.compression", "storage.local", "storage"),
-    *("manifest", "survey", "width", "plan", "report"),
+    *("manifest", "survey", "width", "inputs", "joins", "plan", "report"),
     *("sample.draw", "sample.products", "sample.sales", "sample"),
-    *("engine", "engine.read", "engine.merge", "engine.write", "engine.records"),
+    *("engine", "engine.content", "engine.tally", "engine.staged"),
+    *("engine.read", "engine.merge", "engine.write"),
+    *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master"),
+    *("engine.duplicates", "engine.blockmerge", "engine.filewrite", "engine.blockwrite", "engine.broadcast"),
+    *("engine.spark", "engine.records", "engine.blocks"),
     *("accounting", "publish", "pipeline", "verify"),
     *("session", "progress", "cli"),
     "",  # the package itself: its public names
 ]
-SPARK = {"engine.records", "session", "progress"}
+SPARK = {"engine.spark", "engine.records", "engine.blocks", "session", "progress"}
 PRINTS = {"cli"}
 MOST_LINES = 400
 

@@ -28,6 +28,7 @@ SPEEDS = {
     "as it stands": (),
     "tiny splits": ("split.bytes=5", "num.reducer=7"),
     "one bucket": ("num.reducer=1",),
+    "little memory": ("memory.bytes=20", "num.reducer=2"),
 }
 
 

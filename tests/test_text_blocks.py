@@ -72,7 +72,7 @@ def by_blocks(pieces, window, layout, trusted=False):
         orders = [None] * len(block)
         if layout.order_field is not None:
             orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
-        keys = list(zip(*(column.to_pylist() for column in block.keys()), strict=True))
+        keys = list(zip(*(column.to_pylist() for column in block), strict=True))
         assert [int(h) for h in block.hashes()] == [hash_key(key) for key in keys]
         columns = (block.offsets.tolist(), keys, orders, block.deletes().tolist())
         rows = (block.rows.to_pylist(), block.written().to_pylist())

@@ -9,9 +9,9 @@ of the master, and what they decide is sorted by row and applied at the end.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.master import MasterBlock
-from mutator.engine.mutations import Mutations, fold, joined_mutations
+from mutator.engine.mutations import Mutations, fold, joined_mutations, mutations_of_table, table_of_mutations
 from mutator.engine.spool import SortedSpool, scratch_directory, write_table
 from mutator.engine.tally import Tally
 from mutator.engine.winners import GONE, TOUCH, WRITE, Winners, tombstone_table
@@ -28,7 +28,7 @@ from mutator.ordercolumn import flags, from_texts, texts, to_value
 from mutator.plan import Plan
 from mutator.spans import Flags, Ints
 
-__all__ = ["Output", "Parts", "insert_and_bury", "merge_blocks", "merge_tombstones"]
+__all__ = ["Blocks", "Output", "Parts", "insert_and_bury", "merge_blocks", "merge_tombstones"]
 
 _PARTS = 64
 _PART_BITS = np.uint64(58)  # the highest six bits of a hash are the number of its part
@@ -76,7 +76,8 @@ class Parts:
 
     def has(self, winners: Winners, hashes: Hashes) -> Flags:
         """Tell which hashes belong to the part of some winners."""
-        return hashes >> _PART_BITS == winners.found.hashes[0] >> _PART_BITS
+        found: Flags = hashes >> _PART_BITS == np.uint64(winners.part)
+        return found
 
     def __iter__(self) -> Iterator[Winners]:
         """Yield the winners of each part."""
@@ -84,14 +85,13 @@ class Parts:
             self._spill()
             for part in range(_PARTS):
                 paths = [os.path.join(self._directory, name) for name in sorted(os.listdir(self._directory))]
-                chosen = [path for path in paths if path.endswith(f".{part}")]
-                if chosen:
-                    yield self._winners([_mutations_from(path) for path in chosen])
+                chosen = [_read(path) for path in paths if path.endswith(f".{part}")]
+                yield self._winners(chosen or [self._none], part)
         elif self._held:
             yield self._winners(self._held)
 
-    def _winners(self, found: list[Mutations]) -> Winners:
-        return Winners(self._plan, fold(self._plan, joined_mutations(found)), self._tally)
+    def _winners(self, found: list[Mutations], part: int = 0) -> Winners:
+        return Winners(self._plan, fold(self._plan, joined_mutations(found)), self._tally, part)
 
     def _spill(self) -> None:
         if not self._held:
@@ -99,36 +99,23 @@ class Parts:
         if self._directory is None:
             self._directory = scratch_directory(self._stack)
         found = joined_mutations(self._held)
+        self._none = found.take(np.zeros(0, np.int64))
         parts = found.hashes >> _PART_BITS
         number = len(os.listdir(self._directory))
         for part in np.unique(parts):
-            table = _table_of(found.take(np.flatnonzero(parts == part)))
+            table = table_of_mutations(found.take(np.flatnonzero(parts == part)))
             write_table(os.path.join(self._directory, f"{number:08d}.{part}"), table)
         self._held, self._bytes = [], 0
 
 
-def _table_of(found: Mutations) -> pa.Table:
-    columns = {part.name: getattr(found, part.name) for part in fields(found) if part.name != "keys"}
-    columns |= {f"key_{number}": column for number, column in enumerate(found.keys)}
-    return pa.table(
-        {name: pa.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()}
-    )
-
-
-def _mutations_from(path: str) -> Mutations:
+def _read(path: str) -> Mutations:
     with pa.OSFile(path, "rb") as source:
-        table = pa.ipc.open_stream(source).read_all().combine_chunks()
-    columns: dict[str, Any] = {name: table.column(name).combine_chunks() for name in table.column_names}
-    keys = tuple(columns.pop(name) for name in table.column_names if name.startswith("key_"))
-    for part in fields(Mutations):
-        if part.name not in ("keys", "orders", "rows", "written"):
-            columns[part.name] = columns[part.name].to_numpy(zero_copy_only=False)
-    return Mutations(keys=keys, **columns)
+        return mutations_of_table(pa.ipc.open_stream(source).read_all())
 
 
 def merge_blocks(
     plan: Plan,
-    parts: Parts,
+    parts: Parts | Sequence[Winners],
     blocks: Blocks,
     dropped: Ints,
     output: Output,
@@ -149,7 +136,7 @@ def merge_blocks(
         return
     decided = SortedSpool(["row"], plan.memory, stack)
     for winners in parts:
-        for one in blocks():
+        for one in blocks() if len(winners) else ():
             met = _met(winners, one, dropped)
             if met is not None:
                 decided.append(met.set_column(0, "row", pc.add(met.column("row"), one.base)))
@@ -255,7 +242,6 @@ def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> tuple
         touched = (actions == TOUCH) | (actions == WRITE)
         sequences = sequences.copy()
         sequences[rows[touched]] = met.column("order").to_numpy()[touched]
-    tally.counts["output rows"] += count - int(gone.sum())
     return content, one.hashes[~gone], sequences[~gone]
 
 
@@ -267,12 +253,8 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
         names = [name for name in table.column_names if name.startswith("key_")]
         stay = np.ones(table.num_rows, np.bool_)
         if winners is not None:
-            rows, places = winners.match(
-                table.column("hash").to_numpy(),
-                lambda rows, table=table, names=names: [
-                    table.column(name).combine_chunks().take(pa.array(rows)) for name in names
-                ],
-            )
+            keys = [table.column(name).combine_chunks() for name in names]
+            rows, places = winners.match(table.column("hash").to_numpy(), partial(_of_rows, keys))
             stay[rows[winners.met[places]]] = False  # beside a record: the sums will tell
             fresh = ~winners.met[places]
             rows, places = rows[fresh], places[fresh]
@@ -285,6 +267,10 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
                     elif decision.result == "touch tombstone":
                         table = _touched(plan, table, rows[chosen], winners.found.orders.take(pa.array(places[chosen])))
         keep_tombstones(plan, table.filter(pa.array(stay)), output)
+
+
+def _of_rows(columns: list[Any], rows: Ints) -> list[Any]:
+    return [column.take(pa.array(rows)) for column in columns]
 
 
 def _touched(plan: Plan, table: Any, rows: Ints, orders: Any) -> Any:

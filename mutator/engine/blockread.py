@@ -11,7 +11,6 @@ order values are found again in them, which costs less than to ship them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,8 +71,9 @@ def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
     feed, master = _Feed(plan), _Master(plan)
 
     def read(split: Split, one: Input) -> Iterator[Any]:
-        side = {"feed": feed.read, "master": master.read, "tombstones": partial(_read_tombstones, plan)}[one.side]
-        return side(split, one)
+        if one.side == "tombstones":
+            return _read_tombstones(plan, split, one)
+        return feed.read(split, one) if one.side == "feed" else master.read(split, one)
 
     yield from checked(plan, splits, read)
     yield from feed.runs()

@@ -1,18 +1,22 @@
 """The blocks engine: the same merge on Arrow blocks, a few numpy and Arrow calls for tens of thousands of rows.
 
-map      split -> runs of folded mutations, ((group, (), RUN, place), run); master rows only where they must move
-shuffle  repartitionAndSortWithinPartitions: by group; runs, then rows, then tombstones, each by place
-reduce   merge the runs, stream the master against the winners, put what changed in its place
+    map      split -> runs of folded mutations, ((group, (), RUN, place), run); master rows only where they must move
+    shuffle  repartitionAndSortWithinPartitions: by group; runs, then rows, then tombstones, each by place
+    reduce   merge the runs, stream the master against the winners, put what changed in its place
+
+Where the feed is broadcast, there is one group, and the last step is a map over the master's splits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pyspark import SparkContext
 
+from mutator.engine import broadcast
 from mutator.engine.blockread import read_runs
 from mutator.engine.blockwrite import write_group
 from mutator.engine.spark import Receipts, attempt, on_partitions, shared_with
@@ -27,6 +31,8 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
+    if plan.join == "broadcast":
+        return _merge_by_broadcast(sc, plan, staging)
     with shared_with(sc, plan) as shared:
         return on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_runs, partial(_write, staging))
 
@@ -35,3 +41,39 @@ def _write(staging: str | None, plan: Plan, partition: int, elements: Iterable[A
     if partition == plan.ledger:
         return write_ledger(plan, staging, attempt(), elements)
     return write_group(plan, staging, partition, attempt(), elements)
+
+
+def _merge_by_broadcast(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
+    with shared_with(sc, replace(plan, groups=1)) as shared:
+        fold, ledger = on_partitions(sc, shared, plan.tasks, 2, read_runs, _fold)
+    with shared_with(sc, (plan, fold["folded"])) as shared:
+        tasks = range(len(plan.local) - 1)
+        patched = (
+            # task
+            sc.parallelize(tasks, max(len(tasks), 1))
+            # -> receipt
+            .mapPartitions(partial(_patch, shared, staging))
+            .collect()
+        )
+        met = broadcast.met_by(plan, fold["folded"], patched)
+        elements = [element for one in (ledger, *patched) for element in one["ledger"]]
+        # [None] -> receipt of what met no row, receipt of the ledger
+        last = sc.parallelize([None], 1).mapPartitions(partial(_finish, shared, staging, met, elements)).collect()
+    return [*patched, *last]
+
+
+def _fold(plan: Plan, partition: int, elements: Iterable[Any]) -> dict[str, Any]:
+    return {"ledger": list(elements)} if partition else {"folded": broadcast.fold_feed(plan, elements)}
+
+
+def _patch(shared: Any, staging: str | None, tasks: Iterable[int]) -> Iterator[dict[str, Any]]:
+    plan, folded = shared.value
+    for task in tasks:
+        yield broadcast.patch(plan, staging, folded, task, attempt())
+
+
+def _finish(
+    shared: Any, staging: str | None, met: tuple[bytes, bytes], ledger: list[Any], _: Iterable[None]
+) -> Iterator[dict[str, Any]]:
+    plan, folded = shared.value
+    yield from broadcast.finish(plan, staging, folded, met, ledger, attempt())

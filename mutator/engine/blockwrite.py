@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import ArrowException
 
 from mutator.checksum import chunk_of, of_blocks
-from mutator.engine.blockmerge import Output, Parts, insert_and_bury, merge_blocks, merge_tombstones
+from mutator.engine.blockmerge import Blocks, Output, Parts, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blockread import GRAVES, ROWS, RUN, Rows, Run, mutations_of_run, tombstones
 from mutator.engine.content import Content, Damage, Receipt, damage_of, damaged
 from mutator.engine.duplicates import duplicates
@@ -74,7 +74,7 @@ class _Task:
         self.data = [split for split in local if plan.inputs[split.input].side == "master"]
         self.graves = [split for split in local if plan.inputs[split.input].side == "tombstones"]
         # Whose damage it is, if something is found wrong.
-        self.reading = plan.inputs[local[0].input] if local else None  # type: ignore[assignment]
+        self.reading = plan.inputs[local[0].input if local else 0]
         self.files: Files | None = None
         self.kept: list[Part] = []
 
@@ -87,9 +87,8 @@ class _Task:
             self._carry_over(parts)
             return
         pieces = (Rows(*value) for value in sections.of(ROWS))
-        if plan.join == "aligned":
-            rows = partial(from_files, plan, self.data, self._done)
-        else:
+        rows: Blocks = partial(from_files, plan, self.data, self._done)
+        if plan.join == "shuffle":
             rows = from_shuffle(plan, pieces, again=not plan.unique or len(parts) > 1, stack=self.stack)
         dropped = np.zeros(0, np.int64) if plan.unique else duplicates(plan, rows, self.tally, self.stack)
         self._write(parts, rows, dropped, sections)
@@ -124,14 +123,7 @@ class _Task:
             self.files.write(content, hashes, sequences)
         if not finished:
             merge_tombstones(plan, None, tables(), output)
-        for table in output.inserted.tables():
-            self.tally.counts["output rows"] += table.num_rows
-            self.files.insert(table)
-        self.files.close_data()
-        for table in output.tombstones.tables():
-            self.tally.counts["tombstones out"] += table.num_rows
-            self.files.bury(table)
-        self.files.close_tombstones()
+        self.files.finish(output.inserted.tables(), output.tombstones.tables(), self.tally)
 
     def _done(self, split: Split, one: Input, _: Any, receipt: Receipt) -> None:
         self.reading = one

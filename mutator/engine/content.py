@@ -64,7 +64,7 @@ def damaged(one: Input, why: object) -> tuple[str, dict[str, Any]]:
 def damage_of(one: Input, fault: Exception) -> tuple[str, dict[str, Any]]:
     """Say what a fault means that reading an input has raised."""
     if isinstance(fault, Damage):
-        return fault.args  # type: ignore[return-value]
+        return fault.args[0], fault.args[1]
     if isinstance(fault, MutatorError):
         return fault.kind, {"path": one.source.path, "text": str(fault)}
     return damaged(one, fault)

@@ -32,7 +32,8 @@ def is_in(hashes: Hashes, known: Hashes) -> Flags:
         return np.zeros(len(hashes), np.bool_)
     places = np.searchsorted(known, hashes)
     places[places == len(known)] = 0
-    return known[places] == hashes
+    found: Flags = known[places] == hashes
+    return found
 
 
 def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.engine.staged import Counted, create, file_name
+from mutator.engine.tally import Tally
 from mutator.failpoint import failpoint
 from mutator.formats import FORMATS
 from mutator.formats.block import Hashes, Writer
@@ -64,21 +65,33 @@ class Files:
             if len(chosen):
                 file.write(table.take(pa.array(chosen)))
 
-    def close_data(self) -> None:
+    def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
+        """Write inserted rows and tombstones, and close all files."""
+        for table in inserted:
+            self.insert(table)
+        self.close()
+        for table in tombstones:
+            self.bury(table)
+            tally.counts["tombstones out"] += table.num_rows
+        for file in self._graves:
+            file.close()
+        tally.counts["output rows"] += self.rows
+
+    def close(self) -> None:
         """Write what is left of the rows."""
         for file in self._data:
             file.close()
 
-    def close_tombstones(self) -> None:
-        """Write what is left of the tombstones."""
-        for file in self._graves:
-            file.close()
+    @property
+    def rows(self) -> int:
+        """How many rows were written, counted in what was written."""
+        return sum(file.rows for file in self._data)
 
     def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return what was written: data files, and files beside them."""
         data = [asdict(part) for file in self._data for part in file.parts if isinstance(part, DataFile)]
-        beside = [asdict(part) for file in (*self._data, *self._graves) for part in file.parts]
-        return data, [part for part in beside if "kind" in part]
+        beside = [asdict(part) for file in self._data for part in file.parts if isinstance(part, SideFile)]
+        return data, beside + [asdict(part) for file in self._graves for part in file.parts]
 
 
 class _Data:
@@ -94,10 +107,13 @@ class _Data:
         self._writer: Writer | None = None
         self._stream: Counted | None = None
         self._sequences: list[Ints] = []
-        self._rows = 0
+        self.rows = 0
 
     def write(self, rows: Any, sequences: Ints) -> None:
-        if not len(rows) or self._staging is None:
+        if not len(sequences):
+            return
+        if self._staging is None:
+            self.rows += len(sequences)
             return
         if self._writer is None:
             self._stream = self._stack.enter_context(
@@ -107,7 +123,6 @@ class _Data:
             chunk = self._plan.chunk if self._plan.by_file_name else None
             self._writer = FORMATS[self._plan.format].writer(self._stream, chunk)  # type: ignore[arg-type]
         self._writer.write(rows)
-        self._rows += len(sequences)
         if self._plan.by_file_name:
             self._sequences.append(sequences)
 
@@ -119,6 +134,7 @@ class _Data:
         if self._writer is None or self._stream is None or self._staging is None:
             return
         self._writer.close()
+        self.rows = self._writer.rows
         self._stack.close()
         failpoint("task.data.written", self._attempt)
         order = None
@@ -126,9 +142,9 @@ class _Data:
             order = f"_mutator/order/{self._stream.path}.parquet"
             with create(self._plan, self._staging, order) as side:
                 write_sequences(side, np.concatenate(self._sequences), self._writer.rows_by_chunk)  # type: ignore[arg-type]
-            self.parts.append(SideFile(kind="order", bucket=self.bucket, rows=self._rows, **side.receipt()))
+            self.parts.append(SideFile(kind="order", bucket=self.bucket, rows=self.rows, **side.receipt()))
             failpoint("task.order.written", self._attempt)
-        self.parts.append(DataFile(bucket=self.bucket, rows=self._rows, order=order, **self._stream.receipt()))
+        self.parts.append(DataFile(bucket=self.bucket, rows=self.rows, order=order, **self._stream.receipt()))
 
 
 class _Tombstones:

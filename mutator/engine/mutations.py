@@ -22,7 +22,15 @@ from mutator.ordercolumn import flags, ranks
 from mutator.plan import Plan
 from mutator.spans import Flags, Ints
 
-__all__ = ["Mutations", "fold", "groups_of_keys", "joined_mutations", "mutations_of"]
+__all__ = [
+    "Mutations",
+    "fold",
+    "groups_of_keys",
+    "joined_mutations",
+    "mutations_of",
+    "mutations_of_table",
+    "table_of_mutations",
+]
 
 
 @dataclass(frozen=True)
@@ -47,17 +55,14 @@ class Mutations:
     def take(self, rows: Any) -> Mutations:
         """Return some of them, by number."""
         index = pa.array(rows)
-        return Mutations(
-            **{
-                part.name: tuple(column.take(index) for column in value)
-                if isinstance(value, tuple)
-                else value[rows]
-                if isinstance(value, np.ndarray)
-                else value.take(index)
-                for part in fields(self)
-                for value in (getattr(self, part.name),)
-            }
-        )
+        columns: dict[str, Any] = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if part.name == "keys":
+                columns["keys"] = tuple(column.take(index) for column in value)
+            else:
+                columns[part.name] = value[rows] if isinstance(value, np.ndarray) else value.take(index)
+        return Mutations(**columns)
 
 
 def mutations_of(
@@ -161,7 +166,7 @@ def groups_of_keys(hashes: Hashes, keys: Sequence[Any]) -> Ints:
     """Return a number for each row, equal where the keys are equal and ascending with the hash; rows come by hash."""
     begins = np.zeros(len(hashes), np.bool_)
     begins[1:] = hashes[1:] != hashes[:-1]
-    number = np.cumsum(begins)
+    number: Ints = np.cumsum(begins)
     differ = np.zeros(max(len(hashes) - 1, 0), np.bool_)
     for column in keys:
         differ |= flags(pc.not_equal(column[1:], column[:-1]))
@@ -178,3 +183,22 @@ def _row_ranks(rows: Any) -> Ints:
     if not pa.types.is_large_binary(rows.type):
         rows = pa.array([repr(row).encode() for row in rows.to_pylist()], pa.large_binary())
     return ranks(rows)
+
+
+def table_of_mutations(found: Mutations) -> Any:
+    """Make an Arrow table of mutations, to be written."""
+    columns = {part.name: getattr(found, part.name) for part in fields(found) if part.name != "keys"}
+    columns |= {f"key_{number}": column for number, column in enumerate(found.keys)}
+    return pa.table(
+        {name: pa.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()}
+    )
+
+
+def mutations_of_table(table: Any) -> Mutations:
+    """Read what ``table_of_mutations`` made."""
+    columns: dict[str, Any] = {name: table.column(name).combine_chunks() for name in table.column_names}
+    keys = tuple(columns.pop(name) for name in table.column_names if name.startswith("key_"))
+    for part in fields(Mutations):
+        if part.name not in ("keys", "orders", "rows", "written"):
+            columns[part.name] = columns[part.name].to_numpy(zero_copy_only=False)
+    return Mutations(keys=keys, **columns)

@@ -45,7 +45,7 @@ def _read(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
 
 
 def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
-    source, buckets, ledger = one.source, plan.buckets, plan.ledger
+    source, buckets, ledger = one.source, plan.groups, plan.ledger
     read = compile_reader(plan.layouts[one.layout])
     side = MASTER if one.side == "master" else FEED
     rank, sequence, by_file_name = one.rank, one.sequence, plan.by_file_name
@@ -93,5 +93,5 @@ def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
         for key, order, committed in read_tombstones(stream):
             rows += 1
             value = NO_SEQUENCE if order is None else parse_order(order)
-            yield (bucket_of(key, plan.buckets), key, TOMBSTONE, ()), (value, committed)
+            yield (bucket_of(key, plan.groups), key, TOMBSTONE, ()), (value, committed)
     yield receipt_of(plan, split, Receipt(rows, 0, 0, rows, size, digests))

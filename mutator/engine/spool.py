@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def _merged(runs: list[Iterator[Any]], by: list[str]) -> Iterator[Any]:
         mark = min(_row(head, by, head.num_rows - 1) for head in heads.values())
         ready = []
         for number, head in list(heads.items()):
-            count = bisect.bisect_right(range(head.num_rows), mark, key=lambda row, head=head: _row(head, by, row))
+            count = bisect.bisect_right(range(head.num_rows), mark, key=partial(_row, head, by))
             ready.append(head.slice(0, count))
             rest = head.slice(count) if count < head.num_rows else next(runs[number], None)
             if rest is None:

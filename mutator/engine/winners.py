@@ -40,11 +40,13 @@ class Met:
 class Winners:
     """One mutation a key, sorted by hash, and what became of each so far."""
 
-    def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
-        self.plan, self.found, self.tally = plan, found, tally
+    def __init__(self, plan: Plan, found: Mutations, tally: Tally, part: int = 0) -> None:
+        """part: which one of the feed it is, where that is more than may be held at once."""
+        self.plan, self.found, self.tally, self.part = plan, found, tally, part
         self.met = np.zeros(len(found), np.bool_)
         self.mixed = found.mixed.copy()
         # Most rows of a master have no mutation: a table of some bits of the hashes tells so without a search.
+        self._met: list[Ints] = []
         self._inserted: list[Ints] = []
         self._buried: list[Ints] = []
         self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 4)))
@@ -89,12 +91,17 @@ class Winners:
         late = flags(pc.greater(held_orders, orders))
         same = ~deletes & ~unequal(held_rows, found.written.take(index))
         self.met[places] = True
+        self._met.append(places)
         self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~same
         actions = np.zeros(len(rows), np.int64)
         for decision, chosen in _cases("record", deletes, late, same):
             actions[chosen] = _ACTIONS[decision.result]
             self._count(decision, int(chosen.sum()))
         return Met(rows, actions, places)
+
+    def met_rows(self) -> tuple[Ints, Ints]:
+        """Return the winners that rows met, one as often as it was met, and those that are tied."""
+        return np.concatenate([*self._met, np.zeros(0, np.int64)]), np.flatnonzero(self.mixed)
 
     def meet_tombstones(self, places: Ints, held_orders: Any) -> list[tuple[Decision, Flags]]:
         """Decide about tombstones and the winners at some places; count all of them."""
@@ -168,7 +175,7 @@ class Winners:
         )
 
     def note_horizon(self, places: Ints) -> None:
-        """Note inserts below the horizon, also where a tombstone is forgotten: a younger one may have expired before."""
+        """Note inserts below the horizon, also where a tombstone is forgotten: a younger one may have expired."""
         if self.plan.horizon is not None and len(places):
             kind = self.plan.order_type
             orders = self.found.orders.take(pa.array(places)).to_pylist()

@@ -89,6 +89,10 @@ class Writer(Protocol):
         """Write what is left."""
 
     @property
+    def rows(self) -> int:
+        """How many rows were written, counted in what was written."""
+
+    @property
     def rows_by_chunk(self) -> Sequence[int]:
         """How many rows begin in each checksum chunk of the file."""
 
@@ -119,8 +123,8 @@ class Format(Protocol):
 def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -> Any:
     """Return rows with those at some places replaced by other values, or gone.
 
-    places: row numbers, ascending. values: one for each place. exact: keep the elements of the array one row each; where
-    they are binaries and it does not matter, untouched rows come back run together, which costs nothing a row.
+    places: row numbers, ascending. values: one for each place. exact: keep the elements of the array one row each;
+    where they are binaries and it does not matter, untouched rows come back run together, which costs nothing a row.
     """
     if not len(places):
         return rows

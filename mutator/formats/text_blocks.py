@@ -76,6 +76,7 @@ class TextWriter:
 
     def __init__(self, stream: BinaryIO, chunk: int | None) -> None:
         self._stream, self._chunk, self._bytes = stream, chunk, 0
+        self.rows = 0
         self.rows_by_chunk: list[int] = [0]
 
     def write(self, rows: Any) -> None:
@@ -83,7 +84,8 @@ class TextWriter:
         offsets, data = offsets_of(rows)
         if not len(data):
             return
-        self._stream.write(memoryview(data))
+        self._stream.write(joined(rows))
+        self.rows += int(np.count_nonzero(data == _NEWLINE))
         if self._chunk is not None:
             counts = np.bincount((offsets[:-1] + self._bytes) // self._chunk)
             self.rows_by_chunk += [0] * (len(counts) - len(self.rows_by_chunk))

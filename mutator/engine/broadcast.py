@@ -1,0 +1,139 @@
+"""The broadcast join: the folded feed goes to every task, and each patches its own part of the master.
+
+    fold     everything that is read of the feed -> the winners, as Arrow IPC, and the ledger's elements
+    patch    a few splits of the master, the winners -> a file, and which winners were met
+    finish   what is left of the winners -> a file of inserted rows, tombstones; the ledger
+
+Nothing of the master moves, so its files keep their rows; a key hash says nothing about where a row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.blockmerge import Output, insert_and_bury, merge_blocks, merge_tombstones
+from mutator.engine.blockread import Run, mutations_of_run, rejected, table_bytes, tombstones
+from mutator.engine.content import DAMAGE, Content, Damage, Receipt, damage_of, receipt_of
+from mutator.engine.filewrite import Files
+from mutator.engine.master import from_files
+from mutator.engine.mutations import fold, joined_mutations, mutations_of_table, table_of_mutations
+from mutator.engine.tally import Tally
+from mutator.engine.winners import Winners
+from mutator.engine.write import write_ledger
+from mutator.errors import MutatorError, error, key_text
+from mutator.failpoint import failpoint
+from mutator.inputs import Input, Split
+from mutator.plan import SAMPLES, Plan
+from mutator.storage.compression import CorruptStream
+
+__all__ = ["finish", "fold_feed", "met_by", "patch"]
+
+
+def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
+    """Return the winners of all runs; no bytes where there is no mutation."""
+    runs = [mutations_of_run(plan, Run(*value)) for _, value in elements]
+    return table_bytes(table_of_mutations(fold(plan, joined_mutations(runs)))) if runs else b""
+
+
+def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: int) -> dict[str, Any]:
+    """Merge the winners into the splits of one task; the receipt also has "met", "mixed" and "ledger"."""
+    failpoint("task.started", attempt)
+    tally = Tally()
+    ledger: list[Any] = []
+    receipts: dict[tuple[int, int], Any] = {}
+    at = plan.inputs[plan.local[task][0].input]
+
+    def done(split: Split, one: Input, batch: Any, receipt: Receipt) -> None:
+        nonlocal at
+        at = one
+        ledger.extend(rejected(plan, split, one, batch, receipt))
+        receipts[split.input, split.number] = receipt_of(plan, split, receipt)
+
+    with ExitStack() as stack:
+        winners = _winners(plan, folded, tally)
+        output = Output(plan, tally, plan.by_file_name, stack)
+        files = Files(plan, staging, (), attempt, stack, task)
+        blocks = partial(from_files, plan, plan.local[task], done)
+        none = np.zeros(0, np.int64)
+        try:
+            for rows, hashes, sequences in merge_blocks(plan, winners, blocks, none, output, _nothing, stack):
+                files.write(rows, hashes, sequences)
+        except (Damage, CorruptStream, MutatorError) as fault:
+            split = plan.local[task][0]
+            element = ((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(at, fault))
+            return {**Tally().receipt(), "files": [], "beside": [], "ledger": [element], "met": b"", "mixed": b""}
+        files.close()
+        tally.counts["output rows"] += files.rows
+        data, beside = files.receipts()
+        met, mixed = winners[0].met_rows() if winners else (none, none)
+        return {
+            **tally.receipt(),
+            "files": data,
+            "beside": beside,
+            "ledger": [*ledger, *receipts.values()],
+            "met": met.tobytes(),
+            "mixed": mixed.tobytes(),
+        }
+
+
+def met_by(plan: Plan, folded: bytes, patched: Sequence[dict[str, Any]]) -> tuple[bytes, bytes]:
+    """Return which winners some row met, and which of them are tied; raise DataError where several rows met one."""
+    met = np.concatenate([np.frombuffer(one["met"], np.int64) for one in patched])
+    mixed = np.concatenate([np.frombuffer(one["mixed"], np.int64) for one in patched])
+    places, counts = np.unique(met, return_counts=True)
+    twice = places[counts > 1]
+    if len(twice):
+        keys = sorted(_winners(plan, folded, Tally())[0].keys(twice))[:SAMPLES]
+        raise error("master.twice", count=f"{len(twice):,}", samples="; ".join(map(key_text, keys)))
+    return met.tobytes(), np.unique(mixed).tobytes()
+
+
+def finish(
+    plan: Plan, staging: str | None, folded: bytes, met: tuple[bytes, bytes], ledger: list[Any], attempt: int
+) -> list[dict[str, Any]]:
+    """Insert and bury what met no row; return the receipts of this last task and of the ledger."""
+    tally = Tally()
+    with ExitStack() as stack:
+        output = Output(plan, tally, True, stack)
+        files = Files(plan, staging, (), attempt, stack, len(plan.local) - 1)
+        graves = [table for split in plan.local[-1] for table in _tombstones(plan, split, ledger)]
+        winners = _winners(plan, folded, tally)
+        for one in winners:
+            one.met[np.frombuffer(met[0], np.int64)] = True
+            one.mixed[np.frombuffer(met[1], np.int64)] = True
+        merge_tombstones(plan, winners[0] if winners else None, iter(graves), output)
+        for one in winners:
+            insert_and_bury(one, output)
+        files.finish(output.inserted.tables(), output.tombstones.tables(), tally)
+        data, beside = files.receipts()
+    receipt = {**tally.receipt(), "files": data, "beside": beside}
+    return [receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0]))]
+
+
+def _tombstones(plan: Plan, split: Split, ledger: list[Any]) -> Iterator[Any]:
+    one = plan.inputs[split.input]
+    try:
+        size, digests = Content(plan, split, one).whole()  # before Parquet stumbles over it
+        rows = 0
+        for table in tombstones(plan, split, one):
+            rows += table.num_rows
+            yield table
+        ledger.append(receipt_of(plan, split, Receipt(rows, 0, 0, rows, size, digests)))
+    except (Damage, MutatorError) as fault:
+        ledger.append(((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(one, fault)))
+
+
+def _winners(plan: Plan, folded: bytes, tally: Tally) -> list[Winners]:
+    if not folded:
+        return []
+    return [Winners(plan, mutations_of_table(pa.ipc.open_stream(folded).read_all()), tally)]
+
+
+def _nothing(_: Winners) -> None:
+    """Do nothing: winners are finished when all tasks have met them."""

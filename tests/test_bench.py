@@ -1,0 +1,221 @@
+"""The benchmark measures what it says: its data, its digest, its report, and one small run."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.contenders.catalogue import CATALOGUE
+from bench.data import write_feed, write_master
+from bench.digest import data_files, digest
+from bench.figures import Outcome, Result, Run, targets, unequal
+from bench.memory import Sampler
+from bench.report import as_json, markdown, table
+from bench.workload import Workload, workloads
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def rows_of(directory):
+    return [line.split(",") for path in data_files(directory) for line in path.read_text(encoding="ascii").splitlines()]
+
+
+def contents(directory):
+    return {path.name: path.read_bytes() for path in data_files(directory)}
+
+
+# --- data
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    place = tmp_path_factory.mktemp("data")
+    write_master(place / "master", 5000)
+    write_feed(place / "feed", 5000, 1000)
+    return place
+
+
+def test_a_seed_gives_the_same_bytes(data, tmp_path):
+    write_master(tmp_path / "master", 5000)
+    write_feed(tmp_path / "feed", 5000, 1000)
+    write_feed(tmp_path / "other", 5000, 1000, seed=2)
+
+    assert contents(tmp_path / "master") == contents(data / "master")
+    assert contents(tmp_path / "feed") == contents(data / "feed")
+    assert contents(tmp_path / "other") != contents(data / "feed")
+
+
+def test_a_feed_has_the_promised_shares(data):
+    master = {row[0]: int(row[4]) for row in rows_of(data / "master")}
+    feed = rows_of(data / "feed")
+    known = [row for row in feed if row[0] in master]
+    late = [row for row in known if int(row[4]) < master[row[0]]]
+
+    assert len(master) == 5000
+    assert len(feed) == 1000
+    assert sum(row[5] == "D" for row in feed) == 100
+    assert len(feed) - len(known) == 100
+    assert 20 <= len(late) <= 60, "about 50, of which some are late inserts"
+    assert len({row[0] for row in known}) <= 900 - 90, "keys are mutated several times"
+    assert not {int(row[4]) for row in feed} & set(master.values())
+    assert len({row[4] for row in feed}) == 1000, "no two mutations have the same time"
+
+
+def test_rows_have_the_promised_size(data):
+    size = sum(map(len, contents(data / "master").values()))
+
+    assert 44 <= size / 5000 <= 48
+
+
+# --- digest
+
+
+def test_the_digest_knows_no_order_and_no_files(tmp_path):
+    lines = [f"row {number},{number * 7}\n" for number in range(1000)]
+    (tmp_path / "one").write_text("".join(lines), encoding="ascii")
+    random.Random(1).shuffle(lines)
+    (tmp_path / "a").write_text("".join(lines[:400]), encoding="ascii")
+    (tmp_path / "b").write_text("".join(lines[400:]).removesuffix("\n"), encoding="ascii")
+
+    assert digest([tmp_path / "one"]) == digest([tmp_path / "a", tmp_path / "b"])
+    assert digest([tmp_path / "one"]).rows == 1000
+
+
+@pytest.mark.parametrize(
+    "changed", ["ab\ncd\nef\n", "ba\ncd\n", "ab\n", "ab\nab\n", "abc\nd\n", "ad\ncb\n", "ab\ncd\n\n", "abcd\n\n"]
+)
+def test_the_digest_notices_a_change(tmp_path, changed):
+    (tmp_path / "one").write_text("ab\ncd\n", encoding="ascii")
+    (tmp_path / "other").write_text(changed, encoding="ascii")
+
+    assert digest([tmp_path / "one"]) != digest([tmp_path / "other"])
+
+
+def test_lines_may_cross_blocks(tmp_path, monkeypatch):
+    (tmp_path / "one").write_text("".join(f"{number}\n" for number in range(500)), encoding="ascii")
+    whole = digest([tmp_path / "one"])
+    monkeypatch.setattr("bench.digest.BLOCK", 7)
+
+    assert digest([tmp_path / "one"]) == whole
+
+
+def test_hidden_files_are_no_data(tmp_path):
+    for name in ("part-0", "_SUCCESS", ".part-0.crc", "_mutator/manifest.json", "deep/part-1"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert [path.name for path in data_files(tmp_path)] == ["part-1", "part-0"]
+
+
+# --- figures
+
+
+def made_up(work, seconds, rows=4_000_000, worker=100 << 20, only=None):
+    results = [Result(name, [Run(time, 1 << 20, 1 << 30, worker)], "somehow") for name, time in seconds.items()]
+    return Outcome(Workload(work, f"{work} into {rows:,}", rows, rows // 20, only), tuple(results))
+
+
+SECONDS = {
+    "mutator aligned": 1.0,
+    "mutator shuffle": 3.0,
+    "spark sql max_by": 6.0,
+    "spark sql full join": 4.5,
+    "polars": 0.9,
+}
+
+
+def test_the_targets_follow_from_the_figures():
+    aligned = ("mutator aligned",)
+    scaling = [
+        made_up("scaling", {"mutator aligned": time}, rows, worker, aligned)
+        for rows, time, worker in ((3_000_000, 1.0, 100), (12_000_000, 4.1, 120))
+    ]
+
+    reached = {target.text: target.reached for target in targets([made_up("5%", SECONDS), *scaling])}
+
+    assert list(reached.values()) == [True, False, True, None, None, True, False, None, None]
+
+
+def test_the_table_has_medians_and_ratios():
+    outcome = made_up("5%", SECONDS)
+    outcome.results[0].runs += [Run(0.5, 0, 0, 0), Run(2.0, 0, 0, 0)]
+    outcome.results[-1].out, outcome.results[-1].why = "stopped", "took too long"
+
+    lines = table(outcome).splitlines()
+
+    assert lines[2].split()[:6] == ["mutator", "aligned", "1.00", "1.00", "0.33", "4,200,000"]
+    assert lines[4].split()[3:6] == ["6.00", "6.00", "2.00"]
+    assert "took too long" in lines[-1]
+
+
+def test_who_did_not_run_is_named_with_the_reason():
+    outcome = Outcome(workloads(4_000_000, "5%")[0], (Result("polars", out="skipped", why="polars is not installed"),))
+
+    assert "skipped: polars is not installed" in table(outcome)
+    assert "| polars | - |" in markdown([outcome], {"cores": "2"})
+
+
+def test_the_report_says_what_differs_and_keeps_the_raw_figures():
+    outcome = made_up("5%", SECONDS)
+
+    text = markdown([outcome], {"cores": "2", "date": "2026-11-21"})
+
+    assert "- cores: 2" in text
+    assert all(f"| {name} | {seconds:.2f} |" in text for name, seconds in SECONDS.items())
+    assert "no counts, checksums, tombstones" in text
+    assert json.loads(as_json([outcome], {}))["outcomes"][0]["results"][1]["runs"][0]["seconds"] == 3.0
+
+
+def test_unequal_contents_are_told_apart(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name).write_text(name, encoding="ascii")
+    one, other = (digest([tmp_path / name]) for name in ("one", "other"))
+    results = [Result("a", digest=one), Result("b", digest=other), Result("c", digest=one), Result("d")]
+
+    assert unequal(results) == {one: ["a", "c"], other: ["b"]}
+    assert unequal(results[:1] + results[2:]) == {}
+
+
+def test_the_sampler_sees_the_children_of_a_process():
+    inner = "held = bytearray(64 << 20); print(flush=True); input()"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    with subprocess.Popen([sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        with Sampler(process.pid) as sampler:
+            pass
+        process.stdin.write(b"\n")
+
+    assert sampler.tree >= 64 << 20
+    assert sampler.worker == 0
+
+
+# --- everything
+
+
+def test_a_small_run_with_what_is_here(tmp_path):
+    command = [sys.executable, "-m", "bench", "--size", "5000", "--work", "5%", "--repeat", "1", "--out", tmp_path]
+    command += ["--only", "mutator shuffle,spark sql max_by,spark sql full join"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 0, done.stderr
+    (outcome,) = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["outcomes"]
+    ours, *theirs = outcome["results"]
+    assert [len(result["runs"]) for result in (ours, *theirs)] == [1, 1, 1]
+    assert all(result["digest"] == ours["digest"] for result in theirs)
+    assert ours["digest"]["rows"] == ours["more"]["counts"]["output rows"]
+    assert all(result["runs"][0]["shuffled"] > 0 for result in (ours, *theirs))
+    assert ours["runs"][0]["worker"] > 0
+
+
+def test_a_name_that_nobody_has_is_a_usage_error():
+    command = [sys.executable, "-m", "bench", "--only", "nobody"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 2
+    assert "nobody: no contender begins like this" in done.stderr
+    assert all(entry.name in done.stderr for entry in CATALOGUE)
