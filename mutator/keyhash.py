@@ -104,8 +104,8 @@ def _murmur64a_of(values: Spans, seeds: npt.NDArray[np.uint64]) -> npt.NDArray[n
     tail = words[values.starts + (lengths - rest)] & _TAILS[rest]
     h = np.where(rest != 0, (h ^ tail) * _M64, h)
     h = (h ^ (h >> _R64)) * _M64
-    h ^= h >> _R64
-    return h
+    mixed: npt.NDArray[np.uint64] = h ^ (h >> _R64)
+    return mixed
 
 
 def _mixed(h: npt.NDArray[np.uint64], k: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

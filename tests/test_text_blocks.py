@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mutator import delimiter
-from mutator.formats import text, text_blocks
+from mutator.formats import text, text_scan
 from mutator.formats.block import NotReadable, Window, patched
 from mutator.formats.text_blocks import TextFormat
 from mutator.keyhash import hash_key
@@ -72,7 +72,7 @@ def by_blocks(pieces, window, layout, trusted=False):
         orders = [None] * len(block)
         if layout.order_field is not None:
             orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
-        keys = list(zip(*(column.to_pylist() for column in block), strict=True))
+        keys = list(zip(*(column.to_pylist() for column in block.keys(None)), strict=True))
         assert [int(h) for h in block.hashes()] == [hash_key(key) for key in keys]
         columns = (block.offsets.tolist(), keys, orders, block.deletes().tolist())
         rows = (block.rows.to_pylist(), block.written().to_pylist())
@@ -98,7 +98,7 @@ def test_the_same_rows_and_rejects(monkeypatch, data, rows, ending, layout, bom)
     content = (b"\xef\xbb\xbf" if bom else b"") + b"".join(row + data.draw(mark) for row in rows)
     content = content[: len(content) - data.draw(st.integers(0, 2))]
     header_end = data.draw(st.integers(0, 6)) if ending != text.EXACT_LF else 0
-    monkeypatch.setattr(text_blocks, "CHUNK", data.draw(st.integers(1, 20)))
+    monkeypatch.setattr(text_scan, "CHUNK", data.draw(st.integers(1, 20)))
     cuts = sorted({0, len(content), *data.draw(st.lists(st.integers(0, len(content)), max_size=3))})
     for start, end in pairwise(cuts) if len(cuts) > 1 else [(0, 0)]:
         expected = by_rows(content, ending, start, end, bom, header_end, layout)
@@ -121,9 +121,43 @@ def test_what_is_packed_is_loaded(rows):
     assert block.keys(np.flatnonzero(block.hashes() >= 0))[0].to_pylist() == [row.split(b",")[1] for row in rows] * 2
 
 
-def test_a_trusted_file_with_what_is_no_row_is_damaged():
-    layout = RowLayout(delimiter=COMMA, id_fields=(0,), width=2)
-    with pytest.raises(NotReadable, match=r"byte 4: not a row of 2 fields"):
+KNOWN = st.builds(
+    RowLayout,
+    delimiter=st.just(COMMA),
+    id_fields=st.sampled_from([(0,), (0, 1), (1,), (1, 0)]),
+    order_field=st.sampled_from([None, 2]),
+    order_type=st.just("string"),
+    width=st.sampled_from([3, None]),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(st.binary(max_size=20), min_size=3, max_size=3).map(b",".join), max_size=9), KNOWN)
+def test_a_trusted_file_is_read_as_any_other(rows, layout):
+    content = b"".join(row.replace(b"\n", b"") + b"\n" for row in rows)
+    window = Window(text.EXACT_LF)
+    good, rejects, lines, ignored = by_blocks([content], window, layout)
+    if not rejects and not ignored:
+        assert by_blocks([content], window, layout, trusted=True) == (good, [], lines, 0)
+    for batch in TextFormat().read([content], window, layout, True) if not rejects and not ignored else ():
+        few = np.arange(0, len(batch.block), 2)
+        assert [column.to_pylist() for column in batch.block.keys(few)] == [
+            list(column) for column in zip(*(key for _, key, *_ in good[::2]), strict=True)
+        ] or not len(few)
+        if layout.order_field is not None:
+            assert batch.block.orders(few).to_pylist() == [order for _, _, order, *_ in good[::2]]
+
+
+def test_rows_of_one_field():
+    layout = RowLayout(delimiter=COMMA, id_fields=(0,), width=1)
+    (batch,) = TextFormat().read([b"a\nbcdefghijklm\n"], Window(text.EXACT_LF), layout, True)
+    assert batch.block.keys()[0].to_pylist() == [b"a", b"bcdefghijklm"]
+
+
+@pytest.mark.parametrize("ids", [(0,), (1,)])
+def test_a_trusted_file_with_what_is_no_row_is_damaged(ids):
+    layout = RowLayout(delimiter=COMMA, id_fields=ids, width=2)
+    with pytest.raises(NotReadable, match=r"byte 4: (not a row of 2 fields|a row without an ID)"):
         list(TextFormat().read([b"a,1\nb\nc,2\n"], Window(text.EXACT_LF), layout, True))
 
 

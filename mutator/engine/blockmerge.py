@@ -34,7 +34,8 @@ _PARTS = 64
 _PART_BITS = np.uint64(58)  # the highest six bits of a hash are the number of its part
 
 Blocks = Callable[[], Iterator[MasterBlock]]
-Tables = Callable[[], Iterator[Any]]
+# Rows, how many they are, their hashes and sequences (None unless ``Output.exact``).
+Kept = tuple[Any, int, Hashes | None, Ints | None]
 
 
 class Output:
@@ -121,11 +122,10 @@ def merge_blocks(
     output: Output,
     finish: Callable[[Winners], None],
     stack: ExitStack,
-) -> Iterator[tuple[Any, Hashes, Ints]]:
-    """Yield (rows, hashes, sequences) of what lives on, in its order; finish: gets each part's winners at its end.
+) -> Iterator[Kept]:
+    """Yield what lives on, in its order; finish: gets each part's winners at its end.
 
-    dropped: numbers of rows that are none, because another one of their key survives, ascending. Hashes and sequences
-    are those of the rows where ``output.exact``, else of no use.
+    dropped: numbers of rows that are none, because another one of their key survives, ascending.
     """
     if len(parts) <= 1:
         winners = next(iter(parts), None)
@@ -202,7 +202,7 @@ def _dropped_in(one: MasterBlock, dropped: Ints) -> Ints:
     return dropped[first:last] - one.base
 
 
-def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> tuple[Any, Hashes, Ints]:
+def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
     """Put what was decided in its place."""
     block, count, tally = one.block, len(one.block), output.tally
     out = _dropped_in(one, dropped)
@@ -237,12 +237,15 @@ def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> tuple
             index[at] = len(places) + np.arange(len(written))
             values = pa.concat_arrays([values, new]).take(pa.array(index))
         content = patched(content, places, values, gone[places], exact=output.exact)
+    live = count - int(gone.sum())
+    if not output.exact:
+        return content, live, None, None
     sequences = one.sequences
     if output.plan.by_file_name and met is not None:
         touched = (actions == TOUCH) | (actions == WRITE)
         sequences = sequences.copy()
         sequences[rows[touched]] = met.column("order").to_numpy()[touched]
-    return content, one.hashes[~gone], sequences[~gone]
+    return content, live, one.hashes[~gone], sequences[~gone]
 
 
 def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any], output: Output) -> None:

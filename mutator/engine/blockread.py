@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mutator.engine.allocator import keep_freed_memory
 from mutator.engine.content import REJECT, Content, Damage, Receipt, checked, damaged, receipt_of, row_sequences
 from mutator.engine.mutations import Mutations, fold, joined_mutations, mutations_of
 from mutator.formats import FORMATS
@@ -68,6 +69,7 @@ class Rows(NamedTuple):
 
 def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
     """Read the splits of one task; whatever goes wrong with a file travels as data."""
+    keep_freed_memory()
     feed, master = _Feed(plan), _Master(plan)
 
     def read(split: Split, one: Input) -> Iterator[Any]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import ArrowException
 
 from mutator.checksum import chunk_of, of_blocks
+from mutator.engine.allocator import keep_freed_memory
 from mutator.engine.blockmerge import Blocks, Output, Parts, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blockread import GRAVES, ROWS, RUN, Rows, Run, mutations_of_run, tombstones
 from mutator.engine.content import Content, Damage, Receipt, damage_of, damaged
@@ -40,6 +41,7 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
     elements: what ``blockread`` made for the group, sorted. staging: None for a dry run.
     """
     failpoint("task.started", attempt)
+    keep_freed_memory()
     with ExitStack() as stack:
         task = _Task(plan, staging, group, attempt, stack)
         try:
@@ -119,8 +121,8 @@ class _Task:
             merge_tombstones(plan, winners, _of_part(tables(), winners, parts), output)
             insert_and_bury(winners, output)
 
-        for content, hashes, sequences in merge_blocks(plan, parts, rows, dropped, output, finish, self.stack):
-            self.files.write(content, hashes, sequences)
+        for kept in merge_blocks(plan, parts, rows, dropped, output, finish, self.stack):
+            self.files.write(*kept)
         if not finished:
             merge_tombstones(plan, None, tables(), output)
         self.files.finish(output.inserted.tables(), output.tombstones.tables(), self.tally)

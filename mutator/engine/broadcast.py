@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.engine.allocator import keep_freed_memory
 from mutator.engine.blockmerge import Output, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blockread import Run, mutations_of_run, rejected, table_bytes, tombstones
 from mutator.engine.content import DAMAGE, Content, Damage, Receipt, damage_of, receipt_of
@@ -44,6 +45,7 @@ def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
 def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: int) -> dict[str, Any]:
     """Merge the winners into the splits of one task; the receipt also has "met", "mixed" and "ledger"."""
     failpoint("task.started", attempt)
+    keep_freed_memory()
     tally = Tally()
     ledger: list[Any] = []
     receipts: dict[tuple[int, int], Any] = {}
@@ -62,8 +64,8 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
         blocks = partial(from_files, plan, plan.local[task], done)
         none = np.zeros(0, np.int64)
         try:
-            for rows, hashes, sequences in merge_blocks(plan, winners, blocks, none, output, _nothing, stack):
-                files.write(rows, hashes, sequences)
+            for kept in merge_blocks(plan, winners, blocks, none, output, _nothing, stack):
+                files.write(*kept)
         except (Damage, CorruptStream, MutatorError) as fault:
             split = plan.local[task][0]
             element = ((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(at, fault))

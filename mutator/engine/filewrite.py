@@ -37,22 +37,26 @@ class Files:
             self._data = [_Data(plan, staging, None, number, attempt, stack)]
             self._graves = [_Tombstones(plan, staging, None, number, attempt, stack)]
 
-    def write(self, rows: Any, hashes: Hashes, sequences: Ints) -> None:
-        """Take the next rows. Hashes and sequences are needed for several buckets, and where sequences are kept."""
+    def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
+        """Take the next rows, and how many they are.
+
+        hashes: needed where there are several buckets. sequences: needed where order comes from file names.
+        """
         if len(self._data) == 1:
-            self._data[0].write(rows, sequences)
+            self._data[0].write(rows, count, sequences)
             return
+        assert hashes is not None
         for file in self._data:
             chosen = np.flatnonzero(hashes % np.uint64(self._plan.buckets or 1) == np.uint64(file.bucket or 0))
             if len(chosen):
-                file.write(rows.take(pa.array(chosen)), sequences[chosen])
+                own = None if sequences is None else sequences[chosen]
+                file.write(rows.take(pa.array(chosen)), len(chosen), own)
 
     def insert(self, table: Any) -> None:
         """Take inserted rows with their hashes and order values."""
-        sequences = np.zeros(table.num_rows, np.int64)
-        if self._plan.by_file_name:
-            sequences = table.column("order").to_numpy()
-        self.write(table.column("row").combine_chunks(), table.column("hash").to_numpy(), sequences)
+        sequences = table.column("order").to_numpy() if self._plan.by_file_name else None
+        rows = table.column("row").combine_chunks()
+        self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
 
     def bury(self, table: Any) -> None:
         """Take tombstones with their hashes."""
@@ -109,11 +113,11 @@ class _Data:
         self._sequences: list[Ints] = []
         self.rows = 0
 
-    def write(self, rows: Any, sequences: Ints) -> None:
-        if not len(sequences):
+    def write(self, rows: Any, count: int, sequences: Ints | None) -> None:
+        if not count:
             return
         if self._staging is None:
-            self.rows += len(sequences)
+            self.rows += count
             return
         if self._writer is None:
             self._stream = self._stack.enter_context(
@@ -124,6 +128,7 @@ class _Data:
             self._writer = FORMATS[self._plan.format].writer(self._stream, chunk)  # type: ignore[arg-type]
         self._writer.write(rows)
         if self._plan.by_file_name:
+            assert sequences is not None
             self._sequences.append(sequences)
 
     def _path(self) -> str:

@@ -49,7 +49,7 @@ class Winners:
         self._met: list[Ints] = []
         self._inserted: list[Ints] = []
         self._buried: list[Ints] = []
-        self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 4)))
+        self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 3)))
         self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
         self._seen[self._place(found.hashes)] = True
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,16 +24,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.block import Batch, Hashes, NotReadable, Window
-from mutator.formats.text import CR, LF, UTF8_BOM
+from mutator.formats.text import CR
+from mutator.formats.text_scan import NEWLINE, Table, chunks, clean, ends_of_fields
 from mutator.keyhash import hash_columns
 from mutator.layout import RowLayout, Unreadable, compile_reader
 from mutator.ordercolumn import flags, parse_column
 from mutator.spans import PAD, Bytes, Flags, Ints, Spans, joined, offsets_of, packed
 
-__all__ = ["CHUNK", "TextBlock", "TextFormat"]
-
-CHUNK = 2 << 20  # bytes of a block, if its lines are not longer: columns of it stay in the processor's cache
-_NEWLINE = 10
+__all__ = ["TextBlock", "TextFormat"]
 
 
 class TextFormat:
@@ -48,7 +47,7 @@ class TextFormat:
     def read(self, content: Iterable[bytes], window: Window, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows; raises NotReadable where a trusted file holds what is no row."""
         lines = 0
-        for offset, chunk in _chunks(content, b"\r" if window.ending == CR else b"\n", window.start, window.end):
+        for offset, chunk in chunks(content, b"\r" if window.ending == CR else b"\n", window.start, window.end):
             batch = _batch(chunk, offset, lines, window, layout, trusted)
             lines += batch.lines
             yield batch
@@ -60,11 +59,7 @@ class TextFormat:
     def load(self, packed: Sequence[bytes], layout: RowLayout) -> TextBlock:
         """Read what was packed."""
         data = np.frombuffer(b"".join((*packed, PAD)), np.uint8)
-        table = _Table.of(data, layout)
-        block, odd = _block(data, table, np.arange(len(table)), table.starts, layout, trusted=True)
-        if len(odd):
-            raise NotReadable(f"{len(odd)} packed rows are no rows")
-        return block
+        return _known_block(data, 0, layout) if _is_simple(layout) else _checked_block(data, 0, layout)
 
     def writer(self, stream: BinaryIO, chunk: int | None) -> TextWriter:
         """Write to a stream."""
@@ -85,7 +80,7 @@ class TextWriter:
         if not len(data):
             return
         self._stream.write(joined(rows))
-        self.rows += int(np.count_nonzero(data == _NEWLINE))
+        self.rows += int(np.count_nonzero(data == NEWLINE))
         if self._chunk is not None:
             counts = np.bincount((offsets[:-1] + self._bytes) // self._chunk)
             self.rows_by_chunk += [0] * (len(counts) - len(self.rows_by_chunk))
@@ -110,11 +105,12 @@ class TextBlock:
     op: Spans | None
     delete: Flags
     parsed: Any = None  # column of order values, once they are known
+    whole: bool = True  # False: order values and op codes were not looked for, and are found when they are asked for
 
     def __len__(self) -> int:
         return len(self.lines)
 
-    @property
+    @cached_property
     def rows(self) -> Any:
         """The lines as they were read, each with a line feed."""
         starts, ends = self.lines.starts, self.lines.ends
@@ -134,6 +130,10 @@ class TextBlock:
         """Return the order values of some rows."""
         if self.parsed is not None:
             return self.parsed if rows is None else self.parsed.take(pa.array(rows))
+        if not self.whole:  # a few rows, of which all fields are found now
+            lines = self.lines.take(slice(None) if rows is None else rows)
+            data = np.frombuffer(bytes(joined(lines)) + PAD, np.uint8)
+            return _checked_block(data, 0, self.layout).orders()
         assert self.order is not None
         values, bad = parse_column(self.layout.order_type, self.order if rows is None else self.order.only(rows))
         if bad.any():
@@ -154,66 +154,24 @@ class TextBlock:
         return packed(joined(pieces), (ends - starts) - (gone.ends - gone.starts))
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Where the rows of a chunk and their delimiters stand."""
-
-    marks: Ints  # of every delimiter and line end
-    first: Ints  # number of the first mark of each row
-    fields: Ints  # how many fields each row has
-    starts: Ints
-    ends: Ints  # of the rows' content: where the line end stands
-
-    @classmethod
-    def of(cls, data: Bytes, layout: RowLayout) -> _Table:
-        body = data[: -len(PAD)]
-        assert layout.delimiter.literal is not None
-        newline = body == _NEWLINE
-        marks = np.flatnonzero(newline | (body == layout.delimiter.literal[0]))
-        width = layout.width
-        count = int(np.count_nonzero(newline))
-        if width is not None and len(marks) == count * width and newline[marks[width - 1 :: width]].all():
-            last = np.arange(width - 1, len(marks), width)  # as nearly every chunk is: no row is ragged
-        else:
-            last = np.flatnonzero(newline[marks])
-        ends = marks[last]
-        first = np.zeros(len(last), np.int64)
-        first[1:] = last[:-1] + 1
-        starts = np.zeros(len(last), np.int64)
-        starts[1:] = ends[:-1] + 1
-        return cls(marks, first, last - first + 1, starts, ends)
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def field(self, data: Bytes, rows: Any, ordinal: int | Ints) -> Spans:
-        """Return a field of some rows; the ordinal is one for all, or one a row."""
-        at = self.first[rows] + ordinal
-        if isinstance(ordinal, int):
-            starts = self.starts[rows] if ordinal == 0 else self.marks[at - 1] + 1
-        else:
-            starts = np.where(ordinal == 0, self.starts[rows], self.marks[at - 1] + 1)
-        return Spans(data, starts, self.marks[at])
-
-
 def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLayout, trusted: bool) -> Batch:
     """Read a chunk of whole lines; before: number of lines of the split before it."""
     terminated = chunk.endswith(b"\r" if window.ending == CR else b"\n")
     if window.ending == CR:
         chunk = chunk.replace(b"\r", b"\n")
     data = np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8)
-    table = _Table.of(data, layout)
+    if trusted:
+        block = _known_block(data, offset, layout) if _is_simple(layout) else _checked_block(data, offset, layout)
+        return Batch(block, (), len(block), 0)
+    table = Table.of(data, layout)
     count, ignored = len(table), 0
     offsets, numbers = table.starts + offset, np.arange(count)
-    if not trusted:
-        cleaned = _clean(data, table, offset, terminated, window)
-        if cleaned is not None:
-            data, offsets, numbers = cleaned
-            table = _Table.of(data, layout)
-            ignored = count - len(table)
-    block, odd = _block(data, table, offsets, numbers, layout, trusted)
-    if len(odd) and trusted:
-        raise NotReadable(f"byte {offsets[odd[0]]}: not a row of {layout.width} fields")
+    cleaned = clean(data, table, offset, terminated, window)
+    if cleaned is not None:
+        data, offsets, numbers = cleaned
+        table = Table.of(data, layout)
+        ignored = count - len(table)
+    block, odd = _block(data, table, offsets, numbers, layout, trusted=False)
     read, rejects = compile_reader(layout), []
     for row in odd:
         content = data[table.starts[row] : table.ends[row]].tobytes()
@@ -226,33 +184,42 @@ def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLa
     return Batch(block, tuple(rejects), count, ignored)
 
 
-def _clean(
-    data: Bytes, table: _Table, offset: int, terminated: bool, window: Window
-) -> tuple[Bytes, Ints, Ints] | None:
-    """Take out what is no part of a row: a mark at the beginning, headers, blank lines, CRs of line ends.
+def _is_simple(layout: RowLayout) -> bool:
+    """Tell whether the ID is at the beginning of the rows, so that nothing else need be found to know it."""
+    return layout.id_fields == tuple(range(len(layout.id_fields))) and layout.op_field is None and not layout.deletes
 
-    Returns the bytes of rows with line feeds, their offsets in the file and line numbers; None if they are so already.
-    """
-    starts, ends = table.starts.copy(), table.ends.copy()
-    if window.ending == LF:
-        crlf = (ends > starts) & (data[ends - 1] == 13)
-        if len(crlf) and not terminated:
-            crlf[-1] = False  # there is no line end: the CR is the row's own
-        ends -= crlf
-    header = starts + offset < window.header_end
-    if offset == 0 and window.bom and len(starts):
-        starts[0] += len(UTF8_BOM)
-    keep = (ends > starts) & ~header
-    if keep.all() and starts[0] == 0 and np.array_equal(ends, table.ends):
-        return None
-    data = data.copy()
-    data[ends[keep]] = _NEWLINE
-    lines = Spans(data, starts[keep], ends[keep] + 1).take()
-    return np.frombuffer(bytes(joined(lines)) + PAD, np.uint8), starts[keep] + offset, np.flatnonzero(keep)
+
+def _known_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
+    """Find line ends and IDs in rows that were checked before; the rest when it is asked for."""
+    ends = np.flatnonzero(data[: -len(PAD)] == NEWLINE)
+    starts = np.zeros(len(ends), np.int64)
+    starts[1:] = ends[:-1] + 1
+    assert layout.delimiter.literal is not None
+    ids, at = [], starts
+    for number in range(len(layout.id_fields)):
+        alone = layout.width == number + 1  # nothing follows but the line end
+        field = Spans(data, at, ends if alone else ends_of_fields(data, at, layout.delimiter.literal[0]))
+        if (field.ends > ends).any():
+            raise NotReadable(f"byte {offset + int(starts[np.argmax(field.ends > ends)])}: a row without an ID")
+        ids.append(field)
+        at = np.minimum(field.ends + 1, ends)
+    lines = Spans(data, starts, ends + 1)
+    delete = np.zeros(len(ends), np.bool_)
+    return TextBlock(data, lines, starts + offset, layout, ids, None, None, delete, whole=False)
+
+
+def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
+    """Find all fields of rows that were checked before."""
+    table = Table.of(data, layout)
+    offsets = table.starts + offset
+    block, odd = _block(data, table, offsets, offsets, layout, trusted=True)
+    if len(odd):
+        raise NotReadable(f"byte {offsets[odd[0]]}: not a row of {layout.width} fields")
+    return block
 
 
 def _block(
-    data: Bytes, table: _Table, offsets: Ints, numbers: Ints, layout: RowLayout, trusted: bool
+    data: Bytes, table: Table, offsets: Ints, numbers: Ints, layout: RowLayout, trusted: bool
 ) -> tuple[TextBlock, Ints]:
     """Return the plain rows, and the numbers of the others."""
     rows, short = _plain(table, layout)
@@ -281,7 +248,7 @@ def _block(
     return block, np.flatnonzero(~plain)
 
 
-def _plain(table: _Table, layout: RowLayout) -> tuple[Any, Flags | None]:
+def _plain(table: Table, layout: RowLayout) -> tuple[Any, Flags | None]:
     """Return which rows have the fields of the layout, and which of these have just the ID fields."""
     fields = table.fields
     wanted = (layout.order_field, layout.op_field, *layout.id_fields)
@@ -336,36 +303,3 @@ def _zipped(one: Ints, other: Ints) -> Ints:
     both = np.empty(2 * len(one), np.int64)
     both[0::2], both[1::2] = one, other
     return both
-
-
-def _chunks(content: Iterable[bytes], mark: bytes, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, whole lines) for the lines that begin in [start, end); the last may have no line end."""
-    offset, skipping = max(start - 1, 0), start > 0
-    parts: list[bytes] = []
-    size = 0
-    for block in content:
-        if skipping:
-            cut = block.find(mark)
-            offset += len(block) if cut < 0 else cut + 1
-            if end is not None and offset >= end:
-                return
-            if cut < 0:
-                continue
-            skipping, block = False, block[cut + 1 :]
-        before = offset + size
-        parts.append(block)
-        size += len(block)
-        if end is not None and before + len(block) >= end:
-            # The last line that begins before the end has the first line end that is not before its last byte.
-            cut = block.find(mark, max(end - 1 - before, 0))
-            if cut >= 0:
-                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
-                return
-        elif size >= CHUNK:
-            cut = block.rfind(mark)
-            if cut >= 0:
-                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
-                parts = [block[cut + 1 :]]
-                offset, size = before + cut + 1, len(parts[0])
-    if size:
-        yield offset, b"".join(parts)
