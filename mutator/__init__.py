@@ -2,8 +2,8 @@
 
 The algorithm in five lines:
 
-1. every row of master and feed becomes ``((bucket of its key, key, side, precedence), row)``;
-2. ``repartitionAndSortWithinPartitions`` brings the rows of one key together, sorted by a total order;
+1. each task folds its mutations: of a key, the one with the highest precedence is left;
+2. ``repartitionAndSortWithinPartitions`` brings what is left of one key to its bucket, in sorted runs;
 3. the last mutation of a key meets what the master holds, and a truth table decides;
 4. tasks write files of their own and return receipts; the sums of all rows must hold;
 5. one rename makes the result visible, whole or not at all.
@@ -11,14 +11,19 @@ The algorithm in five lines:
 =================== ======================================================================
 ``outcome``         the truth table, the counts, the sums
 ``precedence``      the total order and typed order values
+``spans``           many values in one buffer, before they are copied
+``ordercolumn``     order values a column at a time
 ``keyhash``         key -> bucket; part of the file format
 ``layout``          where key, order value and op code stand in a row
 ``naming``          what a file's name says
 ``delimiter``       Java's field delimiter regexes, on bytes
 ``config``          settings -> Config
 ``survey``          what is there: names, sizes, first rows, the master's manifest
+``inputs``          files, ranked, and the splits that tasks read
+``joins``           which engine, which join, how many buckets, and why
 ``plan``            Config + survey -> Plan
-``engine``          read, shuffle, merge, write
+``formats``         bytes <-> rows and blocks; ``formats.block`` is the contract of a format
+``engine``          read, shuffle, merge, write: by the block, and row by row
 ``accounting``      receipts -> sums, and what must not be published
 ``manifest``        what a directory is
 ``publish``         staging -> visible, in one step

@@ -20,7 +20,7 @@ from mutator.engine.allocator import keep_freed_memory
 from mutator.engine.content import REJECT, Content, Damage, Receipt, checked, damaged, receipt_of, row_sequences
 from mutator.engine.mutations import Mutations, fold, joined_mutations, mutations_of
 from mutator.formats import FORMATS
-from mutator.formats.block import Batch, NotReadable
+from mutator.formats.block import Batch, Hashes, NotReadable
 from mutator.formats.parquet_columns import tombstone_tables
 from mutator.inputs import Input, Split
 from mutator.keyhash import hash_columns
@@ -35,8 +35,8 @@ __all__ = [
     "Rows",
     "Run",
     "batches",
+    "grouped",
     "mutations_of_run",
-    "pieces_by",
     "read_runs",
     "rejected",
     "table_bytes",
@@ -147,11 +147,15 @@ class _Feed:
         for layout, parts in self._held.items():
             found = fold(plan, joined_mutations(parts))
             whole = bool((found.counts > 1).any())
-            for group, rows in pieces_by(found.hashes, plan.groups):
-                part = found.take(rows)
-                folded = (part.counts.tobytes(), part.mixed.tobytes(), part.upserts.tobytes()) if whole else None
-                places = (part.inputs.astype(np.int32).tobytes(), part.offsets.tobytes())
-                run = Run(layout, form.pack(part.rows), *places, folded)
+            order, pieces = grouped(found.hashes, plan.groups)
+            rows = found.rows.take(pa.array(order))
+            columns: list[Any] = [found.inputs.astype(np.int32), found.offsets]
+            columns += [found.counts, found.mixed, found.upserts]
+            told = [column[order] for column in columns]
+            for group, start, end in pieces:
+                inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in told)
+                packed = form.pack(rows.slice(start, end - start))
+                run = Run(layout, packed, inputs, offsets, (counts, mixed, upserts) if whole else None)
                 yield (group, (), RUN, (*self._place, self._number)), tuple(run)
             self._number += 1
         self._held, self._bytes = {}, 0
@@ -191,11 +195,13 @@ class _Master:
             if own is not None and len(own) < len(block):
                 raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
             row += len(block)
-            rows = block.rows
-            for group, chosen in pieces_by(block.hashes(), plan.groups):
-                piece = form.pack(rows.take(pa.array(chosen)))
+            order, pieces = grouped(block.hashes(), plan.groups)
+            rows = block.rows.take(pa.array(order))
+            for group, start, end in pieces:
+                piece = form.pack(rows.slice(start, end - start))
                 held = self._held.setdefault(group, [])
-                held.append((split.input, piece, len(chosen), b"" if own is None else own[chosen].tobytes()))
+                told = b"" if own is None else own[order[start:end]].tobytes()
+                held.append((split.input, piece, end - start, told))
                 if sum(len(one) for _, one, _, _ in held) > _PIECE:
                     yield self._piece(group)
         if sequences is not None and row != len(sequences):
@@ -221,16 +227,14 @@ class _Master:
         return (group, (), ROWS, (*self._place, self._number)), tuple(value)
 
 
-def pieces_by(hashes: Any, groups: int) -> Iterator[tuple[int, Ints]]:
-    """Yield (group, its rows in their order) for each group of keys that occurs."""
-    if not len(hashes):
-        return
+def grouped(hashes: Hashes, groups: int) -> tuple[Ints, list[tuple[int, int, int]]]:
+    """Return the rows ordered by the group of their key, and (group, start, end) of each that occurs."""
     found = hashes % np.uint64(groups)
     order = np.argsort(found.astype(np.uint16) if groups <= 1 << 16 else found, kind="stable")
     found = found[order]
-    starts = np.flatnonzero(np.concatenate(([True], found[1:] != found[:-1])))
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        yield int(found[start]), order[start:end]
+    starts = np.flatnonzero(np.concatenate((np.ones(min(1, len(found)), np.bool_), found[1:] != found[:-1]))).tolist()
+    ends = [*starts[1:], len(order)]
+    return order, [(int(found[start]), start, end) for start, end in zip(starts, ends[: len(starts)], strict=True)]
 
 
 def tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
@@ -250,8 +254,10 @@ def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
     rows = 0
     for number, table in enumerate(tombstones(plan, split, one)):
         rows += table.num_rows
-        for group, chosen in pieces_by(table.column("hash").to_numpy(), plan.groups):
-            part = table.take(pa.array(chosen))
+        order, pieces = grouped(table.column("hash").to_numpy(), plan.groups)
+        table = table.take(pa.array(order))
+        for group, start, end in pieces:
+            part = table.slice(start, end - start)
             yield (group, (), GRAVES, (split.input, split.number, number)), table_bytes(part)
     yield receipt_of(plan, split, Receipt(rows, 0, 0, rows, size, digests))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -69,43 +70,47 @@ def from_shuffle(
     plan: Plan, pieces: Iterator[Rows], again: bool, stack: ExitStack
 ) -> Callable[[], Iterator[MasterBlock]]:
     """Return what reads shuffled rows. again: they will be read more than once, so they are kept, on disk if many."""
-    kept: Callable[[], Iterator[Rows]] = (lambda: pieces) if not again else _kept(pieces, plan.memory, stack)
-
-    def read() -> Iterator[MasterBlock]:
-        base = 0
-        numbers = np.array([one.sequence for one in plan.inputs], np.int64)
-        for piece in kept():
-            block = FORMATS[plan.format].load([piece.rows], plan.layouts["master"])
-            if piece.sequences is not None:
-                own = np.frombuffer(piece.sequences, np.int64)
-            else:
-                own = np.repeat([numbers[one] for one, _ in piece.inputs], [count for _, count in piece.inputs])
-            yield MasterBlock(plan, base, block, block.hashes(), own)
-            base += len(block)
-
-    return read
-
-
-def _kept(pieces: Iterator[Rows], most: int, stack: ExitStack) -> Callable[[], Iterator[Rows]]:
-    held: list[Rows] = []
+    if not again:
+        return lambda: _blocks(plan, pieces)
+    held: list[MasterBlock] = []
     size = 0
-    path = None
+    kept: list[Rows] = []
+    for block in _blocks(plan, _noted(pieces, kept)):
+        held.append(block)
+        size += 3 * len(kept[-1].rows)  # the columns of a row are about twice its bytes
+        if size > plan.memory:
+            break
+    else:
+        return lambda: iter(held)
+    held.clear()
+    path = os.path.join(scratch_directory(stack), "rows")
+    with open(path, "xb") as file:
+        for piece in itertools.chain(kept, pieces):
+            pickle.dump(tuple(piece), file)
+    return lambda: _blocks(plan, _read(path))
+
+
+def _blocks(plan: Plan, pieces: Iterator[Rows]) -> Iterator[MasterBlock]:
+    base = 0
+    numbers = np.array([one.sequence for one in plan.inputs], np.int64)
     for piece in pieces:
-        held.append(piece)
-        size += len(piece.rows)
-        if size > most:
-            path = path or os.path.join(scratch_directory(stack), "rows")
-            with open(path, "ab") as file:
-                for one in held:
-                    pickle.dump(tuple(one), file)
-            held, size = [], 0
+        block = FORMATS[plan.format].load([piece.rows], plan.layouts["master"])
+        if piece.sequences is not None:
+            own = np.frombuffer(piece.sequences, np.int64)
+        else:
+            own = np.repeat([numbers[one] for one, _ in piece.inputs], [count for _, count in piece.inputs])
+        yield MasterBlock(plan, base, block, block.hashes(), own)
+        base += len(block)
 
-    def read() -> Iterator[Rows]:
-        if path is not None:
-            with open(path, "rb") as file:
-                end = os.fstat(file.fileno()).st_size
-                while file.tell() < end:
-                    yield Rows(*pickle.load(file))
-        yield from held
 
-    return read
+def _noted(pieces: Iterator[Rows], seen: list[Rows]) -> Iterator[Rows]:
+    for piece in pieces:
+        seen.append(piece)
+        yield piece
+
+
+def _read(path: str) -> Iterator[Rows]:
+    with open(path, "rb") as file:
+        end = os.fstat(file.fileno()).st_size
+        while file.tell() < end:
+            yield Rows(*pickle.load(file))
