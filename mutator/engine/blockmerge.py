@@ -65,10 +65,10 @@ class Parts:
     def append(self, found: Mutations) -> None:
         """Take folded mutations."""
         self._held.append(found)
-        self._bytes += found.rows.nbytes
+        self._bytes += found.nbytes
         if self._bytes > self._plan.memory:
             whole = fold(self._plan, joined_mutations(self._held))
-            self._held, self._bytes = [whole], whole.rows.nbytes
+            self._held, self._bytes = [whole], whole.nbytes
             if self._bytes > self._plan.memory // 2:  # most keys have but one: folding again and again would not help
                 self._spill()
 

@@ -45,7 +45,6 @@ __all__ = [
 
 RUN, ROWS, GRAVES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
 
-_RUN_BYTES = 64 << 20  # what a task folds at once
 _PIECE = 1 << 20  # bytes of master rows that go to one group at once
 
 
@@ -136,8 +135,8 @@ class _Feed:
             inputs = np.full(len(block), split.input, np.int64)
             found = mutations_of(self._plan, block, inputs, block.offsets)
             self._held.setdefault(one.layout, []).append(found)
-            self._bytes += found.rows.nbytes
-            if self._bytes > _RUN_BYTES:
+            self._bytes += found.nbytes
+            if self._bytes > self._plan.memory:
                 yield from self.runs()
         yield receipt_of(self._plan, split, receipt)
 

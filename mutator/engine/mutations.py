@@ -52,6 +52,12 @@ class Mutations:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes they hold, all columns together."""
+        columns = [*self.keys, *(getattr(self, part.name) for part in fields(self) if part.name != "keys")]
+        return sum(column.nbytes for column in columns)
+
     def take(self, rows: Any) -> Mutations:
         """Return some of them, by number."""
         index = pa.array(rows)
