@@ -42,13 +42,15 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
     """
     failpoint("task.started", attempt)
     keep_freed_memory()
-    with ExitStack() as stack:
-        task = _Task(plan, staging, group, attempt, stack)
-        try:
+    task = _Task(plan, staging, group, attempt)
+    try:
+        with task.stack:
             task.merge(_Sections(elements))
-        except (Damage, CorruptStream, MutatorError) as fault:
-            return {**Tally().receipt(), "files": [], "beside": [], "damage": [damage_of(task.reading, fault)]}
-        return task.receipt()
+    except (Damage, CorruptStream, MutatorError) as fault:
+        if task.reading is None:
+            raise
+        return {**Tally().receipt(), "files": [], "beside": [], "damage": [damage_of(task.reading, fault)]}
+    return task.receipt()
 
 
 class _Sections:
@@ -67,8 +69,9 @@ class _Sections:
 
 
 class _Task:
-    def __init__(self, plan: Plan, staging: str | None, group: int, attempt: int, stack: ExitStack) -> None:
-        self.plan, self.staging, self.group, self.attempt, self.stack = plan, staging, group, attempt, stack
+    def __init__(self, plan: Plan, staging: str | None, group: int, attempt: int) -> None:
+        self.plan, self.staging, self.group, self.attempt = plan, staging, group, attempt
+        self.stack = ExitStack()
         self.tally = Tally()
         self.receipts: dict[tuple[int, int], Receipt] = {}
         self.carried: list[int] = []
@@ -76,7 +79,7 @@ class _Task:
         self.data = [split for split in local if plan.inputs[split.input].side == "master"]
         self.graves = [split for split in local if plan.inputs[split.input].side == "tombstones"]
         # Whose damage it is, if something is found wrong.
-        self.reading = plan.inputs[local[0].input if local else 0]
+        self.reading: Input | None = plan.inputs[local[0].input] if local else None
         self.files: Files | None = None
         self.kept: list[Part] = []
 

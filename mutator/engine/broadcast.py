@@ -57,31 +57,31 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
         ledger.extend(rejected(plan, split, one, batch, receipt))
         receipts[split.input, split.number] = receipt_of(plan, split, receipt)
 
-    with ExitStack() as stack:
-        winners = _winners(plan, folded, tally)
-        output = Output(plan, tally, plan.by_file_name, stack)
-        files = Files(plan, staging, (), attempt, stack, task)
-        blocks = partial(from_files, plan, plan.local[task], done)
-        none = np.zeros(0, np.int64)
-        try:
+    winners = _winners(plan, folded, tally)
+    none = np.zeros(0, np.int64)
+    try:
+        with ExitStack() as stack:
+            output = Output(plan, tally, plan.by_file_name, stack)
+            files = Files(plan, staging, (), attempt, stack, task)
+            blocks = partial(from_files, plan, plan.local[task], done)
             for kept in merge_blocks(plan, winners, blocks, none, output, _nothing, stack):
                 files.write(*kept)
-        except (Damage, CorruptStream, MutatorError) as fault:
-            split = plan.local[task][0]
-            element = ((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(at, fault))
-            return {**Tally().receipt(), "files": [], "beside": [], "ledger": [element], "met": b"", "mixed": b""}
-        files.close()
-        tally.counts["output rows"] += files.rows
-        data, beside = files.receipts()
-        met, mixed = winners[0].met_rows() if winners else (none, none)
-        return {
-            **tally.receipt(),
-            "files": data,
-            "beside": beside,
-            "ledger": [*ledger, *receipts.values()],
-            "met": met.tobytes(),
-            "mixed": mixed.tobytes(),
-        }
+            files.close()
+    except (Damage, CorruptStream, MutatorError) as fault:
+        split = plan.local[task][0]
+        element = ((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(at, fault))
+        return {**Tally().receipt(), "files": [], "beside": [], "ledger": [element], "met": b"", "mixed": b""}
+    tally.counts["output rows"] += files.rows
+    data, beside = files.receipts()
+    met, mixed = winners[0].met_rows() if winners else (none, none)
+    return {
+        **tally.receipt(),
+        "files": data,
+        "beside": beside,
+        "ledger": [*ledger, *receipts.values()],
+        "met": met.tobytes(),
+        "mixed": mixed.tobytes(),
+    }
 
 
 def met_by(plan: Plan, folded: bytes, patched: Sequence[dict[str, Any]]) -> tuple[bytes, bytes]:
