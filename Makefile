@@ -5,6 +5,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 PYTHON35 ?= python3.11
 VENV := .venv
 VENV35 := .venv35
+VENV_BENCH := .venv-bench
 WITH_JAVA := .ci/java.sh
 PYTEST := -m pytest
 
@@ -16,7 +17,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 # Two Spark runs at once, or two apt-gets, would only wait for each other; `make -j` is welcome but changes nothing.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help venv java demo lint test test-spark35 soak zip clean
+.PHONY: help venv java demo lint test test-spark35 soak bench zip clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -43,11 +44,18 @@ test-spark35: $(VENV35)/stamp java  ## the same tests on Spark 3.5, with Python 
 soak: venv java  ## the long random runs
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m soak
 
+# SIZE=smoke, 4m, 12m or a number of rows; BENCH=... for the other options of `python -m bench`
+SIZE ?= 4m
+# Hudi's Spark, 3.5, knows Python up to 3.11 and Java up to 23.
+bench: export NEWEST_JAVA = 23
+bench: $(VENV_BENCH)/stamp java  ## side by side with the peers; SIZE=smoke, 4m (default) or 12m
+	$(WITH_JAVA) $(VENV_BENCH)/bin/python -m bench --size $(SIZE) $(BENCH)
+
 zip: venv  ## build/mutator.zip for spark-submit --py-files
 	$(VENV)/bin/python .ci/zip.py build/mutator.zip
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) $(VENV35) build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV35) $(VENV_BENCH) build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/stamp: pyproject.toml setup.cfg .ci/venv.sh
@@ -57,4 +65,8 @@ $(VENV)/stamp: pyproject.toml setup.cfg .ci/venv.sh
 # Spark 3.5 knows Python up to 3.11.
 $(VENV35)/stamp: pyproject.toml setup.cfg .ci/venv.sh
 	.ci/venv.sh $(VENV35) "$(PYTHON35)" -e '.[dev]' 'pyspark==3.5.*'
+	touch $@
+
+$(VENV_BENCH)/stamp: pyproject.toml setup.cfg .ci/venv.sh
+	.ci/venv.sh $(VENV_BENCH) "$(PYTHON35)" -e '.[bench]'
 	touch $@

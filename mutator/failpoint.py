@@ -25,6 +25,7 @@ FAILPOINTS = (
     "task.data.written",
     "task.order.written",
     "task.tombstones.written",
+    "task.carried",
     "task.rejected.written",
     "stage.merged",
     "stage.verified",

@@ -1,5 +1,6 @@
 """The benchmark measures what it says: its data, its digest, its report, and one small run."""
 
+import doctest
 import json
 import random
 import subprocess
@@ -8,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import bench.workload
+from bench.__main__ import conclude
 from bench.contenders.catalogue import CATALOGUE
 from bench.data import write_feed, write_master
-from bench.digest import data_files, digest
+from bench.digest import Digest, data_files, digest
 from bench.figures import Outcome, Result, Run, targets, unequal
 from bench.memory import Sampler
 from bench.report import as_json, markdown, table
@@ -177,6 +180,23 @@ def test_unequal_contents_are_told_apart(tmp_path):
 
     assert unequal(results) == {one: ["a", "c"], other: ["b"]}
     assert unequal(results[:1] + results[2:]) == {}
+
+
+def test_unequal_contents_and_failures_end_with_1(tmp_path, capsys):
+    write_master(tmp_path / "master", 1000)
+    whole = digest(data_files(tmp_path / "master"))
+    equal, other = Result("polars", digest=whole), Result("duckdb", digest=Digest(whole.rows, whole.total + 1, 0))
+    workload = workloads(1000, "5%")[0]
+
+    assert conclude([Outcome(workload, (equal, Result("duckdb", out="skipped")))], tmp_path) == 0
+    assert conclude([Outcome(workload, (equal, Result("duckdb", out="failed", why="no reason")))], tmp_path) == 1
+    assert "FAILED, 5 % into 1,000: duckdb: no reason" in capsys.readouterr().err
+    assert conclude([Outcome(workload, (equal, other))], tmp_path) == 1
+    assert "UNEQUAL, 5 % into 1,000: 1,000 rows" in capsys.readouterr().err
+
+
+def test_the_examples_of_the_docstrings_hold():
+    assert doctest.testmod(bench.workload).failed == 0
 
 
 def test_the_sampler_sees_the_children_of_a_process():

@@ -73,7 +73,7 @@ def _patch(shared: Any, staging: str | None, tasks: Iterable[int]) -> Iterator[d
 
 
 def _finish(
-    shared: Any, staging: str | None, met: tuple[bytes, bytes], ledger: list[Any], _: Iterable[None]
+    shared: Any, staging: str | None, met: broadcast.Met, ledger: list[Any], _: Iterable[None]
 ) -> Iterator[dict[str, Any]]:
     plan, folded = shared.value
     yield from broadcast.finish(plan, staging, folded, met, ledger, attempt())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,15 @@ from mutator.inputs import Input, Split
 from mutator.plan import SAMPLES, Plan
 from mutator.storage.compression import CorruptStream
 
-__all__ = ["finish", "fold_feed", "met_by", "patch"]
+__all__ = ["Met", "finish", "fold_feed", "met_by", "patch"]
+
+
+class Met(NamedTuple):
+    """Numbers of winners, int64: those that rows met, the tied ones of them, and those that become tombstones."""
+
+    rows: bytes
+    mixed: bytes
+    buried: bytes
 
 
 def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
@@ -43,7 +51,7 @@ def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
 
 
 def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: int) -> dict[str, Any]:
-    """Merge the winners into the splits of one task; the receipt also has "met", "mixed" and "ledger"."""
+    """Merge the winners into the splits of one task; the receipt also has "met" and "ledger"."""
     failpoint("task.started", attempt)
     keep_freed_memory()
     tally = Tally()
@@ -59,6 +67,7 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
 
     winners = _winners(plan, folded, tally)
     none = np.zeros(0, np.int64)
+    none_met = Met(b"", b"", b"")
     try:
         with ExitStack() as stack:
             output = Output(plan, tally, plan.by_file_name, stack)
@@ -70,34 +79,32 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
     except (Damage, CorruptStream, MutatorError) as fault:
         split = plan.local[task][0]
         element = ((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(at, fault))
-        return {**Tally().receipt(), "files": [], "beside": [], "ledger": [element], "met": b"", "mixed": b""}
+        return {**Tally().receipt(), "files": [], "beside": [], "ledger": [element], "met": none_met}
     tally.counts["output rows"] += files.rows
     data, beside = files.receipts()
-    met, mixed = winners[0].met_rows() if winners else (none, none)
+    met = Met(*(places.tobytes() for places in winners[0].met_rows())) if winners else none_met
     return {
         **tally.receipt(),
         "files": data,
         "beside": beside,
         "ledger": [*ledger, *receipts.values()],
-        "met": met.tobytes(),
-        "mixed": mixed.tobytes(),
+        "met": met,
     }
 
 
-def met_by(plan: Plan, folded: bytes, patched: Sequence[dict[str, Any]]) -> tuple[bytes, bytes]:
-    """Return which winners some row met, and which of them are tied; raise DataError where several rows met one."""
-    met = np.concatenate([np.frombuffer(one["met"], np.int64) for one in patched])
-    mixed = np.concatenate([np.frombuffer(one["mixed"], np.int64) for one in patched])
-    places, counts = np.unique(met, return_counts=True)
+def met_by(plan: Plan, folded: bytes, patched: Sequence[dict[str, Any]]) -> Met:
+    """Return which winners some row met; raise DataError where several rows met one."""
+    met = Met(*(b"".join(column) for column in zip(*(one["met"] for one in patched), strict=True)))
+    places, counts = np.unique(np.frombuffer(met.rows, np.int64), return_counts=True)
     twice = places[counts > 1]
     if len(twice):
         keys = sorted(_winners(plan, folded, Tally())[0].keys(twice))[:SAMPLES]
         raise error("master.twice", count=f"{len(twice):,}", samples="; ".join(map(key_text, keys)))
-    return met.tobytes(), np.unique(mixed).tobytes()
+    return met
 
 
 def finish(
-    plan: Plan, staging: str | None, folded: bytes, met: tuple[bytes, bytes], ledger: list[Any], attempt: int
+    plan: Plan, staging: str | None, folded: bytes, met: Met, ledger: list[Any], attempt: int
 ) -> list[dict[str, Any]]:
     """Insert and bury what met no row; return the receipts of this last task and of the ledger."""
     tally = Tally()
@@ -107,8 +114,9 @@ def finish(
         graves = [table for split in plan.local[-1] for table in _tombstones(plan, split, ledger)]
         winners = _winners(plan, folded, tally)
         for one in winners:
-            one.met[np.frombuffer(met[0], np.int64)] = True
-            one.mixed[np.frombuffer(met[1], np.int64)] = True
+            one.met[np.frombuffer(met.rows, np.int64)] = True
+            one.mixed[np.frombuffer(met.mixed, np.int64)] = True
+            one.bury(np.frombuffer(met.buried, np.int64))
         merge_tombstones(plan, winners[0] if winners else None, iter(graves), output)
         for one in winners:
             insert_and_bury(one, output)

@@ -99,9 +99,10 @@ class Winners:
             self._count(decision, int(chosen.sum()))
         return Met(rows, actions, places)
 
-    def met_rows(self) -> tuple[Ints, Ints]:
-        """Return the winners that rows met, one as often as it was met, and those that are tied."""
-        return np.concatenate([*self._met, np.zeros(0, np.int64)]), np.flatnonzero(self.mixed)
+    def met_rows(self) -> tuple[Ints, Ints, Ints]:
+        """Return the winners that rows met, one as often as it was met; those that are tied; those to be buried."""
+        none = np.zeros(0, np.int64)
+        return np.concatenate([*self._met, none]), np.flatnonzero(self.mixed), np.concatenate([*self._buried, none])
 
     def meet_tombstones(self, places: Ints, held_orders: Any) -> list[tuple[Decision, Flags]]:
         """Decide about tombstones and the winners at some places; count all of them."""

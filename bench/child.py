@@ -1,0 +1,84 @@
+"""The process of one contender: ``python -m bench.child NAME SCRATCH``, a JSON line in, a JSON line out.
+
+The clock runs from paths given to result on disk, and only here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from bench.contenders.catalogue import Entry, find
+from bench.contenders.contender import Contender, Skipped
+
+__all__ = ["main"]
+
+
+def main(name: str, scratch: str) -> None:
+    """Answer commands until standard input ends."""
+    entry = find(name)
+    # Whatever a library prints goes to the log; the pipe is for answers alone.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        contender: Contender | None = None
+        for line in sys.stdin:
+            command = json.loads(line)
+            answer: dict[str, Any]
+            try:
+                if contender is None:
+                    contender = make(entry)
+                answer = obey(contender, command, Path(scratch))
+            except Skipped as why:
+                answer = {"skipped": str(why)}
+            except Exception as fault:  # noqa: BLE001  # the parent says whose fault it was, and goes on
+                traceback.print_exc()
+                answer = blame(entry, fault)
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+        if contender is not None:
+            contender.stop()
+
+
+def blame(entry: Entry, fault: Exception) -> dict[str, str]:
+    """Tell a module that the environment has not from a failure."""
+    if isinstance(fault, ModuleNotFoundError) and fault.name in entry.needs:
+        return {"skipped": f"{fault.name} is not installed"}
+    first = (str(fault).strip() or "no message").splitlines()[0]
+    return {"failed": f"{type(fault).__name__}: {first[:300]}"}
+
+
+def make(entry: Entry) -> Contender:
+    """Import the contender's class and make one."""
+    module, _, name = entry.where.partition(":")
+    return getattr(importlib.import_module(f"bench.contenders.{module}"), name)(*entry.arguments)
+
+
+def obey(contender: Contender, command: dict[str, str], scratch: Path) -> dict[str, Any]:
+    """Do one command."""
+    paths = {name: Path(value) for name, value in command.items() if name != "do"}
+    match command["do"]:
+        case "start":
+            return {"versions": contender.start(scratch)}
+        case "prepare":
+            contender.prepare(paths["master"], paths["state"])
+        case "run":
+            contender.reset()
+            started = time.monotonic()
+            ran = contender.run(paths["feed"], paths["output"])
+            seconds = time.monotonic() - started
+            return {"seconds": seconds, "how": ran.how, "shuffled": ran.shuffled(), "more": ran.more}
+        case "export":
+            return {"directory": str(contender.export(paths["output"], paths["to"]))}
+        case unknown:
+            raise ValueError(unknown)
+    return {}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

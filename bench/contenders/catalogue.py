@@ -1,0 +1,61 @@
+"""All contenders, and what differs in their work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.environment import DELTA, HUDI, ICEBERG, Environment
+
+__all__ = ["CATALOGUE", "Entry", "find"]
+
+TABLE = "writes Parquet, text for the digest is made untimed"
+PLAIN = "no counts, checksums, tombstones or atomic publish"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contender: its name, its class, what differs in its work, and where it runs (None: in this environment)."""
+
+    name: str
+    where: str  # module:class below bench.contenders
+    differs: str
+    arguments: tuple[str, ...] = ()
+    environment: Environment | None = None
+    ours: bool = False
+    jvm: bool = True
+    needs: tuple[str, ...] = ()  # modules beyond those of the project
+
+
+CATALOGUE = [
+    Entry("mutator aligned", "mutator_merge:Mutator", "master is managed, made untimed", ("aligned",), ours=True),
+    Entry("mutator shuffle", "mutator_merge:Mutator", "raw master, full shuffle", ("shuffle",), ours=True),
+    Entry("mutator broadcast", "mutator_merge:Mutator", "raw master, said to be unique", ("broadcast",), ours=True),
+    Entry("mutator records", "mutator_merge:Mutator", "raw master, a Python tuple a row", ("records",), ours=True),
+    Entry("spark sql window", "spark_sql:SparkSql", PLAIN, ("window",)),
+    Entry("spark sql max_by", "spark_sql:SparkSql", PLAIN, ("max_by",)),
+    Entry("spark sql anti-join", "spark_sql:SparkSql", f"needs a unique master; {PLAIN}", ("anti_join",)),
+    Entry("spark sql left join", "spark_sql:SparkSql", f"needs a unique master; {PLAIN}", ("left_join",)),
+    Entry("spark sql full join", "spark_sql:SparkSql", f"needs a unique master; {PLAIN}", ("full_join",)),
+    Entry(
+        "polars", "polars_join:Polars", f"one process, in memory; unique master; {PLAIN}", jvm=False, needs=("polars",)
+    ),
+    Entry(
+        "duckdb", "duckdb_join:DuckDb", f"one process, in memory; unique master; {PLAIN}", jvm=False, needs=("duckdb",)
+    ),
+    Entry("delta-rs merge", "delta_rs:DeltaRs", TABLE, jvm=False, needs=("deltalake", "polars")),
+    Entry(
+        "pyiceberg upsert",
+        "pyiceberg_upsert:PyIceberg",
+        f"{TABLE}; deletes are a second commit",
+        jvm=False,
+        needs=("pyiceberg", "polars"),
+    ),
+    Entry("delta merge", "lakehouse:Delta", TABLE, environment=DELTA),
+    Entry("iceberg merge", "lakehouse:Iceberg", TABLE, environment=ICEBERG),
+    Entry("hudi merge", "lakehouse:Hudi", TABLE, environment=HUDI),
+]
+
+
+def find(name: str) -> Entry:
+    """Return the contender of that name."""
+    return next(entry for entry in CATALOGUE if entry.name == name)

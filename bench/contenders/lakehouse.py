@@ -1,0 +1,161 @@
+"""Delta, Iceberg and Hudi on Spark: ``MERGE INTO`` a table that was made of the same rows."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import ClassVar
+
+from bench.contenders.contender import Contender, Ran, Skipped
+from bench.contenders.spark import Shuffled, fold, session
+from bench.environment import CACHE, DELTA, HUDI, ICEBERG, Environment
+from bench.layout import MASTER_FIELDS
+
+__all__ = ["Delta", "Hudi", "Iceberg"]
+
+MASTER_SCHEMA = "id string, name string, stock string, price string, time long"
+
+
+class Lakehouse(Contender):
+    """What the three have alike."""
+
+    environment: Environment
+    settings: ClassVar[dict[str, str]]
+    number = 0  # of the copy of the table
+
+    def start(self, scratch: Path) -> dict[str, str]:
+        """Start Spark with the jar; skip where Maven cannot be reached and the jar is not there yet."""
+        import pyspark
+
+        jars = {"spark.jars.packages": self.environment.jar, "spark.jars.ivy": str(CACHE / "ivy")}
+        try:
+            self.spark = session(scratch, **jars, **self._settings(scratch))
+        except Exception as fault:  # noqa: BLE001  # whichever class this Spark has for a JVM that did not start
+            raise Skipped(
+                f"{self.environment.jar}: Maven cannot be reached, or Spark did not start ({fault})"
+            ) from None
+        return {self.environment.name: self.environment.jar.rpartition(":")[2], "pyspark": pyspark.__version__}
+
+    def stop(self) -> None:
+        """Stop Spark."""
+        self.spark.stop()
+
+    def prepare(self, master: Path, state: Path) -> None:
+        """Write the master as a table."""
+        self.state = state
+        if not self._pristine().exists():
+            rows = self.spark.read.schema(MASTER_SCHEMA).csv(str(master))
+            self._write(rows, self._pristine())
+
+    def reset(self) -> None:
+        """Copy the table to a new place, where no cache knows it."""
+        shutil.rmtree(self._copy(), ignore_errors=True)
+        self.number += 1
+        shutil.copytree(self._pristine(), self._copy())
+        self.spark.sql("DROP TABLE IF EXISTS master")
+        self.spark.sql(f"CREATE TABLE master USING {self.environment.name} LOCATION '{self._copy()}'")
+
+    def run(self, feed: Path, output: Path) -> Ran:
+        """Fold the feed and merge it."""
+        shuffled = Shuffled(self.spark)
+        fold(self.spark, feed).createOrReplaceTempView("feed")
+        self.spark.sql(
+            f"""MERGE INTO {self._table()} AS target USING feed AS source ON target.id = source.id
+                WHEN MATCHED AND source.op = 'D' AND source.time >= target.time THEN DELETE
+                WHEN MATCHED AND source.op <> 'D' AND source.time >= target.time THEN UPDATE SET
+                    {", ".join(f"{self._target(name)} = source.{name}" for name in MASTER_FIELDS)}
+                WHEN NOT MATCHED AND source.op <> 'D' THEN INSERT ({", ".join(MASTER_FIELDS)})
+                    VALUES ({", ".join(f"source.{name}" for name in MASTER_FIELDS)})"""
+        )
+        return Ran("copy-on-write merge", shuffled.bytes)
+
+    def export(self, output: Path, to: Path) -> Path:
+        """Read the table back."""
+        line = f"concat_ws(',', {', '.join(MASTER_FIELDS)}) AS line"
+        self.spark.sql(f"SELECT {line} FROM {self._table()}").write.text(str(to))
+        return to
+
+    def _settings(self, scratch: Path) -> dict[str, str]:
+        return self.settings
+
+    def _pristine(self) -> Path:
+        return self.state / "pristine"
+
+    def _copy(self) -> Path:
+        return self.state / f"table-{self.number}"
+
+    def _table(self) -> str:
+        return "master"
+
+    def _target(self, name: str) -> str:
+        return f"target.{name}"
+
+    def _write(self, rows, path: Path) -> None:
+        rows.write.format(self.environment.name).save(str(path))
+
+
+class Delta(Lakehouse):
+    """Delta, as its documentation sets it up."""
+
+    environment = DELTA
+    settings: ClassVar[dict[str, str]] = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+
+
+class Hudi(Lakehouse):
+    """Hudi, copy-on-write, with the time as its ordering field."""
+
+    environment = HUDI
+    settings: ClassVar[dict[str, str]] = {
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    }
+
+    def _write(self, rows, path: Path) -> None:
+        options = {
+            "hoodie.table.name": "master",
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.precombine.field": "time",
+            "hoodie.datasource.write.partitionpath.field": "",
+            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+            "hoodie.datasource.write.operation": "bulk_insert",
+        }
+        rows.write.format("hudi").options(**options).mode("overwrite").save(str(path))
+
+
+class Iceberg(Lakehouse):
+    """Iceberg in a catalogue that is a directory; its paths are absolute, so a reset rolls back."""
+
+    environment = ICEBERG
+    settings: ClassVar[dict[str, str]] = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+    }
+
+    def _settings(self, scratch: Path) -> dict[str, str]:
+        return self.settings | {"spark.sql.catalog.lake.warehouse": str(scratch / "lake")}
+
+    def prepare(self, master: Path, state: Path) -> None:
+        """Write the master as a table, and remember its snapshot."""
+        self.spark.read.schema(MASTER_SCHEMA).csv(str(master)).writeTo(self._table()).createOrReplace()
+        (self.snapshot,) = self.spark.sql(
+            f"SELECT snapshot_id FROM {self._table()}.snapshots ORDER BY committed_at DESC LIMIT 1"
+        ).first()
+
+    def reset(self) -> None:
+        """Roll back, and remove the files that the last run has written."""
+        self.spark.sql(f"CALL lake.system.rollback_to_snapshot('bench.master', {self.snapshot})")
+        self.spark.sql(
+            "CALL lake.system.expire_snapshots(table => 'bench.master', older_than => now(), retain_last => 1)"
+        )
+
+    def _table(self) -> str:
+        return "lake.bench.master"
+
+    def _target(self, name: str) -> str:
+        return name

@@ -1,0 +1,69 @@
+"""Ourselves."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from bench.contenders.contender import Contender, Ran, Skipped
+from bench.contenders.spark import Shuffled, session
+from bench.layout import SETTINGS
+
+__all__ = ["Mutator"]
+
+
+class Mutator(Contender):
+    """``mutator.mutate`` with one of its joins; which engine and join it took is in the report."""
+
+    def __init__(self, join: str) -> None:
+        self.join = join
+        self.settings = dict(SETTINGS)
+        self.options: dict[str, str] = {}
+
+    def start(self, scratch: Path) -> dict[str, str]:
+        """Start Spark; skip where this version of mutator has not the setting."""
+        import pyspark
+
+        import mutator
+
+        if self.join == "broadcast":
+            self.settings["master.unique"] = "true"
+            try:
+                mutator.parse(self.settings)
+            except mutator.ConfigError:
+                raise Skipped("this version has no setting master.unique") from None
+        if self.join == "records":
+            if "engine" not in inspect.signature(mutator.mutate).parameters:
+                raise Skipped("this version has no choice of engine")
+            self.options["engine"] = "records"
+        self.spark = session(scratch)
+        return {"pyspark": pyspark.__version__}
+
+    def prepare(self, master: Path, state: Path) -> None:
+        """Make a managed master by a merge with a feed of no files."""
+        self.master = master
+        if self.join != "aligned":
+            return
+        self.master = state / "managed"
+        if not self.master.exists():
+            nothing = state / "nothing"
+            nothing.mkdir(parents=True, exist_ok=True)
+            self._merge(master, nothing, self.master)
+
+    def run(self, feed: Path, output: Path) -> Ran:
+        """Merge; the report says how."""
+        shuffled = Shuffled(self.spark)
+        report = self._merge(self.master, feed, output)
+        more = {"buckets": report.buckets, "tasks": report.tasks, "counts": dict(report.counts)}
+        return Ran(f"{report.engine} engine, {report.join} join", shuffled.bytes, more)
+
+    def stop(self) -> None:
+        """Stop Spark."""
+        self.spark.stop()
+
+    def _merge(self, master, feed, output):
+        import mutator
+
+        return mutator.mutate(
+            self.spark.sparkContext, self.settings, master=master, feed=feed, output=output, **self.options
+        )

@@ -1,0 +1,62 @@
+"""Polars without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.contenders.contender import Contender, Ran
+from bench.layout import FEED_FIELDS, MASTER_FIELDS
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Polars", "fold", "read"]
+
+
+def read(directory: Path, fields: tuple[str, ...]) -> polars.LazyFrame:
+    """Scan text as strings, and the time as a number."""
+    import polars as pl
+
+    schema = {name: pl.Int64 if name == "time" else pl.String for name in fields}
+    return pl.scan_csv(directory / "*", has_header=False, schema=schema, quote_char=None)
+
+
+def fold(feed: Path) -> polars.DataFrame:
+    """Read the feed and keep the last mutation of each ID."""
+    return read(feed, FEED_FIELDS).collect().sort("time").unique("id", keep="last", maintain_order=False)
+
+
+class Polars(Contender):
+    """Master rows as whole lines beside their IDs and times, one left join with the folded feed.
+
+    Tried with 2 M rows: at 5 % this was the fastest; rows as columns took 1.2 times as long, lazy plans with a sink and
+    a full join 1.1 to 1.5 times. At 50 % rows as columns were as fast, all others slower.
+    """
+
+    def start(self, scratch: Path) -> dict[str, str]:
+        """Take all cores, which is the default."""
+        import polars
+
+        return {"polars": polars.__version__}
+
+    def run(self, feed: Path, output: Path) -> Ran:
+        """Merge, and write one file."""
+        import polars as pl
+
+        # no row has the separator: one column, the line
+        lines = pl.read_csv(
+            self.master / "*", has_header=False, schema={"line": pl.String}, separator="\x01", quote_char=None
+        )
+        master = lines.with_columns(read(self.master, MASTER_FIELDS).select("id", "time").collect())
+        winners = fold(feed).select(
+            "id", pl.concat_str(MASTER_FIELDS, separator=",").alias("line"), "op", newest="time"
+        )
+        joined = master.join(winners.select("id", "newest"), on="id", how="left")
+        kept = joined.filter(pl.col("newest").is_null() | (pl.col("time") > pl.col("newest")))
+        late = kept.filter(pl.col("newest").is_not_null())
+        added = winners.filter(pl.col("op") != "D").join(late, on="id", how="anti")
+        output.mkdir()
+        rows = pl.concat([kept.select("line"), added.select("line")])
+        rows.write_csv(output / "part.txt", include_header=False, quote_style="never")
+        return Ran("left join, eager")

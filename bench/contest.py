@@ -1,0 +1,110 @@
+"""Rounds over all contenders, in turn, on the same bytes."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.contenders.catalogue import Entry
+from bench.data import write_feed, write_master
+from bench.digest import data_files, digest
+from bench.figures import Result, Run
+from bench.machine import available_memory
+from bench.participant import Out, Participant
+from bench.workload import Workload
+
+__all__ = ["compete"]
+
+WARM_ROWS = 200_000
+WARM_UPS = 2
+# A heap of 4 GiB and what is beside it: with less memory than that left, someone who waits has to go.
+ROOM = 6 << 30
+
+
+def compete(
+    entries: Sequence[Entry], workload: Workload, place: Path, *, repeat: int, limit: float, seed: int
+) -> list[Result]:
+    """Let the contenders merge, round by round, and check that all results are equal.
+
+    Each has a process of its own, and has merged something small before its first run; nobody runs beside another.
+    """
+    results = {entry.name: Result(entry.name) for entry in entries}
+    master, feed = _data(place, workload.rows, workload.mutations, seed)
+    warm_rows = min(WARM_ROWS, workload.rows)
+    warm = _data(place, warm_rows, warm_rows // 20, seed + 1)
+    with ExitStack() as stack:
+        participants = [Participant(entry, place / "contenders") for entry in entries]
+        for participant in participants:
+            stack.callback(participant.forget)
+        for number in range(repeat):
+            # Who runs first changes from round to round.
+            turn = number % len(participants)
+            for participant in participants[turn:] + participants[:turn]:
+                result = results[participant.entry.name]
+                if result.out is not None:
+                    continue
+                try:
+                    if not participant.alive:
+                        _make_room(participants, participant)
+                        _warm_up(participant, warm, place)
+                        participant.ask("prepare", master=master, state=participant.place / f"state-{workload.rows}")
+                        result.versions = participant.versions
+                    _make_room(participants, participant)
+                    result.runs.append(_run(participant, feed, place, limit, result))
+                    _say(f"  {participant.entry.name:<20} {result.runs[-1].seconds:8.2f} s   {result.how}")
+                except Out as out:
+                    result.out, result.why = out.kind, str(out)
+                    _say(f"  {participant.entry.name:<20} {out.kind}: {out}")
+    return list(results.values())
+
+
+def _run(participant: Participant, feed: Path, place: Path, limit: float, result: Result) -> Run:
+    output, text = place / "output", place / "text"
+    try:
+        answer = participant.run(feed, output, limit)
+        result.how, result.more = answer["how"], answer["more"]
+        if result.digest is None:
+            directory = Path(participant.ask("export", output=output, to=text)["directory"])
+            result.digest = digest(data_files(directory))
+    finally:
+        shutil.rmtree(output, ignore_errors=True)
+        shutil.rmtree(text, ignore_errors=True)
+    return Run(answer["seconds"], answer["shuffled"], answer["memory"], answer["worker"])
+
+
+def _warm_up(participant: Participant, warm: tuple[Path, Path], place: Path) -> None:
+    participant.start()
+    master, feed = warm
+    participant.ask("prepare", master=master, state=participant.place / "state-warm")
+    output = place / "output"
+    for _ in range(WARM_UPS):
+        try:
+            participant.ask("run", feed=feed, output=output)
+        finally:
+            shutil.rmtree(output, ignore_errors=True)
+
+
+def _make_room(participants: Sequence[Participant], keep: Participant) -> None:
+    """Stop whoever has waited longest, until there is memory for the next; they start again when it is their turn."""
+    waiting = sorted((part for part in participants if part.alive and part is not keep), key=lambda part: part.used)
+    for participant in waiting:
+        if available_memory() >= ROOM:
+            return
+        participant.stop()
+
+
+def _data(place: Path, rows: int, mutations: int, seed: int) -> tuple[Path, Path]:
+    master = place / f"master-{rows}-{seed}"
+    if not master.exists():
+        write_master(master, rows, seed)
+    feed = place / f"feed-{rows}-{mutations}-{seed}"
+    if not feed.exists():
+        write_feed(feed, rows, mutations, seed)
+    return master, feed
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,117 @@
+"""Make a master and a feed from a seed, the same bytes each time.
+
+A master row is ``id,name,stock,price,time`` (about 46 bytes), a feed row has the op code ``U`` or ``D`` behind it. No
+mutation has the time of another, or of a master row, so every system has to agree on the winner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["ROW_BYTES", "FeedShares", "write_feed", "write_master"]
+
+FILE_BYTES = 64 << 20
+ROW_BYTES = 46
+# Times of late mutations, of the master and of new mutations: ranges of ten million seconds that do not overlap.
+LATE, MASTER, NEW = 1_410_000_000, 1_420_000_000, 1_430_000_000
+MOST = 10_000_000  # rows that a range of times has room for
+
+# A number that has no factor with 10^10 spreads the IDs, so that files are in no order.
+SPREAD, ID_SPACE = 7_640_891_577, 10**10
+
+
+@dataclass(frozen=True)
+class FeedShares:
+    """Shares of a feed's rows."""
+
+    insert: float = 0.10
+    delete: float = 0.10
+    late: float = 0.05
+    repeat: float = 0.10  # of updates and deletes: keys that were mutated before in this feed
+
+
+def write_master(directory: Path, rows: int, seed: int = 1) -> int:
+    """Write a master of unique IDs as files of about 64 MB; return its size in bytes."""
+    directory.mkdir(parents=True)
+    per_file = FILE_BYTES // ROW_BYTES
+    size = 0
+    for number, start in enumerate(range(0, rows, per_file)):
+        random = np.random.default_rng((seed, 1, number))
+        keys = np.arange(start, min(start + per_file, rows))
+        # times of a master may repeat from row to row: each ID has one
+        size += _write(directory / f"part-{number:05}.txt", keys, MASTER + random.integers(0, MOST, len(keys)), random)
+    return size
+
+
+def write_feed(directory: Path, master_rows: int, rows: int, seed: int = 1, shares: FeedShares | None = None) -> int:
+    """Write a feed for the master of that many rows, as four files or more; return its size in bytes."""
+    shares = shares or FeedShares()
+    if rows > MOST:
+        raise ValueError(f"a feed of {rows:,} rows: times are unique only up to {MOST:,}")
+    directory.mkdir(parents=True)
+    random = np.random.default_rng((seed, 2))
+    inserts, deletes = round(rows * shares.insert), round(rows * shares.delete)
+    known = random.integers(0, master_rows, rows - inserts)
+    repeats = round(len(known) * shares.repeat)
+    known[len(known) - repeats :] = known[:repeats]
+    keys = np.concatenate([known, master_rows + np.arange(inserts)])
+    # Deletes are drawn from the whole, so that some come before an update of the same key and some after.
+    is_delete = np.zeros(rows, bool)
+    is_delete[random.permutation(len(known))[:deletes]] = True
+    times = NEW + np.arange(rows)
+    times[random.permutation(rows)[: round(rows * shares.late)]] += LATE - NEW
+    # Rows move, times stay with their place: neither files nor rows are in the order of time.
+    times = times[random.permutation(rows)]
+    order = random.permutation(rows)
+    keys, is_delete, times = keys[order], is_delete[order], times[order]
+    files = max(4, -(-rows * ROW_BYTES // FILE_BYTES))
+    size = 0
+    for number, part in enumerate(np.array_split(np.arange(rows), files)):
+        ops = pa.array(np.where(is_delete[part], "D", "U"))
+        size += _write(directory / f"feed-{number:05}.csv", keys[part], times[part], random, ops)
+    return size
+
+
+def _write(path: Path, keys: np.ndarray, times: np.ndarray, random: np.random.Generator, *more: pa.Array) -> int:
+    size = 0
+    with path.open("wb") as file:
+        for part in _slices(len(keys)):
+            count = len(keys[part])
+            numbers = keys[part] * SPREAD % ID_SPACE
+            cents = random.integers(100, 100_000, count)
+            columns = [
+                _text(numbers, "P", 10),
+                _text(random.integers(0, 1_000_000, count), "item-", 6),
+                _text(random.integers(0, 1000, count)),
+                pc.binary_join_element_wise(_text(cents // 100), _text(cents % 100, "", 2), "."),
+                _text(times[part]),
+                *(column.slice(part.start, count) for column in more),
+            ]
+            # the empty last field brings the line end
+            lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, ","), "", "\n")
+            size += file.write(_bytes_of(lines))
+    return size
+
+
+def _slices(count: int) -> Iterator[slice]:
+    step = 1 << 18
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def _text(numbers: np.ndarray, prefix: str = "", width: int = 0) -> pa.Array:
+    digits = pc.cast(pa.array(numbers), pa.string())
+    if width:
+        digits = pc.utf8_lpad(digits, width, "0")
+    return pc.binary_join_element_wise(prefix, digits, "") if prefix else digits
+
+
+def _bytes_of(lines: pa.Array) -> memoryview:
+    offsets = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
+    return memoryview(lines.buffers()[2])[offsets[0] : offsets[-1]]

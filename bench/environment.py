@@ -1,0 +1,69 @@
+"""Virtual environments for contenders that need another Spark, made on first use and kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["CACHE", "DELTA", "HUDI", "ICEBERG", "Environment", "child_environment", "python_of"]
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / "build" / "bench-cache"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A Spark from pip, and a jar from Maven that works with it.
+
+    The newest release whose jar was found in Maven when this was written, and the newest Spark for which there was one:
+    a new release changes a line below.
+    """
+
+    name: str
+    requirement: str
+    jar: str
+
+
+# 4.4.1 is on PyPI, but its jar for Spark 4.2 was not found.
+DELTA = Environment("delta", "pyspark==4.2.*", "io.delta:delta-spark_4.2_2.13:4.4.0")
+ICEBERG = Environment("iceberg", "pyspark==4.1.*", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0")
+# Hudi's documentation names Spark 4.0, too, but hudi-spark4.0-bundle_2.13 was found neither in 1.1.1 nor in 1.2.0.
+HUDI = Environment("hudi", "pyspark==3.5.*", "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0")
+
+
+def python_of(environment: Environment | None) -> Path:
+    """Return the Python of an environment; make the environment where it is not there.
+
+    Raises OSError or subprocess.SubprocessError.
+    """
+    if environment is None:
+        return Path(sys.executable)
+    home = CACHE / f"venv-{environment.name}"
+    python, stamp = home / "bin" / "python", home / "requirement"
+    if not stamp.exists() or stamp.read_text(encoding="ascii") != environment.requirement:
+        print(f"making an environment with {environment.requirement} ...", file=sys.stderr)
+        shutil.rmtree(home, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", home], check=True, capture_output=True)
+        install = [python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", environment.requirement]
+        subprocess.run(install, check=True, capture_output=True, timeout=1800)
+        stamp.write_text(environment.requirement, encoding="ascii")
+    return python
+
+
+def child_environment(python: Path, scratch: Path) -> dict[str, str]:
+    """Return the variables of a contender's process: this one's, without what would put another Spark in its place."""
+    foreign = ("SPARK_", "PYSPARK_", "PYTHON", "MASTER")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return variables | {
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "TMPDIR": str(scratch),
+    }

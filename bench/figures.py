@@ -1,0 +1,157 @@
+"""Raw results, and what follows from them: medians, ratios, whether the targets are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from bench.digest import Digest
+from bench.workload import Workload
+
+__all__ = ["Outcome", "Result", "Run", "Target", "targets", "unequal"]
+
+SPARK_SQL = (
+    "spark sql window",
+    "spark sql max_by",
+    "spark sql anti-join",
+    "spark sql left join",
+    "spark sql full join",
+)
+FULL_SHUFFLE = SPARK_SQL[:2]
+EQUAL_MEMORY = 1.1  # times: samples and allocators are no exact science
+
+
+@dataclass(frozen=True)
+class Run:
+    """One timed run; all but the time in bytes."""
+
+    seconds: float
+    shuffled: int
+    memory: int
+    worker: int
+
+
+@dataclass
+class Result:
+    """All runs of one contender on one workload, or why there are none."""
+
+    name: str
+    runs: list[Run] = field(default_factory=list)
+    how: str = ""
+    more: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    digest: Digest | None = None
+    out: str | None = None  # skipped, failed, stopped
+    why: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Return the median of the times."""
+        return median(run.seconds for run in self.runs) if self.runs else None
+
+    @property
+    def shuffled(self) -> int:
+        """Return the most bytes that a run shuffled."""
+        return max((run.shuffled for run in self.runs), default=0)
+
+    @property
+    def memory(self) -> int:
+        """Return the highest sum of the memory of all its processes."""
+        return max((run.memory for run in self.runs), default=0)
+
+    @property
+    def worker(self) -> int:
+        """Return the most memory that one Python worker held."""
+        return max((run.worker for run in self.runs), default=0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A workload and what came of it."""
+
+    workload: Workload
+    results: tuple[Result, ...]
+
+    def seconds(self, name: str) -> float | None:
+        """Return the median of a contender, None where it did not run."""
+        return next((result.seconds for result in self.results if result.name == name), None)
+
+    def best(self, names: Sequence[str]) -> float | None:
+        """Return the lowest median of several contenders."""
+        return min((seconds for name in names if (seconds := self.seconds(name)) is not None), default=None)
+
+    def rows_per_second(self, result: Result) -> float | None:
+        """Return how many rows of master and feed a contender took in a second."""
+        rows = self.workload.rows + self.workload.mutations
+        return rows / result.seconds if result.seconds else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """What was aimed at, what was measured, and whether that is enough (None: not measured)."""
+
+    text: str
+    measured: str
+    reached: bool | None
+
+
+def unequal(results: Sequence[Result]) -> dict[Digest, list[str]]:
+    """Return who has which content, if not all have the same."""
+    found: dict[Digest, list[str]] = {}
+    for result in results:
+        if result.digest is not None:
+            found.setdefault(result.digest, []).append(result.name)
+    return found if len(found) > 1 else {}
+
+
+def targets(outcomes: Sequence[Outcome]) -> list[Target]:
+    """Hold the figures against the targets."""
+    by_work = {outcome.workload.work: outcome for outcome in outcomes if outcome.workload.only is None}
+    aligned, shuffle = "mutator aligned", "mutator shuffle"
+    found = [
+        _faster(by_work.get("5%"), "5 %: aligned 4 times as fast as the best Spark SQL plan", aligned, SPARK_SQL, 4),
+        _faster(by_work.get("5%"), "5 %: aligned no slower than Polars alone", aligned, ("polars",), 1),
+        _faster(
+            by_work.get("5%"),
+            "5 %: shuffle twice as fast as Spark SQL's best plan with a full shuffle (window, max_by)",
+            shuffle,
+            FULL_SHUFFLE,
+            2,
+        ),
+        _faster(by_work.get("100"), "100: aligned 6 times as fast as the best Spark SQL plan", aligned, SPARK_SQL, 6),
+        _faster(by_work.get("50%"), "50 %: aligned twice as fast as the best Spark SQL plan", aligned, SPARK_SQL, 2),
+    ]
+    scaling = sorted((o for o in outcomes if o.workload.work == "scaling"), key=lambda o: o.workload.rows)
+    for name in (aligned, shuffle):
+        found += _scaling(name, scaling)
+    return found
+
+
+def _faster(outcome: Outcome | None, text: str, ours: str, theirs: Sequence[str], times: float) -> Target:
+    our = outcome.seconds(ours) if outcome else None
+    their = outcome.best(theirs) if outcome else None
+    if our is None or their is None:
+        return Target(text, "not measured", None)
+    return Target(text, f"{their / our:.2f} times ({our:.2f} s against {their:.2f} s)", their / our >= times)
+
+
+def _scaling(name: str, outcomes: Sequence[Outcome]) -> list[Target]:
+    texts = (
+        f"4 times the rows, {name}: at most 4.2 times the time",
+        f"4 times the rows, {name}: equal peak per worker",
+    )
+    pair = [result for outcome in outcomes for result in outcome.results if result.name == name and result.runs]
+    if len(pair) != 2:
+        return [Target(text, "not measured", None) for text in texts]
+
+    def ratio(of: Callable[[Result], float | None]) -> float:
+        small, large = (of(result) or 0 for result in pair)
+        return large / small if small else float("inf")
+
+    time, memory = ratio(lambda result: result.seconds), ratio(lambda result: result.worker)
+    return [
+        Target(texts[0], f"{time:.2f} times", time <= 4.2),
+        Target(texts[1], f"{memory:.2f} times", memory <= EQUAL_MEMORY),
+    ]

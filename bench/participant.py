@@ -1,0 +1,138 @@
+"""The parent's view of a contender's process: start it, give commands, stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.contenders.catalogue import Entry
+from bench.environment import child_environment, python_of
+from bench.memory import Sampler
+
+__all__ = ["Out", "Participant"]
+
+PATIENCE = 900  # seconds for what is not timed: a start with downloads, a table made of 12 M rows
+
+
+class Out(Exception):
+    """A contender takes no further part: ``kind`` is skipped, failed or stopped, the text says why."""
+
+    def __init__(self, kind: str, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
+
+
+class Participant:
+    """A contender, its process and its directory."""
+
+    def __init__(self, entry: Entry, place: Path) -> None:
+        self.entry = entry
+        self.place = place / entry.name.replace(" ", "-").replace("_", "-")
+        self.place.mkdir(parents=True, exist_ok=True)
+        self.used = 0.0  # when it last had something to do
+        self.versions: dict[str, str] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether its process runs."""
+        return self._process is not None
+
+    @property
+    def log(self) -> Path:
+        """What its process and its libraries have printed."""
+        return self.place / "log"
+
+    def start(self) -> None:
+        """Start the process and what it needs. Raises Out."""
+        try:
+            python = python_of(self.entry.environment)
+        except (OSError, subprocess.SubprocessError) as fault:
+            raise Out("skipped", f"its environment could not be made: {fault}") from None
+        # Not in the project: Spark and others leave files where they are started.
+        home = self.place / "home"
+        home.mkdir(exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [python, "-m", "bench.child", self.entry.name, home],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=home,
+                env=child_environment(python, home),
+                start_new_session=True,  # so that all of it can be ended at once, and Ctrl-C reaches the parent alone
+            )
+        self.versions = self.ask("start")["versions"]
+
+    def ask(self, do: str, limit: float = PATIENCE, **paths: Path) -> dict[str, Any]:
+        """Give a command and wait for its answer. Raises Out."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.used = time.monotonic()
+        command = {"do": do} | {name: str(path) for name, path in paths.items()}
+        try:
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self.kill()
+            raise Out("failed", f"its process has ended; see {self.log}") from None
+        if not select.select([self._process.stdout], [], [], limit)[0]:
+            self.kill()
+            raise Out("stopped", f"{do} took longer than {limit:.0f} s")
+        line = self._process.stdout.readline()
+        self.used = time.monotonic()
+        if not line:
+            self.kill()
+            raise Out("failed", f"its process ended in {do}; see {self.log}")
+        answer = json.loads(line)
+        for kind in ("skipped", "failed"):
+            if kind in answer:
+                self.stop()
+                raise Out(kind, answer[kind])
+        return answer
+
+    def run(self, feed: Path, output: Path, limit: float) -> dict[str, Any]:
+        """Run once, with the clock and the memory; raises Out."""
+        assert self._process is not None
+        with Sampler(self._process.pid) as sampler:
+            answer = self.ask("run", limit, feed=feed, output=output)
+        return answer | {"memory": sampler.tree, "worker": sampler.worker}
+
+    def stop(self) -> None:
+        """Let the process end by itself; end it where it does not."""
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(20)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process and all that it has started."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        self._process = None
+
+    def forget(self) -> None:
+        """Stop, and remove its files but for the log."""
+        self.stop()
+        for path in self.place.iterdir():
+            if path != self.log:
+                shutil.rmtree(path, ignore_errors=True)

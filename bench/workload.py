@@ -1,0 +1,57 @@
+"""What is merged into what: sizes, and shares of mutations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["FAMILY", "SIZES", "WORK", "Workload", "parse_size", "workloads"]
+
+SIZES = {"smoke": 20_000, "200k": 200_000, "1m": 1_000_000, "4m": 4_000_000, "12m": 12_000_000}
+WORK = ("5%", "50%", "100", "scaling")
+FAMILY = ("mutator aligned", "mutator shuffle")  # whose scaling is looked at
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A master of so many rows, a feed of so many mutations; ``only`` names the contenders, None means all."""
+
+    work: str
+    name: str
+    rows: int
+    mutations: int
+    only: tuple[str, ...] | None = None
+
+
+def parse_size(text: str) -> int:
+    """Return a number of rows: one of the names, or a number.
+
+    >>> parse_size("4m"), parse_size("50000")
+    (4000000, 50000)
+    """
+    rows = SIZES.get(text) or int(text)
+    if rows < 1000:
+        raise ValueError("a size is 1,000 rows or more")
+    return rows
+
+
+def workloads(rows: int, work: str) -> list[Workload]:
+    """Return the workloads of one name: a share like ``5%``, a number of mutations, or ``scaling``.
+
+    >>> [(w.name, w.mutations) for w in workloads(4_000_000, "5%")]
+    [('5 % into 4 M', 200000)]
+    >>> [w.name for w in workloads(12_000_000, "scaling")]
+    ['scaling: 5 % into 3 M', 'scaling: 5 % into 12 M']
+    """
+    if work == "scaling":
+        return [
+            Workload(work, f"scaling: 5 % into {_millions(part)}", part, part // 20, FAMILY)
+            for part in (rows // 4, rows)
+        ]
+    if work.endswith("%"):
+        share = float(work[:-1])
+        return [Workload(work, f"{share:g} % into {_millions(rows)}", rows, round(rows * share / 100))]
+    return [Workload(work, f"{int(work):,} into {_millions(rows)}", rows, int(work))]
+
+
+def _millions(rows: int) -> str:
+    return f"{rows / 1e6:g} M" if rows >= 1_000_000 else f"{rows:,}"
