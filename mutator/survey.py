@@ -6,6 +6,7 @@ than its first row or line end (or, for a feed file that may have been consumed 
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -204,7 +205,7 @@ def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tup
             part=part,
             order_part=beside[part.order] if part.order else None,
         )
-        for part in known.files
+        for part in sorted(known.files, key=lambda part: os.fsencode(part.path))
     )
     tombstones = tuple(
         Source(

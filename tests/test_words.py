@@ -12,6 +12,8 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ from mutator import checksum, errors, keyhash, manifest, naming
 from mutator.errors import MutatorError, StateError, error
 from mutator.formats import text
 from mutator.formats.parquet_columns import TombstoneWriter, read_sequences, read_tombstones, write_sequences
-from mutator.keyhash import bucket_of, hash_key, murmur64a
+from mutator.keyhash import bucket_of, hash_columns, hash_key, murmur64a
 from mutator.manifest import DataFile, FeedFile, Manifest, SideFile
 from mutator.precedence import (
     ORDER_TYPES,
@@ -31,6 +33,7 @@ from mutator.precedence import (
     parse_timestamp,
     precedence,
 )
+from mutator.spans import Spans, joined, offsets_of, packed
 
 PACKAGE = Path(__file__).resolve().parent.parent / "mutator"
 
@@ -636,3 +639,48 @@ def modules():
 @pytest.mark.parametrize("name", list(modules()))
 def test_examples(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+# --- key hashes and spans of many values at once
+
+VALUES = st.binary(max_size=20) | st.integers(0, 40).map(bytes) | st.integers(250, 270).map(lambda n: b"\xff" * n)
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), max_size=9), st.integers(1, 2))
+def test_a_hash_of_columns_is_that_of_each_key(pairs, width):
+    columns = [Spans.of([pair[n] for pair in pairs]) for n in range(width)]
+    found = hash_columns(columns)
+    assert found.dtype == np.uint64
+    assert found.tolist() == [hash_key(pair[:width]) for pair in pairs]
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 16, 255, 256, 257, 5000])
+def test_a_hash_of_values_of_any_length(length):
+    """Alone, among equally long ones, and among short ones."""
+    value = bytes(number % 251 for number in range(length))
+    for column in ([value], [value, value[::-1]], [value, b"", b"x"]):
+        assert hash_columns([Spans.of(column)]).tolist() == [hash_key((one,)) for one in column]
+
+
+def test_hashes_of_columns_are_written_into_files():
+    """The literal values of ``hash_key`` hold for columns: they say which bucket a row of a master on disk is in."""
+    columns = [Spans.of([b"ab", b"a", b""]), Spans.of([b"c", b"bc", b""])]
+    assert [int(one) for one in hash_columns(columns)] == [689616501626007108, 9401923204605490828, 0]
+
+
+@given(st.lists(st.binary(max_size=5), max_size=9), st.data())
+def test_spans_are_pieces_of_their_buffer(values, data):
+    start = data.draw(st.integers(0, len(values)))
+    spans = Spans.of_array(pa.array(values, pa.large_binary())[start:])  # a slice begins anywhere in its buffer
+    values = values[start:]
+    rows = data.draw(st.lists(st.sampled_from(range(len(values))), max_size=9)) if values else []
+    picked = np.array(rows, np.int64)
+    assert len(spans) == len(values)
+    assert spans.take().to_pylist() == values
+    assert spans.take(picked).to_pylist() == [values[row] for row in rows]
+    assert spans.only(picked).take().to_pylist() == [values[row] for row in rows]
+    assert spans.only(slice(1, None)).take().to_pylist() == values[1:]
+    assert len(spans.data) >= (spans.ends.max(initial=0) + 8)  # whatever begins in it, eight bytes can be loaded
+    offsets, content = offsets_of(pa.array(values, pa.large_binary()))
+    assert content.tobytes() == b"".join(values) == bytes(joined(pa.array(values, pa.large_binary())))
+    assert packed(content, np.diff(offsets)).to_pylist() == values

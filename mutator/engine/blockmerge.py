@@ -30,8 +30,8 @@ from mutator.spans import Flags, Ints
 
 __all__ = ["Blocks", "Output", "Parts", "insert_and_bury", "merge_blocks", "merge_tombstones"]
 
-_PARTS = 64
-_PART_BITS = np.uint64(58)  # the highest six bits of a hash are the number of its part
+_PARTS = 256
+_PART_BITS = np.uint64(56)  # the highest eight bits of a hash are the number of its part
 
 Blocks = Callable[[], Iterator[MasterBlock]]
 # Rows, how many they are, their hashes and sequences (None unless ``Output.exact``).
@@ -61,6 +61,8 @@ class Parts:
         self._held: list[Mutations] = []
         self._bytes = 0
         self._directory: str | None = None
+        self._files: list[list[str]] = [[] for _ in range(_PARTS)]
+        self._sizes = [0] * _PARTS
 
     def append(self, found: Mutations) -> None:
         """Take folded mutations."""
@@ -76,23 +78,30 @@ class Parts:
         return _PARTS if self._directory else len(self._held) and 1
 
     def has(self, winners: Winners, hashes: Hashes) -> Flags:
-        """Tell which hashes belong to the part of some winners."""
-        found: Flags = hashes >> _PART_BITS == np.uint64(winners.part)
+        """Tell which hashes belong to the parts of some winners."""
+        part = (hashes >> _PART_BITS).astype(np.int64)
+        found: Flags = (part >= winners.parts.start) & (part < winners.parts.stop)
         return found
 
     def __iter__(self) -> Iterator[Winners]:
-        """Yield the winners of each part."""
-        if self._directory is not None:
-            self._spill()
-            for part in range(_PARTS):
-                paths = [os.path.join(self._directory, name) for name in sorted(os.listdir(self._directory))]
-                chosen = [_read(path) for path in paths if path.endswith(f".{part}")]
-                yield self._winners(chosen or [self._none], part)
-        elif self._held:
-            yield self._winners(self._held)
+        """Yield the winners of as many neighbouring parts at a time as may be held."""
+        if self._directory is None:
+            if self._held:
+                yield self._winners(self._held, range(_PARTS))
+            return
+        self._spill()
+        start = 0
+        while start < _PARTS:
+            end, size = start + 1, self._sizes[start]
+            while end < _PARTS and size + self._sizes[end] <= self._plan.memory:
+                size += self._sizes[end]
+                end += 1
+            found = [_read(os.path.join(self._directory, name)) for names in self._files[start:end] for name in names]
+            yield self._winners(found or [self._none], range(start, end))
+            start = end
 
-    def _winners(self, found: list[Mutations], part: int = 0) -> Winners:
-        return Winners(self._plan, fold(self._plan, joined_mutations(found)), self._tally, part)
+    def _winners(self, found: list[Mutations], parts: range) -> Winners:
+        return Winners(self._plan, fold(self._plan, joined_mutations(found)), self._tally, parts)
 
     def _spill(self) -> None:
         if not self._held:
@@ -102,10 +111,11 @@ class Parts:
         found = joined_mutations(self._held)
         self._none = found.take(np.zeros(0, np.int64))
         parts = found.hashes >> _PART_BITS
-        number = len(os.listdir(self._directory))
-        for part in np.unique(parts):
+        for part in np.unique(parts).astype(np.int64).tolist():
             table = table_of_mutations(found.take(np.flatnonzero(parts == part)))
-            write_table(os.path.join(self._directory, f"{number:08d}.{part}"), table)
+            self._files[part].append(f"{part}.{len(self._files[part])}")
+            self._sizes[part] += table.nbytes
+            write_table(os.path.join(self._directory, self._files[part][-1]), table)
         self._held, self._bytes = [], 0
 
 

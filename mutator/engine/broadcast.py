@@ -123,7 +123,7 @@ def finish(
         files.finish(output.inserted.tables(), output.tombstones.tables(), tally)
         data, beside = files.receipts()
     receipt = {**tally.receipt(), "files": data, "beside": beside}
-    return [receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0]))]
+    return [receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0][2:]))]
 
 
 def _tombstones(plan: Plan, split: Split, ledger: list[Any]) -> Iterator[Any]:

@@ -106,7 +106,7 @@ class _Data:
     ) -> None:
         self.bucket, self.parts = bucket, list[DataFile | SideFile]()
         self._plan, self._staging, self._attempt = plan, staging, attempt
-        self._name = file_name(plan, number, attempt)
+        self._name, self._suffix = file_name(plan, number, attempt), FORMATS[plan.format].suffix
         self._stack = stack.enter_context(ExitStack())
         self._writer: Writer | None = None
         self._stream: Counted | None = None
@@ -121,7 +121,7 @@ class _Data:
             return
         if self._writer is None:
             self._stream = self._stack.enter_context(
-                create(self._plan, self._staging, f"{self._name}.txt", lambda: self._path())
+                create(self._plan, self._staging, self._name + self._suffix, self._path)
             )
             failpoint("task.data.opened", self._attempt)
             chunk = self._plan.chunk if self._plan.by_file_name else None
@@ -133,7 +133,7 @@ class _Data:
 
     def _path(self) -> str:
         newest = max((int(part.max()) for part in self._sequences if len(part)), default=-1)
-        return f"{self._name}_{newest}.txt" if newest >= 0 else f"{self._name}.txt"
+        return f"{self._name}_{newest}{self._suffix}" if newest >= 0 else self._name + self._suffix
 
     def close(self) -> None:
         if self._writer is None or self._stream is None or self._staging is None:

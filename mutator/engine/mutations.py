@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.formats import FORMATS
 from mutator.formats.block import Block, Hashes, unequal
 from mutator.ordercolumn import flags, ranks
 from mutator.plan import Plan
@@ -146,7 +147,7 @@ def _last_of_each(plan: Plan, found: Mutations) -> tuple[Ints, Ints, Flags, Flag
     for column in by:
         equal &= column[sort[1:]] == column[sort[:-1]]
     if equal.any():  # files of one name in several directories: the row's bytes decide, where they have any
-        sort = np.lexsort([_row_ranks(found.rows), *by])
+        sort = np.lexsort([ranks(FORMATS[plan.format].contents(found.rows)), *by])
     key, order, sequence = key[sort], order[sort], sequence[sort]
     begins = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     lengths = np.diff(np.append(begins, len(sort)))
@@ -183,12 +184,6 @@ def groups_of_keys(hashes: Hashes, keys: Sequence[Any]) -> Ints:
     known: dict[tuple[Any, ...], int] = {}
     values = zip(number.tolist(), *(column.to_pylist() for column in keys), strict=True)
     return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
-
-
-def _row_ranks(rows: Any) -> Ints:
-    if not pa.types.is_large_binary(rows.type):
-        rows = pa.array([repr(row).encode() for row in rows.to_pylist()], pa.large_binary())
-    return ranks(rows)
 
 
 def table_of_mutations(found: Mutations) -> Any:

@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 __all__ = ["SortedSpool", "scratch_directory", "write_table"]
 
 BATCH = 1 << 16  # rows that come back at a time
+_BATCHES = 64  # and at least as many batches make what a spool may hold: one of each file is held at once
+_SMALLEST = 1 << 16  # bytes of a batch that are too few to cut
 
 
 def scratch_directory(stack: ExitStack) -> str:
@@ -30,10 +32,11 @@ def scratch_directory(stack: ExitStack) -> str:
     return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=place))
 
 
-def write_table(path: str, table: Any, most: int = BATCH) -> None:
-    """Write a table as an Arrow file that is read back in batches."""
+def write_table(path: str, table: Any, most: int | None = None) -> None:
+    """Write a table as an Arrow file that is read back in batches of at most some bytes, if its rows are not larger."""
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=most)
+        rows = BATCH if most is None else max(min(BATCH, most * table.num_rows // max(table.nbytes, 1)), 1)
+        writer.write_table(table, max_chunksize=rows)
 
 
 def _batches(path: str) -> Iterator[Any]:
@@ -65,7 +68,7 @@ class SortedSpool:
             if self._directory is None:
                 self._directory = scratch_directory(self._stack)
             self._files.append(os.path.join(self._directory, f"{len(self._files)}.arrow"))
-            write_table(self._files[-1], self._sorted())
+            write_table(self._files[-1], self._sorted(), max(self._most // _BATCHES, _SMALLEST))
             self._tables, self._bytes = [], 0
 
     def tables(self) -> Iterator[Any]:

@@ -40,9 +40,9 @@ class Met:
 class Winners:
     """One mutation a key, sorted by hash, and what became of each so far."""
 
-    def __init__(self, plan: Plan, found: Mutations, tally: Tally, part: int = 0) -> None:
-        """part: which one of the feed it is, where that is more than may be held at once."""
-        self.plan, self.found, self.tally, self.part = plan, found, tally, part
+    def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range = range(0)) -> None:
+        """parts: which ones of the feed they are, where that is more than may be held at once."""
+        self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
         self.met = np.zeros(len(found), np.bool_)
         self.mixed = found.mixed.copy()
         # Most rows of a master have no mutation: a table of some bits of the hashes tells so without a search.

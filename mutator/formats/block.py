@@ -26,7 +26,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class NotReadable(ValueError):
-    """Rows that were checked before, and now are no rows of this layout: the text says why."""
+    """Content that is not of the format, or a known row that is none any more: the text says why."""
 
 
 class Block(Protocol):
@@ -34,7 +34,7 @@ class Block(Protocol):
 
     @property
     def rows(self) -> Any:
-        """The rows as they were read."""
+        """The rows as they were read; of one type for all layouts of a side."""
 
     @property
     def offsets(self) -> Ints:
@@ -55,7 +55,7 @@ class Block(Protocol):
         """Tell which rows are deletes."""
 
     def written(self) -> Any:
-        """Return the rows as they would be written."""
+        """Return the rows as they would be written; of one type for all layouts."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class Writer(Protocol):
 class Format(Protocol):
     """A file format, as the blocks engine uses it."""
 
+    suffix: str  # of the files that are written
+
     def takes(self, layout: RowLayout) -> str | None:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
 
@@ -109,6 +111,9 @@ class Format(Protocol):
         trusted: the file was written by this program and has its checksum, so only what is asked for is decoded.
         Raises NotReadable where a trusted file holds what is no row.
         """
+
+    def contents(self, rows: Any) -> Any:
+        """Return the bytes of each row (large binaries): they decide between rows that are equal in all else."""
 
     def pack(self, rows: Any) -> bytes:
         """Write rows for the shuffle; packed rows can be joined."""
@@ -138,14 +143,20 @@ def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -
 
 
 def unequal(one: Any, other: Any) -> Flags:
-    """Tell which rows of two arrays of one type differ; null is equal to null."""
+    """Tell which rows of two arrays of one type differ; null is equal to null, and floats are compared by bits."""
+    if pa.types.is_null(one.type):
+        return np.zeros(len(one), np.bool_)
     if pa.types.is_struct(one.type):
         found = flags(pc.not_equal(one.is_null(), other.is_null()))
         for left, right in zip(one.flatten(), other.flatten(), strict=True):
             found |= unequal(left, right)
         return found
-    if pa.types.is_nested(one.type):
-        return np.array([left != right for left, right in zip(one.to_pylist(), other.to_pylist(), strict=True)], bool)
+    if pa.types.is_nested(one.type):  # as they are written down, so that NaN is equal to NaN here, too
+        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        return np.array([repr(left) != repr(right) for left, right in pairs], np.bool_)
+    if pa.types.is_floating(one.type):
+        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
+        one, other = one.view(bits), other.view(bits)
     differ = flags(pc.fill_null(pc.not_equal(one, other), False))
     return differ | flags(pc.not_equal(one.is_null(), other.is_null()))
 

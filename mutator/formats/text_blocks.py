@@ -37,6 +37,8 @@ __all__ = ["TextBlock", "TextFormat"]
 class TextFormat:
     """The block contract for delimited text."""
 
+    suffix = ".txt"
+
     def takes(self, layout: RowLayout) -> str | None:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
         literal = layout.delimiter.literal
@@ -51,6 +53,10 @@ class TextFormat:
             batch = _batch(chunk, offset, lines, window, layout, trusted)
             lines += batch.lines
             yield batch
+
+    def contents(self, rows: Any) -> Any:
+        """Return the lines without their line ends, which are no part of a row."""
+        return pc.binary_slice(rows, 0, -1)
 
     def pack(self, rows: Any) -> bytes:
         """Write rows for the shuffle."""

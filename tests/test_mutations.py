@@ -1,0 +1,251 @@
+"""The fold, the winners and the duplicates: columns say what a dict says, in any grouping and order."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.engine import spool
+from mutator.engine.duplicates import duplicates
+from mutator.engine.mutations import (
+    Mutations,
+    fold,
+    groups_of_keys,
+    joined_mutations,
+    mutations_of_table,
+    table_of_mutations,
+)
+from mutator.engine.tally import Tally
+from mutator.engine.winners import Winners
+from mutator.ordercolumn import column_type
+
+# Files: two of one name in two directories, an earlier name of the same sequence, one of another sequence.
+FILES = [(0, 3), (1, 3), (1, 3), (2, 4)]  # rank of the base name, sequence
+KEYS = [(b"",), (b"a",), (b"b",), (b"\xff",), (b"a\n",)]
+
+
+class Mutation(NamedTuple):
+    key: tuple[bytes, ...]
+    order: int | bytes
+    file: int
+    offset: int
+    row: bytes
+    is_delete: bool
+
+
+class Told(NamedTuple):
+    """What a fold tells of one key."""
+
+    winner: tuple
+    count: int
+    mixed: bool
+    upserts: bool
+
+
+def plan_of(kind="long"):
+    files = tuple(SimpleNamespace(rank=rank, sequence=sequence) for rank, sequence in FILES)
+    return SimpleNamespace(
+        inputs=files, key_width=1, order_type=kind, by_file_name=False, memory=0, horizon=None, format="text"
+    )
+
+
+def hashes_of(keys, space):
+    return np.array([hash(key) % space if space else KEYS.index(key) * 2**61 for key in keys], np.uint64)
+
+
+def columns_of(bag, kind="long", space=3):
+    """Lay mutations out as columns; all keys come to ``space`` hashes, so that many keys share one."""
+    keys = [one.key for one in bag]
+    return Mutations(
+        hashes=hashes_of(keys, space),
+        keys=(pa.array([key[0] for key in keys], pa.large_binary()),),
+        orders=pa.array([one.order for one in bag], column_type(kind)),
+        inputs=np.array([one.file for one in bag], np.int64),
+        offsets=np.array([one.offset for one in bag], np.int64),
+        deletes=np.array([one.is_delete for one in bag], np.bool_),
+        rows=pa.array([one.row for one in bag], pa.large_binary()),
+        written=pa.array([one.row[:2] for one in bag], pa.large_binary()),  # as if a field were cut
+        counts=np.ones(len(bag), np.int64),
+        mixed=np.zeros(len(bag), np.bool_),
+        upserts=np.array([not one.is_delete for one in bag], np.bool_),
+    )
+
+
+def by_model(bag):
+    """DESIGN 3.1, and what "tied" means, with lists."""
+    told = {}
+    for key in {one.key for one in bag}:
+        mine = [one for one in bag if one.key == key]
+
+        def precedence(one):
+            rank, sequence = FILES[one.file]
+            return one.order, sequence, rank, one.offset, one.row[:-1]
+
+        top = max(mine, key=precedence)
+        level = (top.order, FILES[top.file][1])
+        contents = {(one.is_delete, one.row[:2]) for one in mine if (one.order, FILES[one.file][1]) == level}
+        winner = (*precedence(top), top.is_delete)
+        told[key] = Told(winner, len(mine), len(contents) > 1, not all(one.is_delete for one in mine))
+    return told
+
+
+def told_by(found):
+    assert (np.sort(found.hashes) == found.hashes).all()
+    told = {}
+    for n in range(len(found)):
+        key = tuple(column[n].as_py() for column in found.keys)
+        assert key not in told
+        rank, sequence = FILES[found.inputs[n]]
+        place = (found.orders[n].as_py(), sequence, rank, int(found.offsets[n]), found.rows[n].as_py()[:-1])
+        assert found.written[n].as_py() == found.rows[n].as_py()[:2]
+        rest = (int(found.counts[n]), bool(found.mixed[n]), bool(found.upserts[n]))
+        told[key] = Told((*place, bool(found.deletes[n])), *rest)
+    return told
+
+
+def mutations(orders):
+    # A row says whether it is a delete, as an op code does: equal rows are equal mutations.
+    rows = st.sampled_from([b"x\n", b"xy1\n", b"xy2\n", b"D\n", b"D1\n", b"Dy\n"])
+    files, offsets = st.sampled_from(range(len(FILES))), st.integers(0, 2)
+    return st.builds(
+        lambda key, order, file, offset, row: Mutation(key, order, file, offset, row, row.startswith(b"D")),
+        st.sampled_from(KEYS), orders, files, offsets, rows,
+    )  # fmt: skip
+
+
+BAGS = st.lists(mutations(st.integers(0, 2)), max_size=14)
+
+
+def grouped(rng, bag, plan, **options):
+    """Fold a bag in a random order and a random grouping, some groups of it again and again, some through a table."""
+    bag = rng.sample(bag, len(bag))
+    parts = []
+    while bag:
+        size = rng.randint(1, len(bag))
+        parts.append(columns_of(bag[:size], **options))
+        bag = bag[size:]
+    while len(parts) > 1 or rng.random() < 0.3:
+        size = rng.randint(1, len(parts))
+        one = joined_mutations(parts[:size])
+        one = fold(plan, one) if rng.random() < 0.8 else one
+        parts = [*parts[size:], mutations_of_table(table_of_mutations(one)) if rng.random() < 0.3 else one]
+    return fold(plan, parts[0])
+
+
+@given(BAGS.filter(bool), st.sampled_from([0, 1, 2, 3]), st.randoms(use_true_random=False))
+def test_any_grouping_and_order_tells_the_same(bag, space, rng):
+    """Hashes: one of its own for each key, or few that many keys share."""
+    expected = by_model(bag)
+    assert told_by(fold(plan_of(), columns_of(bag, space=space))) == expected
+    for _ in range(3):
+        assert told_by(grouped(rng, bag, plan_of(), space=space)) == expected
+
+
+@given(st.lists(mutations(st.sampled_from([b"", b"10", b"9", b"\xff"])), min_size=1, max_size=8), st.randoms())
+def test_order_values_that_are_bytes(bag, rng):
+    assert told_by(grouped(rng, bag, plan_of("string"), kind="string")) == by_model(bag)
+
+
+def test_every_order_of_a_tie_tells_the_same():
+    """One name in two directories, one offset: the row's bytes decide, whichever file was listed first."""
+    bag = [Mutation((b"a",), 1, 1, 0, b"xy1\n", False), Mutation((b"a",), 1, 2, 0, b"xy2\n", False)]
+    bag.append(Mutation((b"a",), 1, 1, 0, b"x\n", False))
+    for some in itertools.permutations(bag):
+        assert told_by(fold(plan_of(), columns_of(list(some)))) == {
+            (b"a",): Told((1, 3, 1, 0, b"xy2", False), 3, True, True)
+        }
+
+
+def test_a_tie_below_the_winner_is_none():
+    """Also where it was folded before, as a map task does."""
+    below = columns_of([Mutation((b"a",), 1, 1, 0, row, False) for row in (b"x\n", b"xy1\n")])
+    above = columns_of([Mutation((b"a",), 2, 1, 0, b"x\n", False)])
+    assert fold(plan_of(), below).mixed.tolist() == [True]
+    assert fold(plan_of(), joined_mutations([fold(plan_of(), below), above])).mixed.tolist() == [False]
+
+
+def test_a_line_end_is_no_part_of_a_row():
+    """DESIGN 3.1 compares rows, and DESIGN 4 says that the line end is none of them: a tab is less than a line feed."""
+    found = columns_of([Mutation((b"a",), 1, 1, 0, b"", False), Mutation((b"a",), 1, 2, 0, b"", False)])
+    for lines in ([b"a,1,x\n", b"a,1,x\t\n"], [b"a,1,x\t\n", b"a,1,x\n"]):
+        rows = pa.array(lines, pa.large_binary())
+        [winner] = fold(plan_of(), Mutations(**{**vars(found), "rows": rows, "written": rows})).rows.to_pylist()
+        assert winner == b"a,1,x\t\n"
+
+
+def test_a_fold_of_nothing():
+    assert told_by(fold(plan_of(), columns_of([]))) == {}
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(KEYS)), max_size=12))
+def test_groups_of_keys(pairs):
+    pairs.sort(key=lambda pair: pair[0])
+    hashes = np.array([number for number, _ in pairs], np.uint64)
+    found = groups_of_keys(hashes, [pa.array([key[0] for _, key in pairs], pa.large_binary())]).tolist()
+    for (one, left), (other, right) in itertools.combinations(zip(pairs, found, strict=True), 2):
+        assert (left == right) == (one == other)
+        assert one[0] >= other[0] or left < right
+
+
+@given(BAGS, st.lists(st.sampled_from(KEYS), max_size=12), st.sampled_from([0, 1, 2, 3]))
+def test_a_match_is_a_dict_lookup(bag, held, space):
+    """Rows of a master may repeat; keys that share a hash are told apart."""
+    folded = fold(plan_of(), columns_of(bag, space=space))
+    winners = Winners(plan_of(), folded, Tally())
+    column = pa.array([key[0] for key in held], pa.large_binary())
+    places = {value: place for place, value in enumerate(folded.keys[0].to_pylist())}
+    rows, found = winners.match(hashes_of(held, space), lambda chosen: [column.take(pa.array(chosen))])
+    expected = [(row, places[key[0]]) for row, key in enumerate(held) if key[0] in places]
+    assert list(zip(rows.tolist(), found.tolist(), strict=True)) == expected
+
+
+# -- rows of one key in the master
+
+
+class _Block:
+    """Some rows of a master as ``duplicates`` asks for them."""
+
+    def __init__(self, base, rows, space):
+        self.base, self.block = base, self
+        self._rows = rows
+        self.hashes = hashes_of([key for key, _, _ in rows], space)
+        self.sequences = np.array([sequence for _, _, sequence in rows], np.int64)
+
+    def keys(self, chosen):
+        return [pa.array([self._rows[row][0][0] for row in chosen], pa.large_binary())]
+
+    def orders(self, chosen):
+        return pa.array([self._rows[row][1] for row in chosen], pa.int64())
+
+
+HELD = st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 2), st.integers(-1, 1)), max_size=30)
+
+
+@given(HELD, st.sampled_from([0, 1, 2, 3]), st.sampled_from([0, 50, 1 << 20]), st.integers(1, 4), st.data())
+def test_duplicates_are_those_of_a_dict(monkeypatch, held, space, memory, batch, data):
+    """The last by (order value, sequence, position) survives; memory for nothing, a few rows, or all."""
+    monkeypatch.setattr(spool, "BATCH", batch)
+    monkeypatch.setattr(spool.write_table, "__defaults__", (batch,))
+    cuts = sorted({0, len(held), *data.draw(st.lists(st.integers(0, len(held)), max_size=4))})
+    blocks = [_Block(start, held[start:end], space) for start, end in itertools.pairwise(cuts)]
+    plan = plan_of()
+    plan.memory = memory
+    tally = Tally()
+    with ExitStack() as stack:
+        found = duplicates(plan, lambda: iter(blocks), tally, stack)
+    last = {}
+    for place in sorted(range(len(held)), key=lambda n: (*held[n][1:], n)):
+        last[held[place][0]] = place
+    assert found.tolist() == sorted(set(range(len(held))) - set(last.values()))
+    assert tally.counts["master duplicate"] == len(found)
+    several = sorted(key for key, count in Counter(key for key, _, _ in held).items() if count > 1)
+    assert tally.counts["duplicate IDs"] == len(several)
+    assert tally.samples.get("duplicate IDs", []) == several[:5]
