@@ -291,7 +291,9 @@ def _tasks(
         return tasks, (*packed_tasks(master, size), tuple(split for split in held if split not in master))
     groups: list[list[Split]] = [[] for _ in range(join.groups)]
     for split in held:
-        bucket = inputs[split.input].source.bucket
-        assert bucket is not None
+        source = inputs[split.input].source
+        bucket = source.bucket
+        if bucket is None:
+            raise error("manifest.damaged", path=source.path, why="the manifest has buckets, and none for this file")
         groups[bucket % join.groups].append(split)
     return tasks, tuple(map(tuple, groups))

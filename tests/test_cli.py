@@ -186,6 +186,45 @@ def test_settings_alone_are_a_configuration(place):
     assert rows(place / "out") == merged_sample()
 
 
+@pytest.mark.parametrize(
+    ("more", "engine", "join", "why"),
+    [
+        ([], "blocks", "shuffle", "the master has no manifest with buckets, and master.unique does not promise"),
+        (["--engine", "auto"], "blocks", "shuffle", "the master has no manifest with buckets"),
+        (["--engine", "blocks", "-Dmaster.unique=true"], "blocks", "broadcast", "master.unique promises unique IDs"),
+        (["--engine", "records"], "records", "shuffle", "the records engine shuffles master and feed (it was asked"),
+        (["--engine", "blocks", "-Dfield.delim.regex=[,;]"], "records", "shuffle", "field.delim.regex [,;] is a patt"),
+    ],
+)
+def test_report_says_which_engine_and_join_and_why(place, capsys, more, engine, join, why):
+    """Also where what was asked for cannot be done."""
+    assert run("out", "--dry-run", "--json", *more) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["engine"], report["join"]) == (engine, join)
+    assert why in report["reason"]
+
+    assert run("out", *more) == 0
+    buckets = "no" if join == "broadcast" else 2
+    assert f"plan   {engine} engine, {join} join, {buckets} buckets, " in (said := capsys.readouterr().out)
+    assert report["reason"] in said
+    assert sorted(row for part in (place / "out").glob("part-*") for row in part.read_bytes().splitlines()) == (
+        merged_sample()
+    )
+
+
+def test_next_run_is_aligned(place, capsys):
+    assert run("out") == 0
+    capsys.readouterr()
+
+    assert run("2", "--json", master="out", feed=["sample/feed"]) == 0
+
+    report = json.loads(capsys.readouterr().out)
+    assert (report["engine"], report["join"], report["buckets"]) == ("blocks", "aligned", 2)
+    assert report["reason"] == "the master has 2 buckets by key hash, so only the feed is shuffled"
+    assert len(report["consumed"]) == 2
+    assert rows(place / "2") == merged_sample()
+
+
 def test_warning_goes_to_stderr_once(place, capsys):
     assert run("out", "-Dmapreduce.job.name=x", "--json", "--dry-run") == 0
 
@@ -278,6 +317,19 @@ def test_too_many_deletes(place, capsys):
 
     assert not (place / "out").exists()
     assert main([*argv, "-D", "max.delete.fraction=1"]) == 0
+
+
+def test_promise_of_unique_ids_that_is_broken(place, capsys):
+    Path("sample/master/more.txt").write_bytes(Path("sample/master/base_prod.txt").read_bytes())
+    before = listing(place)
+    argv = ["run", *options("out", "-Dmaster.unique=true", master="sample/master")]
+
+    err = fails(capsys, 3, argv, "the master has several rows of", "IDs that the feed mutates", "leave it out")
+
+    assert re.search(r"for example [A-Z0-9]{10}(; [A-Z0-9]{10}){4};", err)
+    assert listing(place) == before
+    assert main([*argv, "-Dmaster.unique=false"]) == 0
+    assert rows(place / "out") == merged_sample()
 
 
 def test_file_without_a_sequence(place, capsys):

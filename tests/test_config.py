@@ -100,6 +100,14 @@ SETTINGS = [
     ("allow.empty.master", "allow_empty_master", False, [("true", True)], [("on", "must be true or false")], {}),
     ("master.adopt", "master_adopt", False, [("true", True)], [("t", "must be true or false")], {}),
     (
+        "master.unique",
+        "master_unique",
+        False,
+        [("true", True), ("FALSE", False)],
+        [("yes", "must be true or false"), ("1", "must be true or false")],
+        {},
+    ),
+    (
         "reject.policy",
         "reject_policy",
         "fail",
@@ -152,6 +160,14 @@ SETTINGS = [
         {},
     ),
     ("bucket.bytes", "bucket_bytes", 64 << 20, [("1m", 1 << 20)], [("big", "must be a size")], {}),
+    (
+        "memory.bytes",
+        "memory_bytes",
+        128 << 20,
+        [("1", 1), ("8k", 8192), ("1 GiB", 1 << 30)],
+        [("0", "must be a size such as"), ("-1", "must be a size"), ("half", "must be a size")],
+        {},
+    ),
 ]
 # Set by several keys together, or always to be set: tested one by one below.
 OTHERS = {KEY, "temporal.ordering.field.numeric", "temporal.ordering.field.type", "field.delim.regex"}

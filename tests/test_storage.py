@@ -152,6 +152,109 @@ def test_new_file_does_not_replace_a_directory(place):
     assert place.names() == ["there"]
 
 
+# --- a new file whose name is decided at its end ---
+
+
+def test_name_of_a_new_file_may_be_decided_at_its_end(place):
+    decided = []
+
+    with place.storage.create_new(place / "file", lambda: place / f"file-{sum(decided)}") as stream:
+        stream.write(b"content")
+        decided += [3, 4]  # not known when it was opened
+        assert [name for name in place.names() if not name.startswith(".")] == []
+
+    assert place.names() == ["file-7"]
+    assert place.read(place / "file-7") == b"content"
+
+
+@pytest.mark.parametrize("there", ["file", "directory"])
+def test_name_decided_at_the_end_does_not_replace_what_has_it(place, there):
+    place.write(place / "final", b"first") if there == "file" else place.directory("final")
+
+    with pytest.raises(StorageError, match="final"), place.storage.create_new(place / "x", lambda: place / "final"):
+        pass
+
+    assert place.names() == ["final"]
+    assert place.storage.look(place / "final").kind == there
+    if there == "file":
+        assert place.read(place / "final") == b"first"
+
+
+@pytest.mark.parametrize("fault", [Mishap, OSError, KeyboardInterrupt])
+def test_exception_aborts_a_new_file_before_its_name_is_asked_for(place, fault):
+    asked = []
+
+    def final():
+        asked.append(True)
+        return place / "final"
+
+    def write():
+        with place.storage.create_new(place / "file", final) as stream:
+            stream.write(b"half of i")
+            raise fault("while writing")
+
+    with pytest.raises((fault, StorageError)):
+        write()
+
+    assert (place.names(), asked) == ([], [])
+
+
+def test_exception_of_what_decides_the_name_aborts_as_well(place):
+    def final():
+        raise Mishap("no name")
+
+    with pytest.raises(Mishap), place.storage.create_new(place / "file", final):
+        pass
+
+    assert place.names() == []
+
+
+# --- a second name of a file ---
+
+
+def test_link_gives_a_file_a_second_name(place):
+    place.write(place / "file", b"content")
+    place.directory("below")
+
+    assert place.storage.link_new(place / "file", place / "below/twin") is True
+
+    assert place.read(place / "below/twin") == place.read(place / "file") == b"content"
+    place.storage.remove(place / "file")
+    assert place.read(place / "below/twin") == b"content"  # it has no owner
+
+
+@pytest.mark.parametrize("there", ["file", "directory", "the same"])
+def test_link_does_not_replace_what_is_there(place, there):
+    place.write(place / "file", b"content")
+    if there == "file":
+        place.write(place / "twin", b"first")
+    elif there == "directory":
+        place.directory("twin")
+    else:
+        place.storage.link_new(place / "file", place / "twin")
+    before = place.names(), place.storage.look(place / "twin")
+
+    with pytest.raises(FileExistsError):
+        place.storage.link_new(place / "file", place / "twin")
+
+    assert (place.names(), place.storage.look(place / "twin")) == before
+    if there == "file":
+        assert place.read(place / "twin") == b"first"
+
+
+@pytest.mark.parametrize(("source", "target"), [("none", "twin"), ("file", "none/twin")])
+def test_link_of_what_is_not_there_is_a_storage_error(place, source, target):
+    place.write(place / "file", b"content")
+
+    with pytest.raises(StorageError, match="No such file or directory"):
+        place.storage.link_new(place / source, place / target)
+
+    assert place.names() == ["file"]
+
+
+# --- races ---
+
+
 def race_of_threads(place, step):
     """Let RACERS threads do ``step(round, racer)`` at the same time; return each round's results."""
     barrier = Barrier(RACERS)
@@ -200,6 +303,29 @@ def create_in_race(place, turn, racer):
     return True
 
 
+def create_named_at_the_end_in_race(place, turn, racer):
+    try:
+        with place.storage.create_new(place / f"{racer}-{turn}", lambda: place / f"round-{turn}") as stream:
+            stream.write(b"by %d" % racer)
+    except StorageError:
+        return False
+    return True
+
+
+def link_in_race(place, turn, racer):
+    source = place.write(place / f".source-{turn}-{racer}", b"by %d" % racer)
+    try:
+        won = place.storage.link_new(source, place / f"round-{turn}")
+    except FileExistsError:
+        won = False
+    place.storage.remove(source)
+    return won
+
+
+def link_or_create_in_race(place, turn, racer):
+    return (link_in_race if racer % 2 else create_named_at_the_end_in_race)(place, turn, racer)
+
+
 def rename_in_race(place, turn, racer):
     source = place.directory(f".staging-{turn}-{racer}")
     place.write(f"{source}/by-{racer}")
@@ -210,9 +336,18 @@ def rename_in_race(place, turn, racer):
     return True
 
 
-@pytest.mark.parametrize("race", [race_of_threads, race_of_processes])
-def test_one_of_many_creates_a_file(place, race):
-    rounds = race(place, create_in_race)
+@pytest.mark.parametrize(
+    ("race", "step"),
+    [
+        (race_of_threads, create_in_race),
+        (race_of_threads, create_named_at_the_end_in_race),
+        (race_of_threads, link_in_race),
+        (race_of_processes, create_in_race),
+        (race_of_processes, link_or_create_in_race),
+    ],
+)
+def test_one_of_many_creates_a_file(place, race, step):
+    rounds = race(place, step)
 
     assert len(rounds) == ROUNDS
     for turn, won in enumerate(rounds):
@@ -591,6 +726,32 @@ def test_without_links_a_new_file_still_replaces_nothing(disk, monkeypatch):
     assert disk.names() == ["file"]
     rounds = race_of_threads(disk, create_in_race)
     assert all(sum(won) == 1 for won in rounds)
+
+
+@pytest.mark.parametrize("code", sorted(local._NO_LINKS))
+def test_where_nothing_can_be_linked_a_link_is_false_and_makes_nothing(disk, monkeypatch, code):
+    """So that the file is copied instead; whatever else goes wrong is an error."""
+
+    def refuse(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    disk.write(disk / "file", b"content")
+    monkeypatch.setattr(local.os, "link", refuse)
+
+    assert disk.storage.link_new(disk / "file", disk / "twin") is False
+    assert disk.names() == ["file"]
+    code = errno.ENOSPC
+    with pytest.raises(StorageError, match="No space left on device"):
+        disk.storage.link_new(disk / "file", disk / "twin")
+
+
+def test_link_shares_its_content(disk):
+    """The bytes are there once: nothing was read, and a damage of one is a damage of both."""
+    disk.write(disk / "file", b"content")
+    disk.storage.link_new(disk / "file", disk / "twin")
+
+    one, other = os.stat(disk / "file"), os.stat(disk / "twin")
+    assert (one.st_dev, one.st_ino, one.st_nlink) == (other.st_dev, other.st_ino, 2)
 
 
 def test_full_disk_is_an_error_and_leaves_nothing(disk, monkeypatch):

@@ -13,11 +13,11 @@ import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mutator import checksum, cli, manifest
-from mutator.engine.read import read_task
 from mutator.errors import StateError
 from mutator.formats.parquet_columns import read_sequences, write_sequences
 from mutator.keyhash import bucket_of
@@ -40,8 +40,8 @@ def write(path, rows):
     path.write_text("".join(f"{row}\n" for row in rows))
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
+@pytest.fixture(scope="module", params=["records", "blocks"])
+def made(request, tmp_path_factory):
     """Two datasets of two generations, each with rejects and tombstones; one with the sequence of each row."""
     root = tmp_path_factory.mktemp("made")
     write(root / "base" / "base_1.txt", [f"k{n},1" for n in range(60)])
@@ -54,7 +54,8 @@ def made(tmp_path_factory):
         master = f"{root}/base"
         for number in (1, 2):
             output = f"{root}/{kind}-out-{number}"
-            local_engine.mutate(settings, master=master, feed=[f"{root}/{kind}-{number}"], output=output)
+            feed = [f"{root}/{kind}-{number}"]
+            local_engine.mutate(settings, master=master, feed=feed, output=output, engine=request.param)
             master = output
     return {"field": Path(f"{root}/field-out-2"), "name": Path(f"{root}/name-out-2")}
 
@@ -71,21 +72,28 @@ def copy(made, tmp_path):
     return Path(shutil.copytree(made["field"], tmp_path / "copy"))
 
 
-def on_partitions(_, plan, on_bucket, on_ledger):
-    """Do what the records engine does with a plan, as a loop."""
-    plan = pickle.loads(pickle.dumps(plan))
-    partitions = [[] for _ in range(plan.buckets + 1)]
-    for task in plan.tasks:
-        for element in read_task(plan, task):
+@contextmanager
+def shared_with(_, value):
+    yield SimpleNamespace(value=pickle.loads(pickle.dumps(value)))
+
+
+def on_partitions(_, shared, tasks, count, read, reduce):
+    """Do what Spark does with a plan, as a loop."""
+    plan = shared.value
+    partitions = [[] for _ in range(count)]
+    for task in tasks:
+        for element in read(plan, task):
             partitions[element[0][0]].append(element)
-    *buckets, ledger = (iter(sorted(partition, key=lambda element: element[0])) for partition in partitions)
-    return [*(on_bucket(plan, n, bucket) for n, bucket in enumerate(buckets)), on_ledger(plan, ledger)]
+    for partition in partitions:
+        partition.sort(key=lambda element: element[0])
+    return [reduce(plan, number, iter(partition)) for number, partition in enumerate(partitions)]
 
 
 @pytest.fixture
 def plain(monkeypatch):
     """Verify without Spark."""
     monkeypatch.setattr("mutator.verify.on_partitions", on_partitions)
+    monkeypatch.setattr("mutator.verify.shared_with", shared_with)
     return lambda path: verify(None, str(path))
 
 
@@ -394,18 +402,127 @@ def test_lost_row_whose_sequence_is_left_is_found(plain, made, tmp_path):
     assert any(path in problem and "fewer rows" in problem for problem in plain(copy).problems)
 
 
+def test_file_without_a_bucket_among_buckets_is_found(plain, copy):
+    """A run would not know where to merge it."""
+    known = known_of(copy)
+    files = (replace(known.files[0], bucket=None), *known.files[1:])
+    (copy / manifest.PATH).write_bytes(manifest.dump(replace(known, files=files)))
+
+    assert any("another bucket" in problem for problem in plain(copy).problems)
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 4])
+def test_another_number_of_buckets_is_found(plain, copy, buckets):
+    known = known_of(copy)
+    (copy / manifest.PATH).write_bytes(manifest.dump(replace(known, buckets=buckets)))
+
+    assert any("another bucket" in problem for problem in plain(copy).problems)
+
+
+# --- whatever join has made it ---
+
+# Which master it starts from, and what is set.
+JOINS = {
+    "aligned": ("name-out-1", {}),
+    "aligned, twice the buckets": ("name-out-1", {"num.reducer": "4"}),
+    "shuffle": ("name-out-1", {"num.reducer": "3"}),
+    "broadcast": ("base", {"master.unique": "true"}),
+}
+
+
+@pytest.fixture(params=JOINS)
+def joined(request, made, tmp_path):
+    """Give the output of a join, in several files, with tombstones and sequences."""
+    root = made["name"].parent
+    master, settings = JOINS[request.param]
+    settings = BY_FILE_NAME | settings
+    if master == "base":
+        shutil.copytree(root / "base", tmp_path / "base")
+        write(tmp_path / "base" / "more_1.txt", [f"m{n},1" for n in range(20)])
+    report = local_engine.mutate(
+        settings | {"split.bytes": "300"},
+        master=str(tmp_path / "base" if master == "base" else root / master),
+        feed=[str(root / "name-2"), str(root / "name-1" / "del_3.txt")],
+        output=str(tmp_path / "joined"),
+        engine="blocks",
+    )
+    assert report.join == request.param.partition(",")[0]
+    return tmp_path / "joined"
+
+
+def test_output_of_each_join_is_clean(plain, joined):
+    found, known = plain(joined), known_of(joined)
+
+    assert found.problems == ()
+    assert found.files >= 2
+    assert found.tombstones > 0
+    assert (known.buckets is None) == (known.hash is None) == all(part.bucket is None for part in known.parts())
+
+
+def test_forged_output_of_each_join_is_found(plain, joined):
+    """Each with a manifest that agrees with the bytes."""
+    known, rows = known_of(joined), rows_of(joined)
+    seal, contents = (joined / manifest.PATH).read_bytes(), {path: (joined / path).read_bytes() for path in rows}
+    first, second = list(rows)[:2]
+    key = rows[first][1].split(b",")[0].decode()
+
+    def problems(changed_rows):
+        rewrite(joined, {**rows, **changed_rows})
+        found = plain(joined).problems
+        for path, content in contents.items():
+            (joined / path).write_bytes(content)
+        (joined / manifest.PATH).write_bytes(seal)
+        return "\n".join(found)
+
+    doubled = f"1 keys have more than one row, for example {key}"
+    assert doubled in problems({first: [*rows[first][1:], rows[first][1]]})  # as many rows as sequences
+    moved = {first: [rows[second][0], *rows[first][1:]], second: [rows[first][0], *rows[second][1:]]}
+    assert ("2 records stand in the file of another bucket" in problems(moved)) == (known.buckets is not None)
+    lost = problems({first: rows[first][:-1]})
+    assert "fewer rows than the file with their sequences" in lost
+    tombstone = b"k0,1"  # deleted by the first feed
+    by_bucket = {part.bucket: part.path for part in known.files}
+    place = first if known.buckets is None else by_bucket[bucket_of((b"k0",), known.buckets)]
+    assert "1 keys have both a row and a tombstone, for example k0" in problems({place: [tombstone, *rows[place][1:]]})
+    files = (replace(known.files[0], rows=known.files[0].rows + 1), *known.files[1:])
+    (joined / manifest.PATH).write_bytes(manifest.dump(replace(known, files=files)))
+    assert (
+        f"{first}: has {known.files[0].rows} rows and should have {known.files[0].rows + 1}" in plain(joined).problems
+    )
+
+
+def test_damage_of_a_file_that_a_run_carries_over_is_found_here_alone(plain, made, tmp_path):
+    """A bucket without mutations is not read by a run, which is what makes it quick; its output has the damage, too."""
+    master = Path(shutil.copytree(made["name"], tmp_path / "master"))
+    quiet = next(part for part in known_of(master).files if part.bucket != bucket_of((b"k60",), 2))
+    (tmp_path / "feed").mkdir()
+    write(tmp_path / "feed" / "ups_9.txt", ["k60,nine"])
+    (master / quiet.path).write_bytes(flipped((master / quiet.path).read_bytes(), 13))
+    places = {"master": str(master), "feed": [f"{tmp_path}/feed"]}
+
+    report = local_engine.mutate(BY_FILE_NAME, **places, output=f"{tmp_path}/out", engine="blocks")
+
+    assert (report.join, report.counts["output rows"]) == ("aligned", sum(part.rows for part in known_of(master).files))
+    for directory in (master, tmp_path / "out"):
+        assert any(f"{quiet.path}: its checksum is" in problem for problem in plain(directory).problems)
+    with pytest.raises(StateError, match="the master's file is damaged"):
+        local_engine.mutate(BY_FILE_NAME, **places, output=f"{tmp_path}/other", engine="records")  # which reads all
+
+
 # --- a run does not trust its master, either ---
 
 
-def next_run(made, kind, master, output):
+def next_run(made, kind, master, output, engine="auto"):
     feed = made[kind].parent / f"{kind}-3"
-    write(feed / "ups_3.txt", [f"k{n},3,U" for n in range(50, 70)] if kind == "field" else ["k60,three"])
+    # Something for each bucket, or a run would not read all.
+    write(feed / "ups_3.txt", [f"k{n},3,U" if kind == "field" else f"k{n},three" for n in range(50, 70)])
     settings = BY_FIELD if kind == "field" else BY_FILE_NAME
-    return local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output))
+    return local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output), engine=engine)
 
 
+@pytest.mark.parametrize("engine", ["records", "blocks"])
 @pytest.mark.parametrize("kind", ["field", "name"])
-def test_run_on_a_damaged_master_stops(made, tmp_path, kind):
+def test_run_on_a_damaged_master_stops(made, tmp_path, kind, engine):
     """A flipped bit that a run does not see would be written out with a checksum that says it is right."""
     master = Path(shutil.copytree(made[kind], tmp_path / "copy"))
     chosen = random.Random(10)
@@ -415,7 +532,7 @@ def test_run_on_a_damaged_master_stops(made, tmp_path, kind):
             continue  # not read by a run; and for sequences see the next test
         for bit in chosen.sample(range(len(data) * 8), 10):
             with changed(master / name, flipped(data, bit)), pytest.raises(StateError) as caught:
-                next_run(made, kind, master, tmp_path / "out")
+                next_run(made, kind, master, tmp_path / "out", engine)
             assert name in str(caught.value), f"{name}, bit {bit}"
             assert sorted(path.name for path in tmp_path.iterdir()) == ["copy"]
 

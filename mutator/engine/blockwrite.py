@@ -16,7 +16,7 @@ from mutator.checksum import chunk_of, of_blocks
 from mutator.engine.allocator import keep_freed_memory
 from mutator.engine.blockmerge import Blocks, Output, Parts, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blockread import GRAVES, ROWS, RUN, Rows, Run, mutations_of_run, tombstones
-from mutator.engine.content import Content, Damage, Receipt, damage_of, damaged
+from mutator.engine.content import Content, Damage, Receipt, damage_of
 from mutator.engine.duplicates import duplicates
 from mutator.engine.filewrite import Files
 from mutator.engine.master import from_files, from_shuffle
@@ -25,12 +25,12 @@ from mutator.engine.tally import Tally
 from mutator.engine.winners import Winners
 from mutator.errors import MutatorError
 from mutator.failpoint import failpoint
+from mutator.formats.block import NotReadable
 from mutator.formats.parquet_columns import oldest_tombstone
 from mutator.inputs import Input, Split
 from mutator.manifest import Part
 from mutator.plan import Plan
 from mutator.storage import blocks, storage_for
-from mutator.storage.compression import CorruptStream
 
 __all__ = ["write_group"]
 
@@ -46,7 +46,7 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
     try:
         with task.stack:
             task.merge(_Sections(elements))
-    except (Damage, CorruptStream, MutatorError) as fault:
+    except (Damage, NotReadable) as fault:
         if task.reading is None:
             raise
         return {**Tally().receipt(), "files": [], "beside": [], "damage": [damage_of(task.reading, fault)]}
@@ -137,11 +137,14 @@ class _Task:
     def _own_tombstones(self) -> Iterator[Any]:
         for split in self.graves:
             self.reading = one = self.plan.inputs[split.input]
-            if (split.input, split.number) not in self.receipts:
-                size, digests = Content(self.plan, split, one).whole()  # before Parquet stumbles over it
-                rows = one.source.part.rows if one.source.part else 0
-                self.receipts[split.input, split.number] = Receipt(rows, 0, 0, rows, size, digests)
-            yield from tombstones(self.plan, split, one)
+            try:
+                if (split.input, split.number) not in self.receipts:
+                    size, digests = Content(self.plan, split, one).whole()  # before Parquet stumbles over it
+                    rows = one.source.part.rows if one.source.part else 0
+                    self.receipts[split.input, split.number] = Receipt(rows, 0, 0, rows, size, digests)
+                yield from tombstones(self.plan, split, one)
+            except MutatorError as fault:
+                raise Damage(*damage_of(one, fault)) from None
 
     def _carry_over(self, parts: Parts) -> None:
         """Take the files of buckets without mutations as they are."""
@@ -180,11 +183,11 @@ class _Task:
             counts["output rows"] += part.rows
         if self.staging is None:
             return
-        _link_or_copy(one, source.path, f"{self.staging}/{part.path}", part.checksum)
+        _link_or_copy(source.path, f"{self.staging}/{part.path}", part.checksum)
         if source.order_part is not None and source.order_path is not None:
             self.kept.append(source.order_part)
             target = f"{self.staging}/{source.order_part.path}"
-            _link_or_copy(one, source.order_path, target, source.order_part.checksum)
+            _link_or_copy(source.order_path, target, source.order_part.checksum)
         failpoint("task.carried", self.attempt)
 
     def receipt(self) -> dict[str, Any]:
@@ -210,7 +213,7 @@ def _of_part(tables: Iterator[Any], winners: Winners, parts: Parts) -> Iterator[
             yield table.filter(pa.array(chosen))
 
 
-def _link_or_copy(one: Input, source: str, target: str, checksum: str) -> None:
+def _link_or_copy(source: str, target: str, checksum: str) -> None:
     """Make a file of the master one of the output, too; raises Damage where a copy shows that it is not as it was."""
     storage = storage_for(target)
     try:
@@ -221,7 +224,7 @@ def _link_or_copy(one: Input, source: str, target: str, checksum: str) -> None:
     with storage_for(source).open(source) as stream:
         found = of_blocks(blocks(stream), chunk_of(checksum))
     if found != checksum:
-        raise Damage(*damaged(one, f"its checksum is {found} and should be {checksum}"))
+        raise Damage("manifest.damage", {"path": source, "why": f"its checksum is {found} and should be {checksum}"})
     if storage.look(target) is None:
         with storage_for(source).open(source) as stream, storage.create_new(target) as copy:
             for block in blocks(stream):

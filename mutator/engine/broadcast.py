@@ -31,7 +31,6 @@ from mutator.errors import MutatorError, error, key_text
 from mutator.failpoint import failpoint
 from mutator.inputs import Input, Split
 from mutator.plan import SAMPLES, Plan
-from mutator.storage.compression import CorruptStream
 
 __all__ = ["Met", "finish", "fold_feed", "met_by", "patch"]
 
@@ -57,11 +56,8 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
     tally = Tally()
     ledger: list[Any] = []
     receipts: dict[tuple[int, int], Any] = {}
-    at = plan.inputs[plan.local[task][0].input]
 
     def done(split: Split, one: Input, batch: Any, receipt: Receipt) -> None:
-        nonlocal at
-        at = one
         ledger.extend(rejected(plan, split, one, batch, receipt))
         receipts[split.input, split.number] = receipt_of(plan, split, receipt)
 
@@ -76,9 +72,9 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
             for kept in merge_blocks(plan, winners, blocks, none, output, _nothing, stack):
                 files.write(*kept)
             files.close()
-    except (Damage, CorruptStream, MutatorError) as fault:
+    except Damage as fault:
         split = plan.local[task][0]
-        element = ((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(at, fault))
+        element = ((plan.ledger, (), DAMAGE, (split.input, split.number)), fault.args)
         return {**Tally().receipt(), "files": [], "beside": [], "ledger": [element], "met": none_met}
     tally.counts["output rows"] += files.rows
     data, beside = files.receipts()

@@ -14,13 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.engine.blockread import Rows, batches
-from mutator.engine.content import Damage, damaged, row_sequences
+from mutator.engine.content import Damage, damage_of, damaged, row_sequences
 from mutator.engine.spool import scratch_directory
+from mutator.errors import MutatorError
 from mutator.formats import FORMATS
 from mutator.formats.block import Batch, Block, Hashes
 from mutator.inputs import Input, Split
 from mutator.plan import Plan
 from mutator.spans import Ints
+from mutator.storage.compression import CorruptStream
 
 __all__ = ["MasterBlock", "from_files", "from_shuffle"]
 
@@ -47,23 +49,33 @@ def from_files(
     base = 0
     for split in splits:
         one = plan.inputs[split.input]
-        trusted = one.source.checksum is not None
-        sequences, row = row_sequences(plan, split, one), 0
-        for batch, receipt in batches(plan, split, one, trusted):
-            done(split, one, batch, receipt)
-            count = len(batch.block)
-            if sequences is None:
-                own = np.full(count, one.sequence, np.int64)
-            else:
-                own = sequences[row : row + count]
-                if len(own) < count:
-                    raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
-            if count:
-                yield MasterBlock(plan, base, batch.block, batch.block.hashes(), own)
-            row += count
-            base += count
-        if sequences is not None and row != len(sequences):
-            raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
+        try:
+            for block in _from_split(plan, split, one, base, done):
+                base += len(block.block)
+                yield block
+        except (CorruptStream, MutatorError) as fault:  # of reading, not of what is done with the blocks
+            raise Damage(*damage_of(one, fault)) from None
+
+
+def _from_split(
+    plan: Plan, split: Split, one: Input, base: int, done: Callable[[Split, Input, Batch, Any], None]
+) -> Iterator[MasterBlock]:
+    trusted = one.source.checksum is not None
+    sequences, row = row_sequences(plan, split, one), 0
+    for batch, receipt in batches(plan, split, one, trusted):
+        done(split, one, batch, receipt)
+        count = len(batch.block)
+        if sequences is None:
+            own = np.full(count, one.sequence, np.int64)
+        else:
+            own = sequences[row : row + count]
+            if len(own) < count:
+                raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
+        if count:
+            yield MasterBlock(plan, base + row, batch.block, batch.block.hashes(), own)
+        row += count
+    if sequences is not None and row != len(sequences):
+        raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
 
 
 def from_shuffle(

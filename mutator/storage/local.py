@@ -78,7 +78,7 @@ class LocalStorage:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 os.close(handle)
                 raise OSError(errno.EINVAL, "not a regular file")
-            stream = os.fdopen(handle, "rb", buffering=0)
+            stream = open(path, "rb", buffering=0, opener=lambda *_: handle)  # noqa: SIM115  # messages need its name
             if offset:
                 stream.seek(offset)
         except OSError as fault:
