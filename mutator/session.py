@@ -63,6 +63,8 @@ def _start(name: str) -> SparkSession:
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "ERROR")
+            # Over TCP a Python worker waits 40 ms for each task, because an acknowledgement is delayed (Spark 4.1 on).
+            .config("spark.python.unix.domain.socket.enabled", "true")
             .config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
         )
     try:
