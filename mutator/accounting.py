@@ -90,6 +90,9 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
             )
         if one.side == "feed":
             feed.append((one.source.name, one.source.bytes, text))
+    if counts["met twice"]:  # said only now, because a damaged file might look so, too
+        shown = "; ".join(map(key_text, samples["met twice"]))
+        raise error("master.twice", count=f"{counts['met twice']:,}", samples=shown)
     parts = [part for receipt in receipts for part in receipt["beside"]]
     return Result(
         counts=counts,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mutator.config import Config
+from mutator.errors import error
 from mutator.formats import FORMATS
 from mutator.layout import RowLayout
 from mutator.survey import Survey
@@ -19,6 +20,8 @@ __all__ = ["ENGINES", "Join", "choose"]
 
 ENGINES = ("auto", "blocks", "records")
 
+_COLUMNS = 4  # a folded feed takes about four times the bytes of its rows
+_INFLATED = 10  # bytes that a byte of a compressed file is taken for
 _MOST_AT_ONCE = 8  # buckets that one becomes without a shuffle: more would leave too much to too few tasks
 
 
@@ -35,6 +38,8 @@ class Join:
 
 def choose(config: Config, survey: Survey, layouts: Mapping[str, RowLayout], name: str, wanted: str) -> Join:
     """Choose engine and join. wanted: one of ``ENGINES``."""
+    if wanted not in ENGINES:
+        raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
     form = FORMATS[name]
     buckets, why_buckets = _buckets(config, survey)
     why_not = (
@@ -58,16 +63,19 @@ def choose(config: Config, survey: Survey, layouts: Mapping[str, RowLayout], nam
             return Join("blocks", "aligned", buckets, small, why)
         why = f"the master's {before} buckets cannot become {buckets} where they lie; {why_buckets}"
         return Join("blocks", "shuffle", buckets, buckets, why)
+    size = sum(source.bytes * (_INFLATED if source.compression else 1) for source in survey.feed)
     if not config.master_unique:
         why = "the master has no manifest with buckets, and master.unique does not promise unique IDs"
     elif config.full:
         why = "a full snapshot needs to see which IDs are absent"
     elif not survey.master:
         why = "there is no master yet"
-    elif (size := sum(source.bytes for source in (*survey.feed, *survey.tombstones))) > config.memory_bytes:
-        why = f"the feed's {size:,} bytes are more than memory.bytes {config.memory_bytes:,}, so it is not broadcast"
+    elif config.num_reducer is not None:
+        why = "num.reducer asks for buckets"
+    elif size > config.memory_bytes // _COLUMNS:
+        why = f"a feed of {size:,} bytes, as columns, is more than memory.bytes, {config.memory_bytes:,}"
     else:
-        why = f"master.unique promises unique IDs, and the feed's {size:,} bytes fit into every worker"
+        why = f"master.unique promises unique IDs, and the feed of {size:,} bytes fits into every worker"
         return Join("blocks", "broadcast", None, 0, why)
     return Join("blocks", "shuffle", buckets, buckets, f"{why}; {why_buckets}")
 
@@ -76,13 +84,13 @@ def _buckets(config: Config, survey: Survey) -> tuple[int, str]:
     if config.num_reducer is not None:
         return config.num_reducer, f"num.reducer says {config.num_reducer} buckets"
     total = sum(source.bytes for source in (*survey.master, *survey.feed))
-    count = survey.manifest.buckets if survey.manifest is not None else None
+    known = count = survey.manifest.buckets if survey.manifest is not None else None
     if count is not None and total <= 2 * count * config.bucket_bytes:
         return count, f"the master's manifest says {count} buckets"
     why = f"{total:,} bytes of input make"
     if count is not None:
         why = f"the {count} buckets outgrew bucket.bytes, and {why}"
     count = count or 2
-    while total > count * config.bucket_bytes:
+    while total > (2 if known else 1) * count * config.bucket_bytes:
         count *= 2
     return count, f"{why} {count} buckets"

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from mutator.precedence import NO_SEQUENCE, ORDER_TYPES, format_order
 from mutator.spans import Bytes, Flags, Ints, Spans, packed
 
-__all__ = ["column_type", "constant", "flags", "from_texts", "parse_column", "ranks", "texts", "to_column", "to_value"]
+__all__ = ["column_type", "flags", "from_texts", "parse_column", "ranks", "texts", "to_column", "to_value"]
 
 _BIAS = 1 << 63
 _EPOCH_DAYS = 719162  # from 0001-01-01 to 1970-01-01
@@ -79,11 +79,6 @@ def to_value(kind: str, encoded: Any) -> Any:
 def to_column(kind: str, values: list[Any]) -> Any:
     """Make a column of Python values; the inverse of ``to_value``."""
     return pa.array([_encode(kind, value) for value in values], column_type(kind))
-
-
-def constant(kind: str, value: Any, count: int) -> Any:
-    """Return a column that holds one Python value ``count`` times."""
-    return pa.repeat(pa.scalar(_encode(kind, value), column_type(kind)), count)
 
 
 def texts(kind: str, column: Any) -> Any:
@@ -144,14 +139,14 @@ def _encode(kind: str, value: Any) -> Any:
 def _encode_decimal(value: Decimal) -> bytes:
     """Write sign, exponent and digits; the two latter complemented where the value is negative."""
     sign, digits, exponent = value.as_tuple()
-    text = bytes(digits).lstrip(b"\0")  # one digit a byte
+    text = bytes(digit + 1 for digit in digits).lstrip(b"\1")  # one digit a byte, and none of them 0
     assert isinstance(exponent, int)
     exponent += len(text)
-    text = text.rstrip(b"\0")
+    text = text.rstrip(b"\1")
     if not text:
         return b"\x01"
     body = (exponent + _BIAS).to_bytes(8, "big") + text
-    # Behind the digits of a negative value comes what is higher than any digit: of two, the shorter one is higher.
+    # Behind the digits of a negative value comes what is higher than any of them: of two, the shorter one is higher.
     return b"\x00" + bytes(255 - byte for byte in body) + b"\xff" if sign else b"\x02" + body
 
 
@@ -160,7 +155,7 @@ def _decode_decimal(encoded: bytes) -> Decimal:
         return Decimal(0)
     negative = encoded[:1] == b"\x00"
     body = bytes(255 - byte for byte in encoded[1:-1]) if negative else encoded[1:]
-    digits = tuple(body[8:])
+    digits = tuple(byte - 1 for byte in body[8:])
     return Decimal((int(negative), digits, int.from_bytes(body[:8], "big") - _BIAS - len(digits)))
 
 

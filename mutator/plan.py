@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from mutator import checksum, delimiter
 from mutator.config import Config
@@ -19,6 +22,7 @@ from mutator.keyhash import HASH_NAME
 from mutator.layout import RowLayout, without_field
 from mutator.manifest import Manifest
 from mutator.precedence import order_value
+from mutator.spans import Ints
 from mutator.survey import Source, Survey
 from mutator.width import check_ordinals, decide_widths, is_delete_source, layouts
 
@@ -76,6 +80,16 @@ class Plan:
     def splits(self) -> tuple[Split, ...]:
         """All that is read, wherever."""
         return tuple(split for part in (*self.tasks, *self.local) for split in part)
+
+    @cached_property
+    def sequences(self) -> Ints:
+        """The sequence of each input."""
+        return np.array([one.sequence for one in self.inputs], np.int64)
+
+    @cached_property
+    def ranks(self) -> Ints:
+        """The rank of each input."""
+        return np.array([one.rank for one in self.inputs], np.int64)
 
     def chunk_of(self, one: Input) -> int:
         """Return the bytes of a checksum chunk of an input."""
@@ -288,7 +302,8 @@ def _tasks(
     if join.kind == "broadcast":
         master = [split for split in held if inputs[split.input].side == "master"]
         # The last task writes what has no place in the files of the master: inserted rows, and tombstones.
-        return tasks, (*packed_tasks(master, size), tuple(split for split in held if split not in master))
+        rest = tuple(split for split in held if inputs[split.input].side != "master")
+        return tasks, (*packed_tasks(master, size), rest)
     groups: list[list[Split]] = [[] for _ in range(join.groups)]
     for split in held:
         source = inputs[split.input].source

@@ -27,7 +27,7 @@ __all__ = ["Source", "Survey", "dataset_sources", "look_at", "read_manifest"]
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
 
 
-# What ``engine.write`` calls its data files: bucket, run id, attempt, sequence.
+# What ``engine.staged`` calls data files: bucket, run id, attempt, sequence.
 _OWN_NAME = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?\.txt\Z")
 
 

@@ -58,7 +58,7 @@ def merge_by_broadcast(plan: Plan, staging: str | None, seed: int) -> list[dict[
     patched = [broadcast.patch(plan, staging, folded, task, 0) for task in tasks]
     ledger = [element for element in elements if element[0][0] == fold_plan.ledger]
     ledger += [element for one in patched for element in one["ledger"]]
-    return [*patched, *broadcast.finish(plan, staging, folded, broadcast.met_by(plan, folded, patched), ledger, 0)]
+    return [*patched, *broadcast.finish(plan, staging, folded, broadcast.met_by(patched), ledger, 0)]
 
 
 def mutate(

@@ -7,7 +7,7 @@ be nested, and may be null. Nothing of it is a line, so a file is read whole.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -102,8 +102,11 @@ class PackedBlock:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def hashes(self) -> Hashes:
-        return hash_columns([Spans.of_array(column) for column in self.keys()])
+    def hashes(self, rows: Ints | None = None) -> Hashes:
+        return hash_columns([Spans.of_array(column) for column in self.keys(rows)])
+
+    def likely(self, firsts: Collection[bytes]) -> Ints | None:
+        return None
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
         columns = [self._of(ordinal, rows) for ordinal in self._layout.id_fields]

@@ -273,15 +273,21 @@ def test_join_where_num_reducer_is_another(tmp_path, wanted, join, why):
     ("options", "engine", "join", "why"),
     [
         ({}, "blocks", "shuffle", "no manifest with buckets, and master.unique does not promise unique IDs"),
-        ({"master_unique": "true"}, "blocks", "broadcast", "promises unique IDs, and the feed's 16 bytes fit"),
-        ({"master_unique": "true", "memory_bytes": 16}, "blocks", "broadcast", "the feed's 16 bytes fit"),
-        ({"master_unique": "true", "memory_bytes": 15}, "blocks", "shuffle", "16 bytes are more than memory.bytes 15"),
+        ({"master_unique": "true"}, "blocks", "broadcast", "promises unique IDs, and the feed of 16 bytes fits"),
+        ({"master_unique": "true", "memory_bytes": 64}, "blocks", "broadcast", "the feed of 16 bytes fits"),
+        (
+            {"master_unique": "true", "memory_bytes": 63},
+            "blocks",
+            "shuffle",
+            "16 bytes, as columns, is more than memory.bytes",
+        ),
         (
             {"master_unique": "true", "sync_mode": "full", "deleted_record_file_prefix": ""},
             "blocks",
             "shuffle",
             "a full snapshot needs to see which IDs are absent",
         ),
+        ({"master_unique": "true", "num_reducer": 2}, "blocks", "shuffle", "num.reducer asks for buckets"),
         ({"field_delim_regex": "[,;]"}, "records", "shuffle", "field.delim.regex [,;] is a pattern"),
         ({"field_delim_regex": ",,", "field_count": "any"}, "records", "shuffle", "is longer than one byte"),
     ],
@@ -441,7 +447,7 @@ def test_buckets_that_outgrow_their_size_double_without_a_shuffle(tmp_path, base
     order = {key: at for at, key in enumerate(row.split(b",")[0] for rows in rows_of(path).values() for row in rows)}
     plans: list[Plan] = []
     many = feed(tmp_path, u_5=[(b"new%03d" % at, 5) for at in range(100)], del_6=[(KEYS[0], 6), (b"new000", 6)])
-    made = merge(tmp_path, path, many, base, plans=plans, bucket_bytes=200)
+    made = merge(tmp_path, path, many, base, plans=plans, bucket_bytes=100)
 
     (plan,) = plans
     assert (plan.join, plan.groups, plan.master_buckets, made.buckets) == ("aligned", 2, 2, 8)

@@ -53,7 +53,15 @@ class Told(NamedTuple):
 def plan_of(kind="long"):
     files = tuple(SimpleNamespace(rank=rank, sequence=sequence) for rank, sequence in FILES)
     return SimpleNamespace(
-        inputs=files, key_width=1, order_type=kind, by_file_name=False, memory=0, horizon=None, format="text"
+        inputs=files,
+        sequences=np.array([one.sequence for one in files]),
+        ranks=np.array([one.rank for one in files]),
+        key_width=1,
+        order_type=kind,
+        by_file_name=False,
+        memory=0,
+        horizon=None,
+        format="text",
     )
 
 

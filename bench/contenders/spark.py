@@ -25,6 +25,8 @@ def session(scratch: Path, **settings: str) -> SparkSession:
         .config("spark.local.dir", str(scratch / "spark"))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.ui.enabled", "false")
+        # as the session that mutator starts has it; nobody else here has Python workers
+        .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.ui.showConsoleProgress", "false")
     )
     for name, value in settings.items():

@@ -185,7 +185,13 @@ def _met(winners: Winners | None, one: MasterBlock, dropped: Ints) -> Any:
     """Return the rows of a block that winners met, what becomes of them, new content and order value; None for none."""
     if winners is None:
         return None
-    rows, places = winners.match(one.hashes, one.block.keys)
+    likely = one.block.likely(winners.firsts) if winners.firsts else None
+    if likely is None:
+        rows, places = winners.match(one.hashes, one.keys)
+    else:
+        hashes = one.known(lambda: one.block.hashes(likely))
+        rows, places = winners.match(hashes, lambda chosen: one.keys(likely[chosen]))
+        rows = likely[rows]
     out = _dropped_in(one, dropped)
     if len(out):
         live = ~np.isin(rows, out)
@@ -230,7 +236,7 @@ def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
         tally.counts["master deleted by absence"] += len(absent)
         if len(absent):
             orders = one.orders(absent)
-            output.bury(tombstone_table(output.plan, one.hashes[absent], block.keys(absent), orders, output.plan.now))
+            output.bury(tombstone_table(output.plan, one.hashes[absent], one.keys(absent), orders, output.plan.now))
     else:
         tally.counts["master kept"] += int(alone.sum())
     changed = gone.copy()

@@ -10,6 +10,7 @@ order values are found again in them, which costs less than to ship them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ __all__ = [
 
 RUN, ROWS, GRAVES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
 
-_PIECE = 1 << 20  # bytes of master rows that go to one group at once
+_PIECE = 1 << 20  # bytes of rows that go to one group at once
 
 
 class Run(NamedTuple):
@@ -151,12 +152,12 @@ class _Feed:
             columns: list[Any] = [found.inputs.astype(np.int32), found.offsets]
             columns += [found.counts, found.mixed, found.upserts]
             told = [column[order] for column in columns]
-            for group, start, end in pieces:
+            for group, start, end in _sliced(pieces, max(_PIECE * len(found) // max(found.rows.nbytes, 1), 1)):
                 inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in told)
                 packed = form.pack(rows.slice(start, end - start))
                 run = Run(layout, packed, inputs, offsets, (counts, mixed, upserts) if whole else None)
+                self._number += 1
                 yield (group, (), RUN, (*self._place, self._number)), tuple(run)
-            self._number += 1
         self._held, self._bytes = {}, 0
 
 
@@ -177,6 +178,8 @@ class _Master:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._held: dict[int, list[tuple[int, bytes, int, bytes]]] = {}
+        self._sizes: Counter[int] = Counter()
+        self._bytes = 0
         self._place = (0, 0)
         self._number = 0
 
@@ -201,8 +204,12 @@ class _Master:
                 held = self._held.setdefault(group, [])
                 told = b"" if own is None else own[order[start:end]].tobytes()
                 held.append((split.input, piece, end - start, told))
-                if sum(len(one) for _, one, _, _ in held) > _PIECE:
+                self._sizes[group] += len(piece)
+                self._bytes += len(piece)
+                if self._sizes[group] > _PIECE:
                     yield self._piece(group)
+            if self._bytes > plan.memory:
+                yield from self.pieces()
         if sequences is not None and row != len(sequences):
             raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
         yield receipt_of(plan, split, receipt)
@@ -214,6 +221,7 @@ class _Master:
 
     def _piece(self, group: int) -> Any:
         held = self._held.pop(group)
+        self._bytes -= self._sizes.pop(group)
         self._number += 1
         sequences = None
         if self._plan.by_file_name:
@@ -224,6 +232,13 @@ class _Master:
         inputs = tuple((number, count) for number, _, count, _ in held)
         value = Rows(b"".join(rows for _, rows, _, _ in held), inputs, sequences)
         return (group, (), ROWS, (*self._place, self._number)), tuple(value)
+
+
+def _sliced(pieces: list[tuple[int, int, int]], rows: int) -> Iterator[tuple[int, int, int]]:
+    """Cut pieces into such of at most so many rows."""
+    for group, start, end in pieces:
+        for begin in range(start, end, rows):
+            yield group, begin, min(begin + rows, end)
 
 
 def grouped(hashes: Hashes, groups: int) -> tuple[Ints, list[tuple[int, int, int]]]:

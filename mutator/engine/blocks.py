@@ -55,7 +55,7 @@ def _merge_by_broadcast(sc: SparkContext, plan: Plan, staging: str | None) -> Re
             .mapPartitions(partial(_patch, shared, staging))
             .collect()
         )
-        met = broadcast.met_by(plan, fold["folded"], patched)
+        met = broadcast.met_by(patched)
         elements = [element for one in (ledger, *patched) for element in one["ledger"]]
         # [None] -> receipt of what met no row, receipt of the ledger
         last = sc.parallelize([None], 1).mapPartitions(partial(_finish, shared, staging, met, elements)).collect()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import ArrowException
 
-from mutator.checksum import chunk_of, of_blocks
+from mutator.checksum import ChunkedChecksum, chunk_of
 from mutator.engine.allocator import keep_freed_memory
 from mutator.engine.blockmerge import Blocks, Output, Parts, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blockread import GRAVES, ROWS, RUN, Rows, Run, mutations_of_run, tombstones
@@ -25,7 +25,6 @@ from mutator.engine.tally import Tally
 from mutator.engine.winners import Winners
 from mutator.errors import MutatorError
 from mutator.failpoint import failpoint
-from mutator.formats.block import NotReadable
 from mutator.formats.parquet_columns import oldest_tombstone
 from mutator.inputs import Input, Split
 from mutator.manifest import Part
@@ -46,10 +45,8 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
     try:
         with task.stack:
             task.merge(_Sections(elements))
-    except (Damage, NotReadable) as fault:
-        if task.reading is None:
-            raise
-        return {**Tally().receipt(), "files": [], "beside": [], "damage": [damage_of(task.reading, fault)]}
+    except Damage as fault:
+        return {**Tally().receipt(), "files": [], "beside": [], "damage": [fault.args]}
     return task.receipt()
 
 
@@ -78,8 +75,6 @@ class _Task:
         local = plan.local[group] if plan.join == "aligned" else ()
         self.data = [split for split in local if plan.inputs[split.input].side == "master"]
         self.graves = [split for split in local if plan.inputs[split.input].side == "tombstones"]
-        # Whose damage it is, if something is found wrong.
-        self.reading: Input | None = plan.inputs[local[0].input] if local else None
         self.files: Files | None = None
         self.kept: list[Part] = []
 
@@ -131,12 +126,11 @@ class _Task:
         self.files.finish(output.inserted.tables(), output.tombstones.tables(), self.tally)
 
     def _done(self, split: Split, one: Input, _: Any, receipt: Receipt) -> None:
-        self.reading = one
         self.receipts[split.input, split.number] = receipt
 
     def _own_tombstones(self) -> Iterator[Any]:
         for split in self.graves:
-            self.reading = one = self.plan.inputs[split.input]
+            one = self.plan.inputs[split.input]
             try:
                 if (split.input, split.number) not in self.receipts:
                     size, digests = Content(self.plan, split, one).whole()  # before Parquet stumbles over it
@@ -169,7 +163,6 @@ class _Task:
 
     def _carry(self, index: int) -> None:
         one = self.plan.inputs[index]
-        self.reading = one
         source, part = one.source, one.source.part
         assert part is not None
         self.carried.append(index)
@@ -221,11 +214,15 @@ def _link_or_copy(source: str, target: str, checksum: str) -> None:
             return
     except FileExistsError:
         return  # an earlier attempt of this task did it
-    with storage_for(source).open(source) as stream:
-        found = of_blocks(blocks(stream), chunk_of(checksum))
-    if found != checksum:
-        raise Damage("manifest.damage", {"path": source, "why": f"its checksum is {found} and should be {checksum}"})
-    if storage.look(target) is None:
+    state = ChunkedChecksum(chunk_of(checksum) or 1 << 62)
+    try:
         with storage_for(source).open(source) as stream, storage.create_new(target) as copy:
             for block in blocks(stream):
+                state.update(block)
                 copy.write(block)
+            if state.text() != checksum:
+                why = f"its checksum is {state.text()} and should be {checksum}"
+                raise Damage("manifest.damage", {"path": source, "why": why})
+    except MutatorError:
+        if storage.look(target) is None:  # else another attempt of this task has made a whole copy meanwhile
+            raise

@@ -27,10 +27,10 @@ from mutator.engine.mutations import fold, joined_mutations, mutations_of_table,
 from mutator.engine.tally import Tally
 from mutator.engine.winners import Winners
 from mutator.engine.write import write_ledger
-from mutator.errors import MutatorError, error, key_text
+from mutator.errors import MutatorError
 from mutator.failpoint import failpoint
 from mutator.inputs import Input, Split
-from mutator.plan import SAMPLES, Plan
+from mutator.plan import Plan
 
 __all__ = ["Met", "finish", "fold_feed", "met_by", "patch"]
 
@@ -88,15 +88,9 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
     }
 
 
-def met_by(plan: Plan, folded: bytes, patched: Sequence[dict[str, Any]]) -> Met:
-    """Return which winners some row met; raise DataError where several rows met one."""
-    met = Met(*(b"".join(column) for column in zip(*(one["met"] for one in patched), strict=True)))
-    places, counts = np.unique(np.frombuffer(met.rows, np.int64), return_counts=True)
-    twice = places[counts > 1]
-    if len(twice):
-        keys = sorted(_winners(plan, folded, Tally())[0].keys(twice))[:SAMPLES]
-        raise error("master.twice", count=f"{len(twice):,}", samples="; ".join(map(key_text, keys)))
-    return met
+def met_by(patched: Sequence[dict[str, Any]]) -> Met:
+    """Return which winners some row met, one as often as it was met."""
+    return Met(*(b"".join(column) for column in zip(*(one["met"] for one in patched), strict=True)))
 
 
 def finish(
@@ -107,13 +101,15 @@ def finish(
     with ExitStack() as stack:
         output = Output(plan, tally, True, stack)
         files = Files(plan, staging, (), attempt, stack, len(plan.local) - 1)
-        graves = [table for split in plan.local[-1] for table in _tombstones(plan, split, ledger)]
+        tables = (table for split in plan.local[-1] for table in _tombstones(plan, split, ledger))
         winners = _winners(plan, folded, tally)
         for one in winners:
-            one.met[np.frombuffer(met.rows, np.int64)] = True
+            rows, counts = np.unique(np.frombuffer(met.rows, np.int64), return_counts=True)
+            one.met[rows] = True
+            tally.note_all("met twice", one.keys(rows[counts > 1]))
             one.mixed[np.frombuffer(met.mixed, np.int64)] = True
             one.bury(np.frombuffer(met.buried, np.int64))
-        merge_tombstones(plan, winners[0] if winners else None, iter(graves), output)
+        merge_tombstones(plan, winners[0] if winners else None, tables, output)
         for one in winners:
             insert_and_bury(one, output)
         files.finish(output.inserted.tables(), output.tombstones.tables(), tally)

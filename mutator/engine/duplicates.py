@@ -50,7 +50,7 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
         rows = np.flatnonzero(is_in(one.hashes, repeated))
         if len(rows):
             columns = [
-                *one.block.keys(rows),
+                *one.keys(rows),
                 one.orders(rows),
                 pa.array(one.sequences[rows]),
                 pa.array(one.base + rows),

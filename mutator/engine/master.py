@@ -8,7 +8,8 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from mutator.engine.content import Damage, damage_of, damaged, row_sequences
 from mutator.engine.spool import scratch_directory
 from mutator.errors import MutatorError
 from mutator.formats import FORMATS
-from mutator.formats.block import Batch, Block, Hashes
+from mutator.formats.block import Batch, Block, Hashes, NotReadable
 from mutator.inputs import Input, Split
 from mutator.plan import Plan
 from mutator.spans import Ints
@@ -26,20 +27,42 @@ from mutator.storage.compression import CorruptStream
 
 __all__ = ["MasterBlock", "from_files", "from_shuffle"]
 
+Found = TypeVar("Found")
+
 
 @dataclass(frozen=True)
 class MasterBlock:
     """Some consecutive rows of a master."""
 
     plan: Plan
+    one: Input | None  # the file they come from; None: the shuffle
     base: int  # number of the first row
     block: Block
-    hashes: Hashes
     sequences: Ints  # of each row, or of its file
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """The key hash of each row."""
+        return self.known(self.block.hashes)
+
+    def keys(self, rows: Ints) -> list[Any]:
+        """Return the key columns of some rows."""
+        return self.known(lambda: self.block.keys(rows))
 
     def orders(self, rows: Ints) -> Any:
         """Return the order values of some rows."""
-        return pa.array(self.sequences[rows]) if self.plan.by_file_name else self.block.orders(rows)
+        if self.plan.by_file_name:
+            return pa.array(self.sequences[rows])
+        return self.known(lambda: self.block.orders(rows))
+
+    def known(self, look: Callable[[], Found]) -> Found:
+        """Look at what no reader has looked at yet; raises Damage."""
+        try:
+            return look()
+        except NotReadable as fault:
+            if self.one is None:
+                raise
+            raise Damage(*damaged(self.one, fault)) from None
 
 
 def from_files(
@@ -72,7 +95,7 @@ def _from_split(
             if len(own) < count:
                 raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
         if count:
-            yield MasterBlock(plan, base + row, batch.block, batch.block.hashes(), own)
+            yield MasterBlock(plan, one, base + row, batch.block, own)
         row += count
     if sequences is not None and row != len(sequences):
         raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
@@ -104,14 +127,13 @@ def from_shuffle(
 
 def _blocks(plan: Plan, pieces: Iterator[Rows]) -> Iterator[MasterBlock]:
     base = 0
-    numbers = np.array([one.sequence for one in plan.inputs], np.int64)
     for piece in pieces:
         block = FORMATS[plan.format].load([piece.rows], plan.layouts["master"])
         if piece.sequences is not None:
             own = np.frombuffer(piece.sequences, np.int64)
         else:
-            own = np.repeat([numbers[one] for one, _ in piece.inputs], [count for _, count in piece.inputs])
-        yield MasterBlock(plan, base, block, block.hashes(), own)
+            own = np.repeat([plan.sequences[one] for one, _ in piece.inputs], [count for _, count in piece.inputs])
+        yield MasterBlock(plan, None, base, block, own)
         base += len(block)
 
 

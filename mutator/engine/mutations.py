@@ -79,8 +79,7 @@ def mutations_of(
     count = len(block)
     deletes = block.deletes()
     if plan.by_file_name:
-        sequences = np.array([one.sequence for one in plan.inputs], np.int64)
-        orders = pa.array(sequences[inputs])
+        orders = pa.array(plan.sequences[inputs])
     else:
         orders = block.orders()
     counts, mixed, upserts = known or (np.ones(count, np.int64), np.zeros(count, np.bool_), ~deletes)
@@ -139,8 +138,8 @@ def _last_of_each(plan: Plan, found: Mutations) -> tuple[Ints, Ints, Flags, Flag
     """Return, key by key in the order of their hashes: number of the winner, count, mixed, upserts."""
     key = groups_of_keys(found.hashes, found.keys)
     order = ranks(found.orders)
-    sequence = np.array([one.sequence for one in plan.inputs], np.int64)[found.inputs]
-    name = np.array([one.rank for one in plan.inputs], np.int64)[found.inputs]
+    sequence = plan.sequences[found.inputs]
+    name = plan.ranks[found.inputs]
     by = [found.offsets, name, sequence, order, key]
     sort = np.lexsort(by)
     equal = np.ones(len(sort) - 1, np.bool_)

@@ -24,6 +24,7 @@ from mutator.spans import Flags, Ints
 
 __all__ = ["GONE", "KEEP", "TOUCH", "WRITE", "Met", "Winners", "tombstone_table"]
 
+_FEW = 256
 KEEP, TOUCH, WRITE, GONE = 0, 1, 2, 3  # what becomes of a master row that a winner met
 _ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE}
 
@@ -45,10 +46,12 @@ class Winners:
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
         self.met = np.zeros(len(found), np.bool_)
         self.mixed = found.mixed.copy()
-        # Most rows of a master have no mutation: a table of some bits of the hashes tells so without a search.
         self._met: list[Ints] = []
         self._inserted: list[Ints] = []
         self._buried: list[Ints] = []
+        few = len(found) <= _FEW
+        self.firsts = frozenset(found.keys[0].to_pylist()) if few else frozenset[bytes]()  # first ID values, if few
+        # Most rows of a master have no mutation: a table of some bits of the hashes tells so without a search.
         self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 3)))
         self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
         self._seen[self._place(found.hashes)] = True

@@ -7,7 +7,7 @@ delimited text; a format is added by a class with these methods and a line in ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
@@ -42,8 +42,11 @@ class Block(Protocol):
 
     def __len__(self) -> int: ...
 
-    def hashes(self) -> Hashes:
-        """Return the key hash of each row."""
+    def hashes(self, rows: Ints | None = None) -> Hashes:
+        """Return the key hashes of some rows."""
+
+    def likely(self, firsts: Collection[bytes]) -> Ints | None:
+        """Return the rows whose first ID value may be one of a few; None where hashing all of them is as good."""
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a column of canonical bytes (large binaries) for each ID field."""

@@ -14,7 +14,7 @@ which says why it is rejected: both engines reject the same rows for the same re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -32,6 +32,8 @@ from mutator.ordercolumn import flags, parse_column
 from mutator.spans import PAD, Bytes, Flags, Ints, Spans, joined, offsets_of, packed
 
 __all__ = ["TextBlock", "TextFormat"]
+
+_FEW = 32  # beginnings of IDs that are compared with each row sooner than the row's hash is computed
 
 
 class TextFormat:
@@ -106,12 +108,11 @@ class TextBlock:
     lines: Spans  # with their line ends
     offsets: Ints
     layout: RowLayout
-    ids: list[Spans]
+    ids: list[Spans] | None  # None: not looked for, and nothing else but the line ends
     order: Spans | None
     op: Spans | None
     delete: Flags
     parsed: Any = None  # column of order values, once they are known
-    whole: bool = True  # False: order values and op codes were not looked for, and are found when they are asked for
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -124,19 +125,37 @@ class TextBlock:
             return packed(self.data[starts[0] : ends[-1]], ends - starts)
         return self.lines.take()
 
-    def hashes(self) -> Hashes:
-        """Return the key hash of each row."""
-        return hash_columns(self.ids)
+    def hashes(self, rows: Ints | None = None) -> Hashes:
+        """Return the key hashes of some rows."""
+        return hash_columns(self._ids(rows))
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a column of values for each ID field."""
-        return [column.take(slice(None) if rows is None else rows) for column in self.ids]
+        return [column.take() for column in self._ids(rows)]
+
+    def likely(self, firsts: Collection[bytes]) -> Ints | None:
+        """Return the rows that begin as a few ID values do, by up to eight bytes."""
+        begins = {first[:8] for first in firsts}
+        if self.ids is not None or len(begins) > _FEW:
+            return None
+        words = np.ndarray((len(self.data) - 7,), "<u8", self.data, strides=(1,))[self.lines.starts]
+        hit = np.zeros(len(words), np.bool_)
+        for begin in begins:
+            mask = np.uint64((1 << 8 * len(begin)) - 1)
+            hit |= words & mask == np.uint64(int.from_bytes(begin, "little"))
+        rows = np.flatnonzero(hit)
+        return rows if len(rows) < len(words) // 4 else None
+
+    def _ids(self, rows: Ints | None) -> list[Spans]:
+        if self.ids is not None:
+            return self.ids if rows is None else [column.only(rows) for column in self.ids]
+        return _leading_ids(self.lines if rows is None else self.lines.only(rows), self.layout)
 
     def orders(self, rows: Ints | None = None) -> Any:
         """Return the order values of some rows."""
         if self.parsed is not None:
             return self.parsed if rows is None else self.parsed.take(pa.array(rows))
-        if not self.whole:  # a few rows, of which all fields are found now
+        if self.ids is None:  # a few rows, of which all fields are found now
             lines = self.lines.take(slice(None) if rows is None else rows)
             data = np.frombuffer(bytes(joined(lines)) + PAD, np.uint8)
             return _checked_block(data, 0, self.layout).orders()
@@ -196,22 +215,27 @@ def _is_simple(layout: RowLayout) -> bool:
 
 
 def _known_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
-    """Find line ends and IDs in rows that were checked before; the rest when it is asked for."""
+    """Find line ends in rows that were checked before; the rest when it is asked for."""
     ends = np.flatnonzero(data[: -len(PAD)] == NEWLINE)
     starts = np.zeros(len(ends), np.int64)
     starts[1:] = ends[:-1] + 1
-    assert layout.delimiter.literal is not None
-    ids, at = [], starts
-    for number in range(len(layout.id_fields)):
-        alone = layout.width == number + 1  # nothing follows but the line end
-        field = Spans(data, at, ends if alone else ends_of_fields(data, at, layout.delimiter.literal[0]))
-        if (field.ends > ends).any():
-            raise NotReadable(f"byte {offset + int(starts[np.argmax(field.ends > ends)])}: a row without an ID")
-        ids.append(field)
-        at = np.minimum(field.ends + 1, ends)
     lines = Spans(data, starts, ends + 1)
-    delete = np.zeros(len(ends), np.bool_)
-    return TextBlock(data, lines, starts + offset, layout, ids, None, None, delete, whole=False)
+    return TextBlock(data, lines, starts + offset, layout, None, None, None, np.zeros(len(ends), np.bool_))
+
+
+def _leading_ids(lines: Spans, layout: RowLayout) -> list[Spans]:
+    """Find the ID at the beginning of lines."""
+    assert layout.delimiter.literal is not None
+    ids, at, ends = [], lines.starts, lines.ends - 1
+    for number in range(len(layout.id_fields)):
+        found = ends_of_fields(lines.data, at, layout.delimiter.literal[0])
+        if number + 1 == len(layout.id_fields) and layout.width in (None, number + 1):
+            found = np.minimum(found, ends)  # nothing need follow but the line end
+        if (found > ends).any():
+            raise NotReadable(f"a row without an ID: {lines.only([np.argmax(found > ends)]).take()[0]}")
+        ids.append(Spans(lines.data, at, found))
+        at = np.minimum(found + 1, ends)
+    return ids
 
 
 def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
@@ -297,7 +321,7 @@ def _only(block: TextBlock, rows: Ints) -> TextBlock:
         block.lines.only(rows),
         block.offsets[rows],
         block.layout,
-        [column.only(rows) for column in block.ids],
+        None if block.ids is None else [column.only(rows) for column in block.ids],
         None if block.order is None else block.order.only(rows),
         None if block.op is None else block.op.only(rows),
         block.delete[rows],
