@@ -199,14 +199,14 @@ def _met(winners: Winners | None, one: MasterBlock, dropped: Ints) -> Any:
     if not len(rows):
         return None
     held = one.block.written().take(pa.array(rows))
-    met = winners.meet_rows(rows, places, one.orders(rows), held)
-    gone = np.flatnonzero(met.actions == GONE)
+    actions = winners.meet_rows(places, one.orders(rows), held)
+    gone = np.flatnonzero(actions == GONE)
     winners.bury(places[gone])
     index = pa.array(places)
     return pa.table(
         {
             "row": pa.array(rows),
-            "action": pa.array(met.actions),
+            "action": pa.array(actions),
             "order": winners.found.orders.take(index),
             "written": winners.found.written.take(index),
         }

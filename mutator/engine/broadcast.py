@@ -106,7 +106,7 @@ def finish(
         for one in winners:
             rows, counts = np.unique(np.frombuffer(met.rows, np.int64), return_counts=True)
             one.met[rows] = True
-            tally.note_all("met twice", one.keys(rows[counts > 1]))
+            one.note("met twice", rows[counts > 1])
             one.mixed[np.frombuffer(met.mixed, np.int64)] = True
             one.bury(np.frombuffer(met.buried, np.int64))
         merge_tombstones(plan, winners[0] if winners else None, tables, output)

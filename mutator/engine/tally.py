@@ -33,9 +33,14 @@ class Tally:
     def note_all(self, name: str, keys: Iterable[tuple[bytes, ...]]) -> None:
         """Count a remark on many keys, in any order, and keep the smallest few."""
         found = list(keys)
+        self.counts[name] += len(found)
+        self.sample(name, found)
+
+    def sample(self, name: str, keys: Iterable[tuple[bytes, ...]]) -> None:
+        """Keep the smallest few keys of a remark."""
+        found = heapq.nsmallest(SAMPLES, [*self.samples.get(name, ()), *keys])
         if found:
-            self.counts[name] += len(found)
-            self.samples[name] = heapq.nsmallest(SAMPLES, [*self.samples.get(name, ()), *found])
+            self.samples[name] = found
 
     def high(self, order: Any) -> None:
         """Take notice of a winner's order value."""

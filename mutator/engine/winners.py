@@ -7,7 +7,6 @@ or not. Each is looked up once a block in ``outcome.TRUTH_TABLE``, and what it s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,25 +16,16 @@ import pyarrow.compute as pc
 from mutator.engine.mutations import Mutations
 from mutator.engine.tally import Tally
 from mutator.formats.block import Hashes, unequal
-from mutator.ordercolumn import flags, texts, to_value
+from mutator.ordercolumn import flags, texts, to_column, to_value
 from mutator.outcome import Decision, decide
-from mutator.plan import Plan
+from mutator.plan import SAMPLES, Plan
 from mutator.spans import Flags, Ints
 
-__all__ = ["GONE", "KEEP", "TOUCH", "WRITE", "Met", "Winners", "tombstone_table"]
+__all__ = ["GONE", "TOUCH", "WRITE", "Winners", "tombstone_table"]
 
-_FEW = 256
+_FEW = 256  # winners whose first ID values a block may be asked for
 KEEP, TOUCH, WRITE, GONE = 0, 1, 2, 3  # what becomes of a master row that a winner met
 _ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE}
-
-
-@dataclass(frozen=True)
-class Met:
-    """The rows of a block that winners met, ascending, and what becomes of each."""
-
-    rows: Ints
-    actions: Ints
-    winners: Ints
 
 
 class Winners:
@@ -85,8 +75,8 @@ class Winners:
         order = np.argsort(rows, kind="stable")
         return rows[order], places[order]
 
-    def meet_rows(self, rows: Ints, places: Ints, held_orders: Any, held_rows: Any) -> Met:
-        """Decide about the records of some rows and the winners at some places; count all of them."""
+    def meet_rows(self, places: Ints, held_orders: Any, held_rows: Any) -> Ints:
+        """Decide about some records and the winners of their keys; count all; return what becomes of each record."""
         found = self.found
         index = pa.array(places)
         orders = found.orders.take(index)
@@ -96,11 +86,11 @@ class Winners:
         self.met[places] = True
         self._met.append(places)
         self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~same
-        actions = np.zeros(len(rows), np.int64)
+        actions = np.zeros(len(places), np.int64)
         for decision, chosen in _cases("record", deletes, late, same):
             actions[chosen] = _ACTIONS[decision.result]
             self._count(decision, int(chosen.sum()))
-        return Met(rows, actions, places)
+        return actions
 
     def met_rows(self) -> tuple[Ints, Ints, Ints]:
         """Return the winners that rows met, one as often as it was met; those that are tied; those to be buried."""
@@ -118,7 +108,7 @@ class Winners:
         for decision, chosen in decided:
             self._count(decision, int(chosen.sum()))
             if decision.winner == "inserted":
-                self.tally.note_all("revived", self.keys(places[chosen]))
+                self.note("revived", places[chosen])
                 self.note_horizon(places[chosen])
         return decided
 
@@ -134,7 +124,7 @@ class Winners:
                 self.note_horizon(insert)
             else:
                 bury = rest[chosen]
-                self.tally.note_all("inserted and deleted", self.keys(bury[self.found.upserts[bury]]))
+                self.note("inserted and deleted", bury[self.found.upserts[bury]])
         return insert, bury
 
     def close(self) -> None:
@@ -143,12 +133,19 @@ class Winners:
         if len(found):
             self.tally.counts["feed superseded"] += int(found.counts.sum()) - len(found)
             self.tally.high(to_value(kind, pc.max(found.orders).as_py()))
-        self.tally.note_all("tied", self.keys(np.flatnonzero(self.mixed)))
+        self.note("tied", np.flatnonzero(self.mixed))
 
-    def keys(self, places: Ints) -> list[tuple[bytes, ...]]:
-        """Return the keys of some winners as Python values."""
+    def note(self, name: str, places: Ints) -> None:
+        """Count a remark on the keys of some winners, and keep the smallest few."""
+        if not len(places):
+            return
+        self.tally.counts[name] += len(places)
         index = pa.array(places)
-        return list(zip(*(column.take(index).to_pylist() for column in self.found.keys), strict=True))
+        names = [f"key_{number}" for number in range(len(self.found.keys))]
+        keys = pa.table([column.take(index) for column in self.found.keys], names)
+        order = [(one, "ascending") for one in names]
+        few = keys.take(pc.select_k_unstable(keys, k=min(SAMPLES, len(places)), sort_keys=order))
+        self.tally.sample(name, zip(*(column.to_pylist() for column in few.columns), strict=True))
 
     def insert(self, places: Ints) -> None:
         """Mark winners to be inserted."""
@@ -181,10 +178,9 @@ class Winners:
     def note_horizon(self, places: Ints) -> None:
         """Note inserts below the horizon, also where a tombstone is forgotten: a younger one may have expired."""
         if self.plan.horizon is not None and len(places):
-            kind = self.plan.order_type
-            orders = self.found.orders.take(pa.array(places)).to_pylist()
-            below = [to_value(kind, order) < self.plan.horizon for order in orders]
-            self.tally.note_all("below horizon", self.keys(places[np.array(below, np.bool_)]))
+            horizon = to_column(self.plan.order_type, [self.plan.horizon])[0]
+            below = flags(pc.less(self.found.orders.take(pa.array(places)), horizon))
+            self.note("below horizon", places[below])
 
     def _count(self, decision: Decision, count: int) -> None:
         if decision.winner is not None:
