@@ -12,9 +12,10 @@ from mutator.precedence import NO_SEQUENCE
 from mutator.survey import Source, Survey
 from mutator.width import is_delete_source
 
-__all__ = ["Input", "Split", "inputs_of", "numbered", "packed_tasks", "splits_of"]
+__all__ = ["INFLATED", "Input", "Split", "inputs_of", "numbered", "packed_tasks", "splits_of"]
 
 _OPENING = 4096  # what opening a file costs, in bytes that could be read meanwhile
+INFLATED = 10  # bytes that a byte of a compressed file is taken for
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,13 @@ def splits_of(inputs: Sequence[Input], size: int, feed_size: int) -> list[Split]
     return made
 
 
-def packed_tasks(splits: Sequence[Split], size: int) -> tuple[tuple[Split, ...], ...]:
+def packed_tasks(inputs: Sequence[Input], splits: Sequence[Split], size: int) -> tuple[tuple[Split, ...], ...]:
     """Put small splits together, so that ten thousand small files are not ten thousand tasks."""
     tasks: list[list[Split]] = []
     filled = size
     for split in splits:
-        weight = (split.end - split.start if split.end is not None else size) + _OPENING
+        content = inputs[split.input].source.bytes * INFLATED if split.end is None else split.end - split.start
+        weight = min(content, size) + _OPENING
         if filled + weight > size and (filled >= size // 2 or filled + weight > 2 * size):
             tasks.append([])
             filled = 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats import FORMATS
+from mutator.inputs import INFLATED
 from mutator.layout import RowLayout
 from mutator.survey import Survey
 
@@ -21,7 +22,6 @@ __all__ = ["ENGINES", "Join", "choose"]
 ENGINES = ("auto", "blocks", "records")
 
 _COLUMNS = 4  # a folded feed takes about four times the bytes of its rows
-_INFLATED = 10  # bytes that a byte of a compressed file is taken for
 _MOST_AT_ONCE = 8  # buckets that one becomes without a shuffle: more would leave too much to too few tasks
 
 
@@ -63,7 +63,7 @@ def choose(config: Config, survey: Survey, layouts: Mapping[str, RowLayout], nam
             return Join("blocks", "aligned", buckets, small, why)
         why = f"the master's {before} buckets cannot become {buckets} where they lie; {why_buckets}"
         return Join("blocks", "shuffle", buckets, buckets, why)
-    size = sum(source.bytes * (_INFLATED if source.compression else 1) for source in survey.feed)
+    size = sum(source.bytes * (INFLATED if source.compression else 1) for source in survey.feed)
     if not config.master_unique:
         why = "the master has no manifest with buckets, and master.unique does not promise unique IDs"
     elif config.full:

@@ -198,7 +198,7 @@ def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple
         run=known.run,
         now=0,
         inputs=inputs,
-        tasks=packed_tasks(splits_of(inputs, 64 << 20, 64 << 20), 64 << 20),
+        tasks=packed_tasks(inputs, splits_of(inputs, 64 << 20, 64 << 20), 64 << 20),
         local=(),
         format=spec["format"],
         layouts={"master": layout, "feed": layout},
@@ -296,14 +296,14 @@ def _tasks(
     feed = [split for split in splits if inputs[split.input].side == "feed"]
     held = [split for split in splits if inputs[split.input].side != "feed"]
     step = max(feed_chunk, min(size, sum(inputs[split.input].source.bytes for split in feed if not split.number) // 8))
-    tasks = packed_tasks(feed, step)
+    tasks = packed_tasks(inputs, feed, step)
     if join.kind == "shuffle":
-        return (*packed_tasks(held, size), *tasks), ()
+        return (*packed_tasks(inputs, held, size), *tasks), ()
     if join.kind == "broadcast":
         master = [split for split in held if inputs[split.input].side == "master"]
         # The last task writes what has no place in the files of the master: inserted rows, and tombstones.
         rest = tuple(split for split in held if inputs[split.input].side != "master")
-        return tasks, (*packed_tasks(master, size), rest)
+        return tasks, (*packed_tasks(inputs, master, size), rest)
     groups: list[list[Split]] = [[] for _ in range(join.groups)]
     for split in held:
         source = inputs[split.input].source
