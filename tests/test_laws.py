@@ -918,7 +918,7 @@ def same_on_spark(sc: SparkContext, seed: int, reducers: int, engine: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("seed", "reducers", "engine"), [(1, 2, "blocks"), (2, 7, "blocks"), (3, 7, "records"), (4, 2, "blocks")]
+    ("seed", "reducers", "engine"), [(1, 2, "blocks"), (2, 7, "blocks"), (3, 7, "records"), (6, 2, "blocks")]
 )
 def test_spark_writes_the_same_bytes(sc, seed, reducers, engine):
     same_on_spark(sc, seed, reducers, engine)
