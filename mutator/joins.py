@@ -70,12 +70,12 @@ def choose(config: Config, survey: Survey, layouts: Mapping[str, RowLayout], nam
         why = "a full snapshot needs to see which IDs are absent"
     elif not survey.master:
         why = "there is no master yet"
-    elif config.num_reducer is not None:
-        why = "num.reducer asks for buckets"
     elif size > config.memory_bytes // _COLUMNS:
         why = f"a feed of {size:,} bytes, as columns, is more than memory.bytes, {config.memory_bytes:,}"
     else:
         why = f"master.unique promises unique IDs, and the feed of {size:,} bytes fits into every worker"
+        if config.num_reducer is not None:
+            why += "; num.reducer has no meaning here, because the master's files stay as they are"
         return Join("blocks", "broadcast", None, 0, why)
     return Join("blocks", "shuffle", buckets, buckets, f"{why}; {why_buckets}")
 

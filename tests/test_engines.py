@@ -287,7 +287,7 @@ def test_join_where_num_reducer_is_another(tmp_path, wanted, join, why):
             "shuffle",
             "a full snapshot needs to see which IDs are absent",
         ),
-        ({"master_unique": "true", "num_reducer": 2}, "blocks", "shuffle", "num.reducer asks for buckets"),
+        ({"master_unique": "true", "num_reducer": 2}, "blocks", "broadcast", "num.reducer has no meaning here"),
         ({"field_delim_regex": "[,;]"}, "records", "shuffle", "field.delim.regex [,;] is a pattern"),
         ({"field_delim_regex": ",,", "field_count": "any"}, "records", "shuffle", "is longer than one byte"),
     ],
