@@ -41,28 +41,31 @@ def choose(config: Config, survey: Survey, layouts: Mapping[str, RowLayout], nam
     if wanted not in ENGINES:
         raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
     form = FORMATS[name]
+    refused = form.takes(layouts["feed"]) or form.takes(layouts["master"])
     buckets, why_buckets = _buckets(config, survey)
-    why_not = (
-        "it was asked for" if wanted == "records" else form.takes(layouts["feed"]) or form.takes(layouts["master"])
-    )
-    if why_not:
-        return Join(
-            "records",
-            "shuffle",
-            buckets,
-            buckets,
-            f"the records engine shuffles master and feed ({why_not}); {why_buckets}",
-        )
-    before = survey.manifest.buckets if survey.manifest is not None else None
-    if before is not None:
-        small, large = sorted((before, buckets))
-        if large % small == 0 and large <= _MOST_AT_ONCE * small:
-            why = f"the master has {before} buckets by key hash, so only the feed is shuffled"
-            if before != buckets:
-                why += f"; {why_buckets}, made of the old ones without a shuffle"
-            return Join("blocks", "aligned", buckets, small, why)
+    if wanted == "records" or refused:
+        why = "it was asked for" if wanted == "records" else refused
+        if wanted == "blocks":
+            why = f"blocks was asked for, but {why}"
+        why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
+        return Join("records", "shuffle", buckets, buckets, why)
+    if survey.manifest is not None and survey.manifest.buckets is not None:
+        return _managed(survey.manifest.buckets, buckets, why_buckets)
+    return _unmanaged(config, survey, buckets, why_buckets)
+
+
+def _managed(before: int, buckets: int, why_buckets: str) -> Join:
+    small, large = sorted((before, buckets))
+    if large % small or large > _MOST_AT_ONCE * small:
         why = f"the master's {before} buckets cannot become {buckets} where they lie; {why_buckets}"
         return Join("blocks", "shuffle", buckets, buckets, why)
+    why = f"the master has {before} buckets by key hash, so only the feed is shuffled"
+    if before != buckets:
+        why += f"; {why_buckets}, made of the old ones without a shuffle"
+    return Join("blocks", "aligned", buckets, small, why)
+
+
+def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -> Join:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in survey.feed)
     if not config.master_unique:
         why = "the master has no manifest with buckets, and master.unique does not promise unique IDs"

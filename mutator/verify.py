@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from mutator import checksum, manifest
 from mutator.accounting import receipts_checksum, sum_of_buckets
 from mutator.engine.content import Receipt
+from mutator.engine.ledger import write_ledger
 from mutator.engine.read import MASTER, TOMBSTONE, Element, read_task
 from mutator.engine.spark import on_partitions, shared_with, spark_faults
-from mutator.engine.write import write_ledger
 from mutator.errors import error, key_text, printable
 from mutator.manifest import Manifest
 from mutator.plan import SAMPLES, Plan, plan_of_dataset

@@ -17,8 +17,9 @@ from mutator.config import Config
 from mutator.engine import broadcast
 from mutator.engine.blockread import read_runs
 from mutator.engine.blockwrite import write_group
+from mutator.engine.ledger import write_ledger
 from mutator.engine.read import read_task
-from mutator.engine.write import write_bucket, write_ledger
+from mutator.engine.write import write_bucket
 from mutator.plan import Plan
 from mutator.report import Report
 

@@ -94,7 +94,7 @@ class Dataset:
 
     def __init__(self, work, kind, seed):
         self.work, self.kind, self.seed, self.number = work, kind, seed, 0
-        self.master, self.graves, self.buckets = (), (), None
+        self.master, self.buried, self.buckets = (), (), None
         self.rows, self.tombstones, self.in_order = [], {}, {}
 
     def start(self, files):
@@ -150,7 +150,7 @@ class Dataset:
         return result
 
     def plan(self, feed, join, buckets, unique, memory, full, expire):
-        inputs = numbered(self.graves, self.master, feed)
+        inputs = numbered(self.buried, self.master, feed)
         inputs = tuple(replace(one, layout="deletes") if one.source.name.startswith("del") else one for one in inputs)
         splits = [Split(number, 0, 0, None) for number in range(len(inputs))]
         mutations = [split for split in splits if inputs[split.input].side == "feed"]
@@ -239,18 +239,18 @@ class Dataset:
                 )
             )
         self.master = tuple(sources)
-        self.tombstones, graves = {}, []
+        self.tombstones, buried = {}, []
         for part in result.beside:
             if part.kind == "tombstones":
                 path = staging / part.path
-                graves.append(
+                buried.append(
                     Source(str(path), path.name, part.bytes, checksum=part.checksum, bucket=part.bucket, part=part)
                 )
                 for key, order, committed in read_tombstones(path.open("rb")):
                     value = NO_SEQUENCE if order is None else ORDER_TYPES[self.kind][0](order)
                     assert key not in self.tombstones
                     self.tombstones[key] = (value, committed)
-        self.graves = tuple(graves)
+        self.buried = tuple(buried)
         self.buckets = plan.buckets
 
     def _check_order(self, expected, staging, result, plan):

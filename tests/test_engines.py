@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import mutator
 from mutator import manifest
-from mutator.engine import blockmerge
+from mutator.engine import parts
 from mutator.errors import DataError, StateError
 from mutator.formats.parquet_columns import read_tombstones
 from mutator.keyhash import bucket_of
@@ -129,7 +129,7 @@ def test_feed_in_parts_gives_the_same(rng, little):
 def test_feed_of_more_than_memory_bytes_is_done_in_parts(tmp_path, monkeypatch):
     """Without this the test above would prove nothing."""
     spilled = []
-    monkeypatch.setattr(blockmerge.Parts, "_spill", spy(blockmerge.Parts._spill, spilled))
+    monkeypatch.setattr(parts.Parts, "_spill", spy(parts.Parts._spill, spilled))
     master = managed(tmp_path, num_reducer=2)
     assert spilled == []
     made = merge(tmp_path, master, feed(tmp_path, u=[(key, 2) for key in KEYS]), memory_bytes=50)

@@ -22,7 +22,7 @@ import pytest
 import mutator
 from mutator import checksum, manifest, pipeline
 from mutator.engine import blocks, records
-from mutator.engine.blockread import GRAVES, ROWS, RUN, read_runs
+from mutator.engine.blockread import ROWS, RUN, TOMBSTONES, read_runs
 from mutator.engine.blockwrite import write_group
 from mutator.engine.content import RECEIPT, REJECT
 from mutator.engine.read import FEED, MASTER, TOMBSTONE, read_task
@@ -470,7 +470,7 @@ def test_task_that_fails_always_publishes_nothing(sc, places, tmp_path, monkeypa
 KINDS = {  # of the elements that are shuffled, but for the ledger's
     "records": {TOMBSTONE, MASTER, FEED},
     "aligned": {RUN},
-    "shuffle": {RUN, ROWS, GRAVES},
+    "shuffle": {RUN, ROWS, TOMBSTONES},
     "broadcast": {RUN},
 }
 

@@ -44,7 +44,7 @@ def write_rows(path, first, count, keys, width, columns, order):
 def make(work, case):
     """Write master and feed, and the sorted map output of the run over them; return the plan and the map's peak."""
     from mutator.config import parse
-    from mutator.engine.blockread import GRAVES, ROWS, RUN, read_runs
+    from mutator.engine.blockread import ROWS, RUN, TOMBSTONES, read_runs
     from mutator.plan import make_plan
     from mutator.survey import look_at
     from tests import local_engine
@@ -73,7 +73,7 @@ def make(work, case):
     assert plan.join == ("aligned" if case["managed"] else "shuffle")
     before = peak() if not case["managed"] else None
     with ExitStack() as stack:
-        kinds = {kind: stack.enter_context((work / f"elements-{kind}").open("wb")) for kind in (RUN, ROWS, GRAVES)}
+        kinds = {kind: stack.enter_context((work / f"elements-{kind}").open("wb")) for kind in (RUN, ROWS, TOMBSTONES)}
         for task in plan.tasks:
             for place, value in read_runs(plan, task):
                 if place[0] == 0:

@@ -21,7 +21,13 @@ from hypothesis import strategies as st
 from mutator import checksum, errors, keyhash, manifest, naming
 from mutator.errors import MutatorError, StateError, error
 from mutator.formats import text
-from mutator.formats.parquet_columns import TombstoneWriter, read_sequences, read_tombstones, write_sequences
+from mutator.formats.parquet_columns import (
+    TombstoneWriter,
+    read_sequences,
+    read_tombstones,
+    tombstone_table,
+    write_sequences,
+)
 from mutator.keyhash import bucket_of, hash_columns, hash_key, murmur64a
 from mutator.manifest import DataFile, FeedFile, Manifest, SideFile
 from mutator.precedence import (
@@ -460,8 +466,8 @@ def test_sequences_are_read_back_by_chunk(chunks):
 def test_tombstones_are_read_back(tombstones):
     stream = io.BytesIO()
     writer = TombstoneWriter(stream, 2)
-    for tombstone in tombstones:
-        writer.append(*tombstone)
+    for start in range(0, len(tombstones), 3):
+        writer.write(tombstone_table(2, tombstones[start : start + 3]))
     writer.close()
 
     assert list(read_tombstones(io.BytesIO(stream.getvalue()))) == tombstones

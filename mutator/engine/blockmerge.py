@@ -8,7 +8,6 @@ of the master, and what they decide is sorted by row and applied at the end.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -19,19 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.master import MasterBlock
-from mutator.engine.mutations import Mutations, fold, joined_mutations, mutations_of_table, table_of_mutations
-from mutator.engine.spool import SortedSpool, scratch_directory, write_table
+from mutator.engine.parts import Parts
+from mutator.engine.spool import SortedSpool
 from mutator.engine.tally import Tally
 from mutator.engine.winners import GONE, TOUCH, WRITE, Winners, tombstone_table
 from mutator.formats.block import Hashes, patched
 from mutator.ordercolumn import flags, from_texts, texts, to_value
 from mutator.plan import Plan
-from mutator.spans import Flags, Ints
+from mutator.spans import Ints
 
-__all__ = ["Blocks", "Output", "Parts", "insert_and_bury", "merge_blocks", "merge_tombstones"]
-
-_PARTS = 256
-_PART_BITS = np.uint64(56)  # the highest eight bits of a hash are the number of its part
+__all__ = ["Blocks", "Output", "insert_and_bury", "merge_blocks", "merge_tombstones"]
 
 Blocks = Callable[[], Iterator[MasterBlock]]
 # Rows, how many they are, their hashes and sequences (None unless ``Output.exact``).
@@ -53,79 +49,7 @@ class Output:
         self.tombstones.append(table)
 
 
-class Parts:
-    """The folded feed of a task: whole, or in parts by hash where it is more than may be held."""
-
-    def __init__(self, plan: Plan, tally: Tally, stack: ExitStack) -> None:
-        self._plan, self._tally, self._stack = plan, tally, stack
-        self._held: list[Mutations] = []
-        self._bytes = 0
-        self._directory: str | None = None
-        self._files: list[list[str]] = [[] for _ in range(_PARTS)]
-        self._sizes = [0] * _PARTS
-
-    def append(self, found: Mutations) -> None:
-        """Take folded mutations."""
-        self._held.append(found)
-        self._bytes += found.nbytes
-        if self._bytes > self._plan.memory:
-            whole = fold(self._plan, joined_mutations(self._held))
-            self._held, self._bytes = [whole], whole.nbytes
-            if self._bytes > self._plan.memory // 2:  # most keys have but one: folding again and again would not help
-                self._spill()
-
-    def __len__(self) -> int:
-        return _PARTS if self._directory else len(self._held) and 1
-
-    def has(self, winners: Winners, hashes: Hashes) -> Flags:
-        """Tell which hashes belong to the parts of some winners."""
-        part = (hashes >> _PART_BITS).astype(np.int64)
-        found: Flags = (part >= winners.parts.start) & (part < winners.parts.stop)
-        return found
-
-    def __iter__(self) -> Iterator[Winners]:
-        """Yield the winners of as many neighbouring parts at a time as may be held."""
-        if self._directory is None:
-            if self._held:
-                yield self._winners(self._held, range(_PARTS))
-            return
-        self._spill()
-        start = 0
-        while start < _PARTS:
-            end, size = start + 1, self._sizes[start]
-            while end < _PARTS and size + self._sizes[end] <= self._plan.memory:
-                size += self._sizes[end]
-                end += 1
-            found = [_read(os.path.join(self._directory, name)) for names in self._files[start:end] for name in names]
-            yield self._winners(found or [self._none], range(start, end))
-            start = end
-
-    def _winners(self, found: list[Mutations], parts: range) -> Winners:
-        return Winners(self._plan, fold(self._plan, joined_mutations(found)), self._tally, parts)
-
-    def _spill(self) -> None:
-        if not self._held:
-            return
-        if self._directory is None:
-            self._directory = scratch_directory(self._stack)
-        found = joined_mutations(self._held)
-        self._none = found.take(np.zeros(0, np.int64))
-        parts = found.hashes >> _PART_BITS
-        for part in np.unique(parts).astype(np.int64).tolist():
-            table = table_of_mutations(found.take(np.flatnonzero(parts == part)))
-            self._files[part].append(f"{part}.{len(self._files[part])}")
-            self._sizes[part] += table.nbytes
-            write_table(os.path.join(self._directory, self._files[part][-1]), table)
-        self._held, self._bytes = [], 0
-
-
-def _read(path: str) -> Mutations:
-    with pa.OSFile(path, "rb") as source:
-        return mutations_of_table(pa.ipc.open_stream(source).read_all())
-
-
 def merge_blocks(
-    plan: Plan,
     parts: Parts | Sequence[Winners],
     blocks: Blocks,
     dropped: Ints,
@@ -144,7 +68,7 @@ def merge_blocks(
         if winners is not None:
             finish(winners)
         return
-    decided = SortedSpool(["row"], plan.memory, stack)
+    decided = SortedSpool(["row"], output.plan.memory, stack)
     for winners in parts:
         for one in blocks() if len(winners) else ():
             met = _met(winners, one, dropped)

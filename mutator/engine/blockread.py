@@ -2,7 +2,7 @@
 
     ((group, (), RUN, (input, split, n)), Run)      mutations folded within the task, sorted by the hash of their keys
     ((group, (), ROWS, (input, split, n)), Rows)    master rows in the order of their files, where they are shuffled
-    ((group, (), GRAVES, (input, split, n)), table) tombstones, where they are shuffled; as Arrow IPC
+    ((group, (), TOMBSTONES, (input, split, n)), table) tombstones, where they are shuffled; as Arrow IPC
 
 What is no record goes to the ledger (``engine.content``). Only rows travel, and where they stood: keys, hashes and
 order values are found again in them, which costs less than to ship them.
@@ -18,7 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.engine.allocator import keep_freed_memory
-from mutator.engine.content import REJECT, Content, Damage, Receipt, checked, damaged, receipt_of, row_sequences
+from mutator.engine.content import (
+    REJECT,
+    Content,
+    Damage,
+    Receipt,
+    checked,
+    damaged,
+    receipt_of,
+    row_sequences,
+    tombstones_receipt,
+)
 from mutator.engine.mutations import Mutations, fold, joined_mutations, mutations_of
 from mutator.formats import FORMATS
 from mutator.formats.block import Batch, Hashes, NotReadable
@@ -30,9 +40,9 @@ from mutator.spans import Ints, Spans
 from mutator.storage import storage_for
 
 __all__ = [
-    "GRAVES",
     "ROWS",
     "RUN",
+    "TOMBSTONES",
     "Rows",
     "Run",
     "batches",
@@ -44,7 +54,7 @@ __all__ = [
     "tombstones",
 ]
 
-RUN, ROWS, GRAVES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
+RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
 
 _PIECE = 1 << 20  # bytes of rows that go to one group at once
 
@@ -264,16 +274,14 @@ def tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
 
 
 def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
-    size, digests = Content(plan, split, one).whole()  # before Parquet stumbles over it
-    rows = 0
+    receipt = tombstones_receipt(plan, split, one)
     for number, table in enumerate(tombstones(plan, split, one)):
-        rows += table.num_rows
         order, pieces = grouped(table.column("hash").to_numpy(), plan.groups)
         table = table.take(pa.array(order))
         for group, start, end in pieces:
             part = table.slice(start, end - start)
-            yield (group, (), GRAVES, (split.input, split.number, number)), table_bytes(part)
-    yield receipt_of(plan, split, Receipt(rows, 0, 0, rows, size, digests))
+            yield (group, (), TOMBSTONES, (split.input, split.number, number)), table_bytes(part)
+    yield receipt_of(plan, split, receipt)
 
 
 def table_bytes(table: Any) -> bytes:

@@ -19,8 +19,8 @@ from pyspark import SparkContext
 from mutator.engine import broadcast
 from mutator.engine.blockread import read_runs
 from mutator.engine.blockwrite import write_group
+from mutator.engine.ledger import write_ledger
 from mutator.engine.spark import Receipts, attempt, on_partitions, shared_with
-from mutator.engine.write import write_ledger
 from mutator.plan import Plan
 
 __all__ = ["merge"]

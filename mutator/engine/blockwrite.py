@@ -14,12 +14,13 @@ from pyarrow import ArrowException
 
 from mutator.checksum import ChunkedChecksum, chunk_of
 from mutator.engine.allocator import keep_freed_memory
-from mutator.engine.blockmerge import Blocks, Output, Parts, insert_and_bury, merge_blocks, merge_tombstones
-from mutator.engine.blockread import GRAVES, ROWS, RUN, Rows, Run, mutations_of_run, tombstones
-from mutator.engine.content import Content, Damage, Receipt, damage_of
+from mutator.engine.blockmerge import Blocks, Output, insert_and_bury, merge_blocks, merge_tombstones
+from mutator.engine.blockread import ROWS, RUN, TOMBSTONES, Rows, Run, mutations_of_run, tombstones
+from mutator.engine.content import Damage, Receipt, damage_of, tombstones_receipt
 from mutator.engine.duplicates import duplicates
 from mutator.engine.filewrite import Files
 from mutator.engine.master import from_files, from_shuffle
+from mutator.engine.parts import Parts
 from mutator.engine.spool import SortedSpool
 from mutator.engine.tally import Tally
 from mutator.engine.winners import Winners
@@ -74,82 +75,68 @@ class _Task:
         self.carried: list[int] = []
         local = plan.local[group] if plan.join == "aligned" else ()
         self.data = [split for split in local if plan.inputs[split.input].side == "master"]
-        self.graves = [split for split in local if plan.inputs[split.input].side == "tombstones"]
-        self.files: Files | None = None
+        self.tombstones = [split for split in local if plan.inputs[split.input].side == "tombstones"]
+        buckets = range(group, plan.buckets or 1, plan.groups)
+        # Rows of several buckets part again, and rows that are numbered need to be told apart.
+        self.output = Output(plan, self.tally, plan.by_file_name or len(buckets) > 1, self.stack)
+        self.files = Files(plan, staging, buckets, attempt, self.stack)
+        self.parts = Parts(plan, self.tally, self.stack)
+        self.shuffled = SortedSpool(["hash"], plan.memory, self.stack)  # tombstones that came with the shuffle
         self.kept: list[Part] = []
 
     def merge(self, sections: _Sections) -> None:
-        plan = self.plan
-        parts = Parts(plan, self.tally, self.stack)
+        plan, parts = self.plan, self.parts
         for value in sections.of(RUN):
             parts.append(mutations_of_run(plan, Run(*value)))
         if plan.join == "aligned" and not len(parts) and not plan.full and plan.buckets == plan.master_buckets:
-            self._carry_over(parts)
+            self._carry_over()
             return
-        pieces = (Rows(*value) for value in sections.of(ROWS))
         rows: Blocks = partial(from_files, plan, self.data, self._done)
         if plan.join == "shuffle":
+            pieces = (Rows(*value) for value in sections.of(ROWS))
             rows = from_shuffle(plan, pieces, again=not plan.unique or len(parts) > 1, stack=self.stack)
         dropped = np.zeros(0, np.int64) if plan.unique else duplicates(plan, rows, self.tally, self.stack)
-        self._write(parts, rows, dropped, sections)
-
-    def _write(self, parts: Parts, rows: Any, dropped: Any, sections: _Sections) -> None:
-        plan = self.plan
-        buckets = range(self.group, plan.buckets or 1, plan.groups)
-        exact = plan.by_file_name or len(buckets) > 1
-        output = Output(plan, self.tally, exact, self.stack)
-        self.files = Files(plan, self.staging, buckets, self.attempt, self.stack)
-        graves: SortedSpool | None = None
-        finished = False
-
-        def tables() -> Iterator[Any]:
-            nonlocal graves
-            if plan.join == "aligned":
-                yield from self._own_tombstones()
-                return
-            if graves is None:  # they come behind the rows, once
-                graves = SortedSpool(["hash"], plan.memory, self.stack)
-                for value in sections.of(GRAVES):
-                    graves.append(pa.ipc.open_stream(value).read_all())
-            yield from graves.tables()
-
-        def finish(winners: Winners) -> None:
-            nonlocal finished
-            finished = True
-            merge_tombstones(plan, winners, _of_part(tables(), winners, parts), output)
-            insert_and_bury(winners, output)
-
-        for kept in merge_blocks(plan, parts, rows, dropped, output, finish, self.stack):
+        finish = partial(self._finish, sections)
+        for kept in merge_blocks(parts, rows, dropped, self.output, finish, self.stack):
             self.files.write(*kept)
-        if not finished:
-            merge_tombstones(plan, None, tables(), output)
-        self.files.finish(output.inserted.tables(), output.tombstones.tables(), self.tally)
+        if not len(parts):
+            merge_tombstones(plan, None, self._tombstones(sections), self.output)
+        self._close()
+
+    def _finish(self, sections: _Sections, winners: Winners) -> None:
+        """Let winners that have met all rows meet the tombstones, and then nothing."""
+        tombstones = self.parts.filtered(self._tombstones(sections), winners)
+        merge_tombstones(self.plan, winners, tombstones, self.output)
+        insert_and_bury(winners, self.output)
+
+    def _close(self) -> None:
+        self.files.finish(self.output.inserted.tables(), self.output.tombstones.tables(), self.tally)
 
     def _done(self, split: Split, one: Input, _: Any, receipt: Receipt) -> None:
         self.receipts[split.input, split.number] = receipt
 
-    def _own_tombstones(self) -> Iterator[Any]:
-        for split in self.graves:
+    def _tombstones(self, sections: _Sections) -> Iterator[Any]:
+        for value in sections.of(TOMBSTONES):  # they come behind the rows, once
+            self.shuffled.append(pa.ipc.open_stream(value).read_all())
+        yield from self.shuffled.tables()
+        for split in self.tombstones:
             one = self.plan.inputs[split.input]
             try:
                 if (split.input, split.number) not in self.receipts:
-                    size, digests = Content(self.plan, split, one).whole()  # before Parquet stumbles over it
-                    rows = one.source.part.rows if one.source.part else 0
-                    self.receipts[split.input, split.number] = Receipt(rows, 0, 0, rows, size, digests)
+                    self.receipts[split.input, split.number] = tombstones_receipt(self.plan, split, one)
                 yield from tombstones(self.plan, split, one)
             except MutatorError as fault:
                 raise Damage(*damage_of(one, fault)) from None
 
-    def _carry_over(self, parts: Parts) -> None:
-        """Take the files of buckets without mutations as they are."""
+    def _carry_over(self) -> None:
+        """Take the files of buckets without mutations as they are; only tombstones that expire are written anew."""
         for index in dict.fromkeys(split.input for split in self.data):
             self._carry(index)
-        if any(self._expires(self.plan.inputs[split.input]) for split in self.graves):
-            held, self.data = self.data, []
-            self._write(parts, lambda: iter(()), np.zeros(0, np.int64), _Sections(()))
-            self.data = held
+        if any(self._expires(self.plan.inputs[split.input]) for split in self.tombstones):
+            merge_tombstones(self.plan, None, self._tombstones(_Sections(())), self.output)
+            self._close()
             return
-        for index in dict.fromkeys(split.input for split in self.graves):
+        for index in dict.fromkeys(split.input for split in self.tombstones):
             self._carry(index)
 
     def _expires(self, one: Input) -> bool:
@@ -184,7 +171,7 @@ class _Task:
         failpoint("task.carried", self.attempt)
 
     def receipt(self) -> dict[str, Any]:
-        files, beside = self.files.receipts() if self.files is not None else ([], [])
+        files, beside = self.files.receipts()
         kept = [asdict(part) for part in self.kept]
         return {
             **self.tally.receipt(),
@@ -193,17 +180,6 @@ class _Task:
             "receipts": [(place, tuple(receipt)) for place, receipt in self.receipts.items()],
             "carried": self.carried,
         }
-
-
-def _of_part(tables: Iterator[Any], winners: Winners, parts: Parts) -> Iterator[Any]:
-    """Yield the tombstones that belong to a part of the feed."""
-    if len(parts) <= 1:
-        yield from tables
-        return
-    for table in tables:
-        chosen = parts.has(winners, table.column("hash").to_numpy())
-        if chosen.any():
-            yield table.filter(pa.array(chosen))
 
 
 def _link_or_copy(source: str, target: str, checksum: str) -> None:

@@ -20,13 +20,13 @@ import pyarrow as pa
 from mutator.engine.allocator import keep_freed_memory
 from mutator.engine.blockmerge import Output, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blockread import Run, mutations_of_run, rejected, table_bytes, tombstones
-from mutator.engine.content import DAMAGE, Content, Damage, Receipt, damage_of, receipt_of
+from mutator.engine.content import DAMAGE, Damage, Receipt, damage_of, receipt_of, tombstones_receipt
 from mutator.engine.filewrite import Files
+from mutator.engine.ledger import write_ledger
 from mutator.engine.master import from_files
 from mutator.engine.mutations import fold, joined_mutations, mutations_of_table, table_of_mutations
 from mutator.engine.tally import Tally
 from mutator.engine.winners import Winners
-from mutator.engine.write import write_ledger
 from mutator.errors import MutatorError
 from mutator.failpoint import failpoint
 from mutator.inputs import Input, Split
@@ -69,7 +69,7 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
             output = Output(plan, tally, plan.by_file_name, stack)
             files = Files(plan, staging, (), attempt, stack, task)
             blocks = partial(from_files, plan, plan.local[task], done)
-            for kept in merge_blocks(plan, winners, blocks, none, output, _nothing, stack):
+            for kept in merge_blocks(winners, blocks, none, output, _nothing, stack):
                 files.write(*kept)
             files.close()
     except Damage as fault:
@@ -121,12 +121,9 @@ def finish(
 def _tombstones(plan: Plan, split: Split, ledger: list[Any]) -> Iterator[Any]:
     one = plan.inputs[split.input]
     try:
-        size, digests = Content(plan, split, one).whole()  # before Parquet stumbles over it
-        rows = 0
-        for table in tombstones(plan, split, one):
-            rows += table.num_rows
-            yield table
-        ledger.append(receipt_of(plan, split, Receipt(rows, 0, 0, rows, size, digests)))
+        receipt = tombstones_receipt(plan, split, one)
+        yield from tombstones(plan, split, one)
+        ledger.append(receipt_of(plan, split, receipt))
     except (Damage, MutatorError) as fault:
         ledger.append(((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(one, fault)))
 

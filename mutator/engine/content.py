@@ -16,7 +16,7 @@ from pyarrow import ArrowException
 
 from mutator.checksum import ChunkedChecksum, chunk_of, combine, of_blocks
 from mutator.errors import MutatorError
-from mutator.formats.parquet_columns import read_sequences
+from mutator.formats.parquet_columns import count_tombstones, read_sequences
 from mutator.inputs import Input, Split
 from mutator.plan import Plan
 from mutator.spans import Ints
@@ -35,6 +35,7 @@ __all__ = [
     "damaged",
     "receipt_of",
     "row_sequences",
+    "tombstones_receipt",
 ]
 
 RECEIPT, REJECT, DAMAGE = 0, 1, 2
@@ -105,6 +106,22 @@ def row_sequences(plan: Plan, split: Split, one: Input) -> Ints | None:
             raise Damage(*damaged(one, f"{path}, with the sequences of its rows, cannot be read: {fault}")) from None
 
 
+def tombstones_receipt(plan: Plan, split: Split, one: Input) -> Receipt:
+    """Hold a file of tombstones against its checksum, before Parquet stumbles over it; raises Damage."""
+    part = one.source.part
+    assert part is not None
+    content = Content(plan, split, one)
+    for _ in content.blocks():
+        pass
+    size, digests = content.result()
+    found = combine(digests, chunk_of(part.checksum) or 1)
+    if found != part.checksum:
+        raise Damage(*damaged(one, f"its checksum is {found} and should be {part.checksum}"))
+    with storage_for(one.source.path).open(one.source.path) as stream:
+        rows = count_tombstones(stream)
+    return Receipt(rows, 0, 0, rows, size, digests)
+
+
 class Content:
     """A split's bytes: read, counted and checksummed, as far as they are the split's own."""
 
@@ -153,15 +170,3 @@ class Content:
             more = "more" if self._grown and seen == expected else seen
             raise Damage("changed", {"path": one.source.path, "before": expected, "after": more})
         return seen, self._checksum.digests()
-
-    def whole(self) -> tuple[int, list[bytes]]:
-        """Read everything and hold it against the checksum of the manifest; return (bytes, digests)."""
-        for _ in self.blocks():
-            pass
-        size, digests = self.result()
-        expected = self._one.source.checksum
-        assert expected is not None
-        found = combine(digests, chunk_of(expected) or 1)
-        if found != expected:
-            raise Damage(*damaged(self._one, f"its checksum is {found} and should be {expected}"))
-        return size, digests

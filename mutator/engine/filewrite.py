@@ -1,4 +1,4 @@
-"""The files of a group of buckets, written side by side: data, the sequences of their rows, tombstones."""
+"""The files of a group of buckets, written side by side by either engine: data, sequences of rows, tombstones."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Files:
         """buckets: those that are written, by hash modulo. number: of the file where the output has no buckets."""
         self._plan = plan
         self._data = [_Data(plan, staging, bucket, bucket, attempt, stack) for bucket in buckets]
-        self._graves = [_Tombstones(plan, staging, bucket, bucket, attempt, stack) for bucket in buckets]
+        self._tombstones = [_Tombstones(plan, staging, bucket, bucket, attempt, stack) for bucket in buckets]
         if plan.buckets is None:
             self._data = [_Data(plan, staging, None, number, attempt, stack)]
-            self._graves = [_Tombstones(plan, staging, None, number, attempt, stack)]
+            self._tombstones = [_Tombstones(plan, staging, None, number, attempt, stack)]
 
     def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
         """Take the next rows, and how many they are.
@@ -59,12 +59,12 @@ class Files:
         self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
 
     def bury(self, table: Any) -> None:
-        """Take tombstones with their hashes."""
+        """Take tombstones, sorted by key; with their hashes where there are several buckets."""
+        if len(self._tombstones) == 1:
+            self._tombstones[0].write(table)
+            return
         hashes = table.column("hash").to_numpy()
-        for file in self._graves:
-            if len(self._graves) == 1:
-                file.write(table)
-                return
+        for file in self._tombstones:
             chosen = np.flatnonzero(hashes % np.uint64(self._plan.buckets or 1) == np.uint64(file.bucket or 0))
             if len(chosen):
                 file.write(table.take(pa.array(chosen)))
@@ -73,29 +73,34 @@ class Files:
         """Write inserted rows and tombstones, and close all files."""
         for table in inserted:
             self.insert(table)
-        self.close()
         for table in tombstones:
             self.bury(table)
-            tally.counts["tombstones out"] += table.num_rows
-        for file in self._graves:
-            file.close()
+        self.close()
         tally.counts["output rows"] += self.rows
+        tally.counts["tombstones out"] += self.tombstones
 
     def close(self) -> None:
-        """Write what is left of the rows."""
-        for file in self._data:
-            file.close()
+        """Write what is left, and make all files visible."""
+        for data in self._data:
+            data.close()
+        for tombstones in self._tombstones:
+            tombstones.close()
 
     @property
     def rows(self) -> int:
         """How many rows were written, counted in what was written."""
         return sum(file.rows for file in self._data)
 
+    @property
+    def tombstones(self) -> int:
+        """How many tombstones were written."""
+        return sum(file.rows for file in self._tombstones)
+
     def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return what was written: data files, and files beside them."""
         data = [asdict(part) for file in self._data for part in file.parts if isinstance(part, DataFile)]
         beside = [asdict(part) for file in self._data for part in file.parts if isinstance(part, SideFile)]
-        return data, beside + [asdict(part) for file in self._graves for part in file.parts]
+        return data, beside + [asdict(part) for file in self._tombstones for part in file.parts]
 
 
 class _Data:
@@ -126,6 +131,7 @@ class _Data:
             failpoint("task.data.opened", self._attempt)
             chunk = self._plan.chunk if self._plan.by_file_name else None
             self._writer = FORMATS[self._plan.format].writer(self._stream, chunk)  # type: ignore[arg-type]
+            self._stack.callback(self._writer.close)
         self._writer.write(rows)
         if self._plan.by_file_name:
             assert sequences is not None
@@ -138,9 +144,8 @@ class _Data:
     def close(self) -> None:
         if self._writer is None or self._stream is None or self._staging is None:
             return
-        self._writer.close()
-        self.rows = self._writer.rows
         self._stack.close()
+        self.rows = self._writer.rows
         failpoint("task.data.written", self._attempt)
         order = None
         if self._plan.by_file_name:
@@ -164,21 +169,21 @@ class _Tombstones:
         self._stack = stack.enter_context(ExitStack())
         self._writer: TombstoneWriter | None = None
         self._stream: Counted | None = None
-        self._rows = 0
+        self.rows = 0
 
     def write(self, table: Any) -> None:
+        self.rows += table.num_rows
         if self._staging is None or not table.num_rows:
             return
         if self._writer is None:
             self._stream = self._stack.enter_context(create(self._plan, self._staging, self._name))
             self._writer = TombstoneWriter(self._stream, self._plan.key_width)  # type: ignore[arg-type]
-        self._writer.write(table.drop_columns(["hash"]))
-        self._rows += table.num_rows
+            self._stack.callback(self._writer.close)
+        self._writer.write(table)
 
     def close(self) -> None:
         if self._writer is None or self._stream is None:
             return
-        self._writer.close()
         self._stack.close()
         failpoint("task.tombstones.written", self._attempt)
-        self.parts.append(SideFile(kind="tombstones", bucket=self.bucket, rows=self._rows, **self._stream.receipt()))
+        self.parts.append(SideFile(kind="tombstones", bucket=self.bucket, rows=self.rows, **self._stream.receipt()))

@@ -103,8 +103,6 @@ def merge_bucket(
         result = decision.result
         if result in ("keep", "touch", "write"):
             order = held_order if result == "keep" else winner[0]  # type: ignore[index]
-            if tally.newest is None or order > tally.newest:
-                tally.newest = order
             # Updated rows take the place of the record that they replace.
             place = (SURVIVOR, held[2], held[3]) if held is not None else (INSERTED, key)
             yield place, row if result == "write" else held_row, order

@@ -16,7 +16,17 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from mutator.engine.content import REJECT, Content, Damage, Receipt, checked, damaged, receipt_of, row_sequences
+from mutator.engine.content import (
+    REJECT,
+    Content,
+    Damage,
+    Receipt,
+    checked,
+    damaged,
+    receipt_of,
+    row_sequences,
+    tombstones_receipt,
+)
 from mutator.formats import text
 from mutator.formats.parquet_columns import read_tombstones
 from mutator.inputs import Input, Split
@@ -87,11 +97,9 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
 
 def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
     parse_order = ORDER_TYPES[plan.order_type][0]
-    size, digests = Content(plan, split, one).whole()  # before Parquet stumbles over it
-    rows = 0
+    receipt = tombstones_receipt(plan, split, one)
     with storage_for(one.source.path).open(one.source.path) as stream:
         for key, order, committed in read_tombstones(stream):
-            rows += 1
             value = NO_SEQUENCE if order is None else parse_order(order)
             yield (bucket_of(key, plan.groups), key, TOMBSTONE, ()), (value, committed)
-    yield receipt_of(plan, split, Receipt(rows, 0, 0, rows, size, digests))
+    yield receipt_of(plan, split, receipt)

@@ -25,9 +25,10 @@ from pyspark import RDD, SparkContext
 from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 from pyspark.shuffle import ExternalSorter
 
+from mutator.engine.ledger import write_ledger
 from mutator.engine.read import Element, read_task
 from mutator.engine.spark import Receipts, attempt, on_partitions, shared_with
-from mutator.engine.write import Row, Sorter, write_bucket, write_ledger
+from mutator.engine.write import Row, Sorter, write_bucket
 from mutator.errors import error
 from mutator.keyhash import murmur64a
 from mutator.plan import Plan

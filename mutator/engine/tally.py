@@ -21,7 +21,6 @@ class Tally:
     samples: dict[str, list[tuple[bytes, ...]]] = field(default_factory=dict)
     expired: Any = None  # highest order value of a tombstone that expired here
     highest: Any = None  # highest order value of a winner
-    newest: Any = None  # highest order value of a record that lives on
 
     def note(self, name: str, key: tuple[bytes, ...]) -> None:
         """Count a remark on a key, and keep the first few keys (they come sorted)."""

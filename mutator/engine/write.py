@@ -6,24 +6,26 @@ committed, so a task that is retried or doubled leaves nothing but litter in the
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
-from mutator.engine.content import DAMAGE, RECEIPT, Receipt
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.filewrite import Files
 from mutator.engine.merge import merge_bucket
 from mutator.engine.read import Element
-from mutator.engine.staged import Counted, create, file_name
 from mutator.engine.tally import Tally
 from mutator.failpoint import failpoint
-from mutator.formats.parquet_columns import TombstoneWriter, write_sequences
-from mutator.manifest import DataFile, SideFile
-from mutator.plan import SAMPLES, Plan
+from mutator.formats.parquet_columns import Tombstone, tombstone_table
+from mutator.plan import Plan
 from mutator.precedence import format_order
 
-__all__ = ["Sorter", "write_bucket", "write_ledger"]
+__all__ = ["Row", "Sorter", "write_bucket"]
+
+_BATCH = 1 << 14  # rows or tombstones that are written at once
+_BATCH_BYTES = 1 << 20
 
 Row = tuple[tuple[Any, ...], bytes, Any]  # place, row, order value
 Sorter = Callable[[Iterable[Row]], Iterator[Row]]
@@ -39,11 +41,9 @@ def write_bucket(
     """
     failpoint("task.started", attempt)
     tally = Tally()
-    name = file_name(plan, bucket, attempt)
-    files: list[DataFile] = []
-    beside: list[SideFile] = []
     with ExitStack() as stack:
-        tombstones = _Tombstones(plan, staging, f"_mutator/tombstones/{name}.parquet", stack)
+        files = Files(plan, staging, (bucket,), attempt, stack)
+        tombstones = _Tombstones(plan, files)
         rows = merge_bucket(
             elements,
             tally,
@@ -53,133 +53,46 @@ def write_bucket(
             horizon=plan.horizon,
             expire_before=plan.expire_before,
         )
-        if staging is None:
-            tally.counts["output rows"] += sum(1 for _ in rows)
-        else:
-            _write_rows(plan, staging, bucket, attempt, name, sort(rows), tally, files, beside)
-    if tombstones.rows:
-        tally.counts["tombstones out"] += tombstones.rows
-        if staging is not None:
-            failpoint("task.tombstones.written", attempt)
-            beside.append(tombstones.receipt(bucket))
-    return {
-        **tally.receipt(),
-        "files": [asdict(part) for part in files],
-        "beside": [asdict(part) for part in beside],
-    }
+        for batch in _batches(rows if staging is None else sort(rows)):
+            lines = pa.array([row + b"\n" for _, row, _ in batch], pa.large_binary())
+            orders = np.array([order for _, _, order in batch], np.int64) if plan.by_file_name else None
+            files.write(lines, len(batch), None, orders)
+        tombstones.flush()
+        files.close()
+    tally.counts["output rows"] += files.rows
+    tally.counts["tombstones out"] += files.tombstones
+    data, beside = files.receipts()
+    return {**tally.receipt(), "files": data, "beside": beside}
 
 
-def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterable[Element]) -> dict[str, Any]:
-    """Collect what was read of each split, and write the rejected rows; return the receipt."""
-    receipts: dict[tuple[int, int], Receipt] = {}
-    lines_before: dict[tuple[int, int], int] = {}
-    samples: dict[str, list[tuple[str, int, int, str, bytes]]] = {}
-    damage: list[tuple[str, dict[str, Any]]] = []
-    beside: list[dict[str, Any]] = []
-    path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
-    rows = 0
-    with ExitStack() as stack:
-        stream: Counted | None = None
-        for (_, _, kind, place), value in elements:
-            if kind == RECEIPT:
-                receipts[place] = Receipt(*value)
-            elif kind == DAMAGE:
-                damage.append(value)
-            else:
-                index, offset = place
-                split, line, reason, row = value
-                one = plan.inputs[index]
-                # All receipts come before the first reject, so the lines of the splits before this one are known.
-                if (index, split) not in lines_before:
-                    lines_before[index, split] = sum(
-                        receipts[index, n].lines for n in range(split) if (index, n) in receipts
-                    )
-                line += lines_before[index, split]
-                rows += 1
-                kept = samples.setdefault(one.side, [])
-                if len(kept) < SAMPLES:
-                    kept.append((one.source.path, offset, line, reason, row[:200]))
-                if staging is not None:
-                    if stream is None:
-                        stream = stack.enter_context(create(plan, staging, path))
-                    path_text = one.source.path.replace("\t", "\\t").replace("\n", "\\n")  # a directory may be named so
-                    place_text = f"{path_text}\t{offset}\t{line}\t{reason}\t".encode("utf-8", "surrogateescape")
-                    stream.write(place_text + row + b"\n")
-    if stream is not None:
-        failpoint("task.rejected.written", attempt)
-        beside.append(asdict(SideFile(kind="rejected", bucket=None, rows=rows, **stream.receipt())))
-    return {
-        "receipts": [(place, tuple(receipt)) for place, receipt in receipts.items()],
-        "rejects": samples,
-        "rejects met": rows,
-        "damage": damage,
-        "beside": beside,
-    }
-
-
-def _write_rows(
-    plan: Plan,
-    staging: str,
-    bucket: int,
-    attempt: int,
-    name: str,
-    rows: Iterator[Row],
-    tally: Tally,
-    files: list[DataFile],
-    beside: list[SideFile],
-) -> None:
-    first = next(rows, None)
-    if first is None:
-        return  # an empty bucket has no file
-    if plan.by_file_name and tally.newest >= 0:
-        name += f"_{tally.newest}"
-    path, count = f"{name}.txt", 0
-    sequences, by_chunk = array("q"), [0]
-    with create(plan, staging, path) as stream:
-        failpoint("task.data.opened", attempt)
-        while first is not None:
-            _, row, order = first
-            while stream.bytes >= len(by_chunk) * plan.chunk:
-                by_chunk.append(0)
-            by_chunk[-1] += 1
-            stream.write(row + b"\n")
-            count += 1
-            if plan.by_file_name:
-                sequences.append(order)
-            first = next(rows, None)
-    failpoint("task.data.written", attempt)
-    order_path = None
-    if plan.by_file_name:
-        order_path = f"_mutator/order/{path}.parquet"
-        with create(plan, staging, order_path) as side:
-            write_sequences(side, sequences, by_chunk)  # type: ignore[arg-type]  # pyarrow asks for no more
-        beside.append(SideFile(kind="order", bucket=bucket, rows=count, **side.receipt()))
-        failpoint("task.order.written", attempt)
-    files.append(DataFile(bucket=bucket, rows=count, order=order_path, **stream.receipt()))
-    tally.counts["output rows"] += count
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    size = 0
+    for one in rows:
+        batch.append(one)
+        size += len(one[1])
+        if len(batch) == _BATCH or size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 class _Tombstones:
-    """The bucket's tombstones: a file that is created with the first one."""
+    """Tombstones that come one by one."""
 
-    def __init__(self, plan: Plan, staging: str | None, path: str, stack: ExitStack) -> None:
-        self._plan, self._staging, self._path, self._stack = plan, staging, path, stack
-        self._writer: TombstoneWriter | None = None
-        self._stream: Counted | None = None
-        self.rows = 0
+    def __init__(self, plan: Plan, files: Files) -> None:
+        self._plan, self._files = plan, files
+        self._batch: list[Tombstone] = []
 
     def append(self, tombstone: tuple[tuple[bytes, ...], Any, int]) -> None:
-        self.rows += 1
-        if self._staging is None:
-            return
-        if self._writer is None:
-            self._stream = self._stack.enter_context(create(self._plan, self._staging, self._path))
-            self._writer = TombstoneWriter(self._stream, self._plan.key_width)  # type: ignore[arg-type]
-            self._stack.callback(self._writer.close)
         key, order, committed = tombstone
         lowest = self._plan.by_file_name and order < 0
-        self._writer.append(key, None if lowest else format_order(self._plan.order_type, order), committed)
+        self._batch.append((key, None if lowest else format_order(self._plan.order_type, order), committed))
+        if len(self._batch) == _BATCH:
+            self.flush()
 
-    def receipt(self, bucket: int) -> SideFile:
-        assert self._stream is not None
-        return SideFile(kind="tombstones", bucket=bucket, rows=self.rows, **self._stream.receipt())
+    def flush(self) -> None:
+        batch, self._batch = self._batch, []
+        if batch:
+            self._files.bury(tombstone_table(self._plan.key_width, batch))

@@ -14,14 +14,19 @@ from mutator.precedence import NO_SEQUENCE
 from mutator.spans import Ints
 
 __all__ = [
+    "Tombstone",
     "TombstoneWriter",
+    "count_tombstones",
     "oldest_tombstone",
     "read_sequences",
     "read_tombstones",
     "tombstone_schema",
+    "tombstone_table",
     "tombstone_tables",
     "write_sequences",
 ]
+
+Tombstone = tuple[tuple[bytes, ...], bytes | None, int]  # key, order value as text or None, commit time in ms
 
 _ROWS = 1 << 17  # rows of one row group: bounds what is held in memory
 _BY_CHUNK = b"mutator.rows_by_chunk"
@@ -72,37 +77,28 @@ def tombstone_schema(width: int) -> Any:
     )
 
 
+def tombstone_table(width: int, tombstones: Sequence[Tombstone]) -> Any:
+    """Make a table of tombstones whose keys have so many columns."""
+    keys = [pa.array(column, pa.binary()) for column in zip(*(key for key, _, _ in tombstones), strict=True)]
+    orders = pa.array([order for _, order, _ in tombstones], pa.binary())
+    times = pa.array([committed for _, _, committed in tombstones], pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    return pa.table([*keys, orders, times], schema=tombstone_schema(width))
+
+
 class TombstoneWriter:
-    """Write remembered deletes one by one: ``(key, order value as text or None, commit time in ms)``."""
+    """Write remembered deletes."""
 
     def __init__(self, stream: BinaryIO, width: int) -> None:
         self._schema = tombstone_schema(width)
         self._writer = _writer(stream, self._schema)
-        self._batch: list[tuple[tuple[bytes, ...], bytes | None, int]] = []
-
-    def append(self, key: tuple[bytes, ...], order: bytes | None, committed: int) -> None:
-        """Take one tombstone; they come sorted by key."""
-        self._batch.append((key, order, committed))
-        if len(self._batch) == _ROWS:
-            self._flush()
 
     def write(self, table: Any) -> None:
-        """Take a table of tombstones with the columns of ``tombstone_schema``, sorted by key."""
-        self._flush()
-        self._writer.write_table(table.cast(self._schema), row_group_size=_ROWS)
+        """Take a table with the columns of ``tombstone_schema``, and maybe more; they come sorted by key."""
+        self._writer.write_table(table.select(self._schema.names).cast(self._schema), row_group_size=_ROWS)
 
     def close(self) -> None:
-        """Write what is left, and the footer."""
-        self._flush()
+        """Write the footer."""
         self._writer.close()
-
-    def _flush(self) -> None:
-        batch, self._batch = self._batch, []
-        if batch:
-            keys = [pa.array(column, pa.binary()) for column in zip(*(key for key, _, _ in batch), strict=True)]
-            orders = pa.array([order for _, order, _ in batch], pa.binary())
-            times = pa.array([committed for _, _, committed in batch], pa.int64()).cast(pa.timestamp("ms", "UTC"))
-            self._writer.write_table(pa.table([*keys, orders, times], schema=self._schema))
 
 
 def tombstone_tables(stream: BinaryIO) -> Iterator[Any]:
@@ -112,12 +108,17 @@ def tombstone_tables(stream: BinaryIO) -> Iterator[Any]:
         yield file.read_row_group(group)
 
 
-def read_tombstones(stream: BinaryIO) -> Iterator[tuple[tuple[bytes, ...], bytes | None, int]]:
+def read_tombstones(stream: BinaryIO) -> Iterator[Tombstone]:
     """Yield what ``TombstoneWriter`` wrote one by one, in the same order."""
     for table in tombstone_tables(stream):
         keys = [table.column(name).to_pylist() for name in table.column_names if name.startswith("key_")]
         times = table.column("committed").cast(pa.int64()).to_pylist()
         yield from zip(zip(*keys, strict=True), table.column("order").to_pylist(), times, strict=True)
+
+
+def count_tombstones(stream: BinaryIO) -> int:
+    """Return how many tombstones a file has, from its footer alone."""
+    return int(pq.ParquetFile(stream).metadata.num_rows)
 
 
 def oldest_tombstone(stream: BinaryIO) -> int:
