@@ -66,9 +66,10 @@ def _run(participant: Participant, feed: Path, place: Path, limit: float, result
     try:
         answer = participant.run(feed, output, limit)
         result.how, result.more = answer["how"], answer["more"]
-        if result.digest is None:
-            directory = Path(participant.ask("export", output=output, to=text)["directory"])
-            result.digest = digest(data_files(directory))
+        found = digest(data_files(Path(participant.ask("export", output=output, to=text)["directory"])))
+        if result.digest not in (None, found):
+            raise Out("failed", f"its result changed from run to run: {result.digest}, then {found}")
+        result.digest = found
     finally:
         shutil.rmtree(output, ignore_errors=True)
         shutil.rmtree(text, ignore_errors=True)

@@ -36,6 +36,7 @@ class Result:
     beside: tuple[SideFile, ...]
     feed: tuple[tuple[str, int, str], ...]  # (name, bytes, checksum) of each feed file
     rejects: dict[str, list[tuple[str, int, int, str, bytes]]]  # side -> (path, offset, line, reason, row)
+    carried: int  # data files that were taken over unread
     expired: Any
     highest: Any
 
@@ -101,6 +102,7 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
         beside=tuple(SideFile(**part) for part in parts),
         feed=tuple(feed),
         rejects=ledger["rejects"],
+        carried=sum(plan.inputs[index].side == "master" for index in carried),
         expired=max((bucket["expired"] for bucket in buckets if bucket["expired"] is not None), default=None),
         highest=max((bucket["highest"] for bucket in buckets if bucket["highest"] is not None), default=None),
     )

@@ -2,6 +2,7 @@
 
     mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR [-D key=value …]
     mutator verify DIR
+    mutator workflow run|watch|status|history|restore BASE
     mutator sample new|upsert|delete ROWS
 
 ``main`` returns the exit code and can be called many times in one process. 0 done, 2 usage or configuration, 3 data,
@@ -20,10 +21,11 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from mutator.cli_workflow import Answer, workflow_commands, workflow_options
 from mutator.errors import MutatorError, error, printable
 from mutator.interrupt import Interrupted, catch_signals
 
-__all__ = ["bulk_mutate", "entry", "main"]
+__all__ = ["bulk_mutate", "entry", "main", "workflow"]
 
 
 def entry() -> NoReturn:
@@ -60,12 +62,21 @@ def bulk_mutate(argv: Sequence[str]) -> int:
     return _guarded(parser, argv)
 
 
+def workflow(argv: Sequence[str]) -> int:
+    """Run the spark-submit job of the workflow: the commands of ``mutator workflow``."""
+    parser = _Parser("workflow.py", description="Work on a base: master/, incr/ and the rest.")
+    workflow_options(parser)
+    return _guarded(parser, argv)
+
+
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     """Parse and run; every fault becomes a message and an exit code."""
     try:
         arguments = parser.parse_args(argv)
         with catch_signals():
-            code: int = arguments.command(arguments)
+            code = arguments.command(arguments)
+            if not isinstance(code, int):
+                code = _print(code, arguments)
         sys.stdout.flush()
         return code
     except MutatorError as fault:
@@ -87,6 +98,26 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         return 70
 
 
+def _print(answers: Iterator[Answer], arguments: argparse.Namespace) -> int:
+    """Print what a command answers, one thing after the other; return its exit code."""
+    code = 0
+    for answer in answers:
+        code = answer.code
+        for warning in answer.warnings:
+            print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
+        _report(answer.text if arguments.json else printable(answer.text), arguments.base)
+    return code
+
+
+def _report(text: str, output: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        raise error("report", why=fault.strerror, output=output) from None
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
@@ -106,6 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.add_argument("directory", metavar="DIR", help="a directory that mutator run has written")
     verify.set_defaults(command=_verify)
+    workflow_commands(commands)
     sample = commands.add_parser("sample", help="make sample data", description="Write seeded sample rows to stdout.")
     kinds = sample.add_subparsers(title="kinds", required=True)
     for kind, what in (
@@ -180,32 +212,19 @@ def _mutate(
     arguments: argparse.Namespace, path: str | None, settings: list[str], master: str, feed: list[str], output: str
 ) -> int:
     from mutator import config
-    from mutator.pipeline import mutate
+    from mutator.pipeline import carry_out, on_spark, prepare
     from mutator.progress import show_progress
     from mutator.session import is_submitted, spark_context
 
     read = config.load(path, settings)  # before Spark starts, which takes seconds
     # spark-submit sends stderr down stdout, where nothing but the report may stand; it has the warnings, too.
     quiet = arguments.json and is_submitted()
-    with spark_context("mutator run") as sc:
-        report = mutate(
-            sc,
-            read,
-            master=master,
-            feed=feed,
-            output=output,
-            dry_run=arguments.dry_run,
-            engine=getattr(arguments, "engine", "auto"),
-            progress=None if quiet else show_progress,
-        )
+    prepared = prepare(read, master, feed, output, engine=getattr(arguments, "engine", "auto"))
+    merge_on = on_spark(lambda: spark_context("mutator run"), None if quiet else show_progress)
+    _, report = carry_out(prepared, merge_on, dry_run=arguments.dry_run)
     for warning in () if quiet else report.warnings:
         print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
-    try:
-        print(report.json() if arguments.json else printable(report.text()), flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as fault:
-        raise error("report", why=fault.strerror, output=output) from None
+    _report(report.json() if arguments.json else printable(report.text()), output)
     return 0
 
 

@@ -62,12 +62,20 @@ class Config:
     before_horizon: str = "insert"
     consumed_retention: int | None = None  # seconds; None: for ever
     consumed_files: str = "skip"
+    reused_names: str | None = None  # accept | fail; None: fail where order comes from file names
+    late_files: str = "merge"
+    sequence_gaps: str = "auto"
     # --- settings that change only the speed
     num_reducer: int | None = None
     split_bytes: int = 64 << 20
     bucket_bytes: int = 64 << 20
     memory_bytes: int = 128 << 20  # what a worker holds of the feed at once
     master_unique: bool = False  # a promise: an ID has one row in an unmanaged master
+    # --- settings of the workflow
+    claim_min_age: int = 5  # seconds
+    claim_ready_suffix: str | None = None
+    backup_keep: int = 5
+    lock_timeout: int = 60  # seconds
     # --- what the user should know
     warnings: tuple[str, ...] = ()
 
@@ -126,11 +134,18 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
         before_horizon=read("before.horizon", values.one_of("insert", "fail"), "insert"),
         consumed_retention=read("consumed.retention", values.duration, None),
         consumed_files=read("consumed.files", values.one_of("skip", "merge"), "skip"),
+        reused_names=read("reused.names", values.one_of("accept", "fail"), None),
+        late_files=read("late.files", values.one_of("merge", "fail"), "merge"),
+        sequence_gaps=read("sequence.gaps", values.one_of("auto", "report", "fail", "ignore"), "auto"),
         num_reducer=read("num.reducer", values.positive, None),
         split_bytes=read("split.bytes", values.size, 64 << 20),
         bucket_bytes=read("bucket.bytes", values.size, 64 << 20),
         memory_bytes=read("memory.bytes", values.size, 128 << 20),
         master_unique=read("master.unique", values.flag, False),
+        claim_min_age=read("claim.min.age", values.duration, 5),
+        claim_ready_suffix=read("claim.ready.suffix", values.suffix, None),
+        backup_keep=read("backup.keep", values.whole, 5),
+        lock_timeout=read("lock.timeout", values.duration, 60),
     )
     numeric = read("temporal.ordering.field.numeric", values.flag, None)
     kind = read("temporal.ordering.field.type", values.one_of("long", "decimal", "timestamp", "string"), None)

@@ -147,6 +147,21 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     ),
     # 4: storage
     "storage": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
+    "storage.missing": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
+    "commit.uncertain": (
+        StorageError,
+        (
+            "{path}: whether version {version} was committed is not known ({why}); nothing was removed, and the next "
+            "command of this base finds out"
+        ),
+    ),
+    "publish.later": (
+        StorageError,
+        (
+            "{path}: version {version} is committed, and putting everything in its place failed: {why}; the next "
+            "command of this base goes on with it"
+        ),
+    ),
     "sums": (
         StorageError,
         "the run does not add up, and nothing was published: {problems}; run again, and report it if it happens twice",
@@ -175,6 +190,54 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     "output.busy": (
         StateError,
         "{path}: another run is writing this output now ({staging}); wait for it, or name another output",
+    ),
+    "base.busy": (
+        StateError,
+        (
+            "{path}: run {run} of process {process} on {host} is at work here since {since}; wait for it, or end it. "
+            "If that machine is gone, its lock is free when lock.timeout has passed"
+        ),
+    ),
+    "base.lost": (
+        StateError,
+        (
+            "{path}: another run committed version {version} meanwhile, so this one's result is out of date and was "
+            "removed; its feed files are back in incr/: run again"
+        ),
+    ),
+    "base.master": (
+        StateError,
+        (
+            "{path}: is not the dataset of version {version} ({dataset}), and no directory in output/ or backup/ is; "
+            "put it back, or make an older version the master: mutator workflow restore BASE --to VERSION"
+        ),
+    ),
+    "base.version": (StateError, "{path}: {why}; mutator workflow history shows the versions that can be restored"),
+    "log.damaged": (StateError, "{path}: the log entry is damaged ({why}); restore it from a copy of the base"),
+    "log.newer": (
+        StateError,
+        "{path}: the log entry has format version {version}, and this program knows {known}; use a newer program",
+    ),
+    "feed.reused": (
+        DataError,
+        (
+            "{path}: a feed file of this name was merged before with another content ({before} bytes then, {after} "
+            "now){why}; give the new file a name of its own, or accept it with -D reused.names=accept"
+        ),
+    ),
+    "feed.late": (
+        DataError,
+        (
+            "{paths}: older than what was merged before (sequence {last}), and late.files=fail; take it out of the "
+            "feed, or merge it record by record with -D late.files=merge"
+        ),
+    ),
+    "feed.gaps": (
+        DataError,
+        (
+            "the sequences {gaps} have not arrived, and sequence.gaps=fail; wait for the files, or go on without them "
+            "with -D sequence.gaps=report"
+        ),
     ),
     "manifest.damaged": (
         StateError,

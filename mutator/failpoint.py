@@ -1,8 +1,8 @@
 """Named points between two steps that touch storage, where a test can make the process fail.
 
 ``MUTATOR_FAILPOINT=publish.renamed`` kills the process (SIGKILL, as the kernel or an operator would) when it gets
-there; ``task.data.written:raise`` raises instead, once, in the first attempt of each task, as a lost executor would.
-Without the variable a point costs one look-up.
+there; ``storage.linked:3`` when it gets there for the third time; ``task.data.written:raise`` raises instead, once, in
+the first attempt of each task, as a lost executor would. Without the variable a point costs one look-up.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = ["FAILPOINTS", "failpoint"]
+__all__ = ["FAILPOINTS", "WORKFLOW_FAILPOINTS", "failpoint"]
 
 VARIABLE = "MUTATOR_FAILPOINT"
+PASSED: list[str] = []  # while the variable is set
 
 # In the order in which a run passes them; the tests walk this list.
 FAILPOINTS = (
@@ -33,9 +34,51 @@ FAILPOINTS = (
     "stage.litter.removed",
     "stage.manifest.written",
     "stage.success.written",
-    "publish.synced",
     "publish.renamed",
     "publish.done",
+)
+
+
+# Those of the workflow, around those of the run that it does.
+WORKFLOW_FAILPOINTS = (
+    "lock.created",
+    "lock.cleared",
+    "recover.published",
+    "recover.done",
+    "publish.found",
+    "publish.passage",
+    "publish.empty.removed",
+    "publish.first.rename",
+    "publish.master",
+    "claim.journaled",
+    "claim.directory",
+    "claim.moved",
+    "claim.marker",
+    "claim.done",
+    "merge.done",
+    "verify.done",
+    "commit.begin",
+    "commit.done",
+    "publish.version.done",
+    "archive.master",
+    "archive.directory",
+    "archive.moved",
+    "archive.working.removed",
+    "archive.pruned",
+    "archive.removed",
+    "archive.done",
+    "return.aside",
+    "return.moved",
+    "return.directory",
+    "return.done",
+    "recover.abandoning",
+    "recover.abandoned",
+    "recover.returned",
+    "recover.output.removed",
+    "recover.swept",
+    "recover.ended",
+    "restore.journaled",
+    "restore.committed",
 )
 
 
@@ -44,9 +87,11 @@ def failpoint(name: str, attempt: int = 0) -> None:
     wanted = os.environ.get(VARIABLE)
     if not wanted:
         return
+    PASSED.append(name)
     point, _, action = wanted.partition(":")
     if point != name or attempt:
         return
     if action == "raise":
         raise OSError(f"failpoint {name}")
-    os.kill(os.getpid(), signal.SIGKILL)
+    if PASSED.count(name) == int(action or 1):
+        os.kill(os.getpid(), signal.SIGKILL)

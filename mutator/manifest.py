@@ -6,12 +6,11 @@ exactly what this program writes for its content is damaged.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from mutator import checksum
+from mutator import sealed
 from mutator.errors import error
 
 __all__ = [
@@ -93,31 +92,22 @@ class Manifest:
 
 def dump(manifest: Manifest) -> bytes:
     """Write a manifest as JSON that ends with the checksum of what stands before it."""
-    body = json.dumps({"format": "mutator", "version": FORMAT_VERSION, **asdict(manifest)}, indent=1)
-    return _seal(body)
+    return sealed.dump("mutator", FORMAT_VERSION, asdict(manifest))
 
 
 def parse(data: bytes, path: str) -> Manifest:
     """Read a manifest; raises StateError where it is damaged or newer than this program."""
     try:
-        document = json.loads(data)
-        sealed = document.pop("checksum")
-        name, version = document.pop("format"), document.pop("version")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
-        raise error("manifest.damaged", path=path, why=f"it is no manifest: {fault}") from None
-    if name == "mutator" and isinstance(version, int) and version > FORMAT_VERSION:
-        raise error("manifest.newer", path=path, version=version, known=FORMAT_VERSION)
-    rewritten = _seal(json.dumps({"format": name, "version": version, **document}, indent=1))
-    if rewritten != data:
-        raise error("manifest.damaged", path=path, why=f"its content does not have the checksum {sealed}")
-    try:
-        if name != "mutator" or set(document) != {part.name for part in fields(Manifest)}:
+        document = sealed.parse(data, "mutator", FORMAT_VERSION)
+        if set(document) != {part.name for part in fields(Manifest)}:
             raise TypeError("its members are not those of this format")
         document["files"] = tuple(DataFile(**part) for part in document["files"])
         document["beside"] = tuple(SideFile(**part) for part in document["beside"])
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
         manifest = Manifest(**document)
-    except TypeError as fault:
+    except sealed.Newer as fault:
+        raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None
+    except (TypeError, ValueError) as fault:
         raise error("manifest.damaged", path=path, why=fault) from None
     beside = {part.path for part in manifest.beside}
     for order in (part.order for part in manifest.files):
@@ -127,11 +117,6 @@ def parse(data: bytes, path: str) -> Manifest:
         if not _is_safe(part.path):
             raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
     return manifest
-
-
-def _seal(body: str) -> bytes:
-    text = body.removesuffix("\n}")
-    return f'{text},\n "checksum": "{checksum.whole(text.encode("ascii"))}"\n}}\n'.encode("ascii")
 
 
 def _is_safe(path: str) -> bool:

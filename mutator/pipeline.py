@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from mutator.survey import Survey, look_at
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["Engine", "mutate", "run"]
+__all__ = ["Engine", "Prepared", "Progress", "carry_out", "identity", "mutate", "on_spark", "prepare", "run"]
 
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 # Reads, shuffles and writes what a plan says, into a directory (None: nowhere); returns the receipts of the buckets and
@@ -65,12 +66,19 @@ def mutate(
     """
     sc = getattr(sc, "sparkContext", sc)  # a SparkSession will do
 
-    def on_spark(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
-        merge_on = {"records": records.merge, "blocks": blocks.merge}[plan.engine]
-        with spark_faults(sc), (progress or _silent)(sc):
-            return merge_on(sc, plan, staging)
+    merge_on = on_spark(lambda: nullcontext(sc), progress)
+    return run(merge_on, config, master=master, feed=feed, output=output, dry_run=dry_run, engine=engine)
 
-    return run(on_spark, config, master=master, feed=feed, output=output, dry_run=dry_run, engine=engine)
+
+def on_spark(context: Callable[[], AbstractContextManager[SparkContext]], progress: Progress | None = None) -> Engine:
+    """Make an engine of a Spark context, which is entered when it is needed: starting Spark takes seconds."""
+
+    def merge_on(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
+        merge = {"records": records.merge, "blocks": blocks.merge}[plan.engine]
+        with context() as sc, spark_faults(sc), (progress or _silent)(sc):
+            return merge(sc, plan, staging)
+
+    return merge_on
 
 
 def run(
@@ -83,16 +91,42 @@ def run(
     dry_run: bool = False,
     engine: str = "auto",
 ) -> Report:
-    """Do what ``mutate`` does with any engine: the steps of a run, in their order."""
-    started = time.monotonic()
+    """Do what ``mutate`` does with any engine."""
     if not isinstance(config, Config):
         config = configuration.load(config) if isinstance(config, str | Path) else configuration.parse(config)
     feed = [feed] if isinstance(feed, str | Path) else feed
-    master, output, *feed = (str(path) for path in (master, output, *feed))
-    place = _check_places(master, feed, output)
+    prepared = prepare(config, str(master), [str(path) for path in feed], str(output), engine=engine)
+    return carry_out(prepared, merge_on, dry_run=dry_run)[1]
 
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that has been planned, and needs an engine to be carried out."""
+
+    config: Config
+    survey: Survey
+    plan: Plan
+    place: str  # full path of the output
+    places: Mapping[str, Any]  # as people and scripts gave them
+    started: float
+
+
+def prepare(
+    config: Config, master: str, feed: Sequence[str], output: str, *, run: str | None = None, engine: str = "auto"
+) -> Prepared:
+    """Look at the inputs and plan a run; every fault that needs no engine is found here. run: its id."""
+    started = time.monotonic()
+    place = _check_places(master, feed, output)
     survey = look_at(config, master, feed)
-    plan = make_plan(config, survey, *_identity(survey), engine)
+    name, now = identity(survey.manifest)
+    plan = make_plan(config, survey, run or name, now, engine)
+    places = {"master": master, "feed": tuple(feed), "output": output}
+    return Prepared(config, survey, plan, place, places, started)
+
+
+def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
+    """Merge and publish what was prepared: the steps of a run, in their order."""
+    config, survey, plan = prepared.config, prepared.survey, prepared.plan
     checked: list[Result] = []
 
     def merge(staging: str | None) -> Manifest:
@@ -105,11 +139,20 @@ def run(
     if dry_run:
         made, litter = merge(None), tuple[str, ...]()
     else:
-        published = publish(place, plan.run, merge)
+        published = publish(prepared.place, plan.run, merge)
         made, litter = published.manifest, published.litter
-    # People and scripts know the places by the names that they gave.
-    places = {"master": master, "feed": tuple(feed), "output": output}
-    return _report(places, survey, plan, checked[-1], made, litter, dry_run, time.monotonic() - started)
+    seconds = time.monotonic() - prepared.started
+    return made, _report(prepared.places, survey, plan, checked[-1], made, litter, dry_run, seconds)
+
+
+def identity(known: Manifest | None) -> tuple[str, int]:
+    """Return a run's id and its commit time in ms, which never goes backwards from one commit to the next."""
+    now = int(time.time() * 1000)
+    if known is not None:
+        last = datetime.fromisoformat(known.committed)
+        now = max(now, int(last.timestamp() * 1000))
+    stamp = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{stamp}-{uuid.uuid4().hex[:8]}", now
 
 
 def _silent(_: SparkContext) -> AbstractContextManager[object]:
@@ -127,16 +170,6 @@ def _check_places(master: str, feed: Sequence[str], output: str) -> str:
         if output == place or output.startswith(place.rstrip("/") + "/"):
             raise error("path.roles", path=output, roles=f"{role} and output")
     return output
-
-
-def _identity(survey: Survey) -> tuple[str, int]:
-    """Return the run's id and its commit time in ms, which never goes backwards from one commit to the next."""
-    now = int(time.time() * 1000)
-    if survey.manifest is not None:
-        last = datetime.fromisoformat(survey.manifest.committed)
-        now = max(now, int(last.timestamp() * 1000))
-    stamp = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    return f"{stamp}-{uuid.uuid4().hex[:8]}", now
 
 
 def _manifest(config: Config, plan: Plan, survey: Survey, result: Result) -> Manifest:
@@ -218,6 +251,7 @@ def _report(
         },
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
+        carried=result.carried,
         rejected_file=f"{places['output']}/{rejected}" if rejected else None,
         consumed=tuple(source.path for source in survey.consumed),
         ignored=survey.ignored,

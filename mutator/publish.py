@@ -3,7 +3,7 @@
     stage    a hidden directory beside the output, claimed for as long as this process lives
     merge    writes into it; returns what to publish
     seal     sizes are checked; what the receipts name moves up, all else is litter and goes; the manifest comes last
-    publish  everything durable, then one rename to a name that must not exist
+    publish  one rename to a name that must not exist; all that it names is durable by then, each file and directory
 
 A kill before the rename leaves litter: a hidden directory whose claim died with its process, which the next run to the
 same output names and removes. A kill after it leaves the whole output. The merge is a function, so that all of this is
@@ -54,8 +54,6 @@ def publish(output: str, run: str, merge: Callable[[str], Manifest]) -> Publishe
         made = merge(posixpath.join(staging, _WORK))
         failpoint("stage.merged")
         _seal(storage, staging, made)
-        storage.sync(staging)
-        failpoint("publish.synced")
         try:
             storage.rename_new(staging, output)
         except FileExistsError:

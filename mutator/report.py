@@ -41,6 +41,7 @@ class Report:
     rejects: Mapping[str, list[Mapping[str, Any]]]  # side -> the first rejected rows
     files: int
     bytes: int
+    carried: int  # files that were taken over unread, because no mutation concerns them
     rejected_file: str | None
     consumed: tuple[str, ...]  # feed files skipped, because an earlier run has merged them
     ignored: tuple[str, ...]  # files whose names start with _ or .
@@ -103,7 +104,9 @@ class Report:
         if self.dry_run:
             lines.append(f"would write {n['output rows']:,} rows; {self.seconds:.1f} s")
         else:
+            unread = f", {self.carried} taken over unread" if self.carried else ""
             lines.append(
-                f"wrote {n['output rows']:,} rows in {self.files} files ({self.bytes:,} bytes); {self.seconds:.1f} s"
+                f"wrote {n['output rows']:,} rows in {self.files} files{unread} ({self.bytes:,} bytes); "
+                f"{self.seconds:.1f} s"
             )
         return "\n".join(lines)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from mutator import checksum, manifest, naming
+from mutator import checksum, manifest, naming, sequences
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats import text
@@ -93,6 +93,7 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         _check_entry(entry)
     found = [_look_inside(config, storage_for(path), entry) for path, entry in feed_files.items()]
     fresh, consumed, notes = _split_consumed(config, known, found)
+    notes += _sequence_notes(config, known, fresh)
     if known is None and any(_OWN_NAME.match(one.name) for one in sources):
         what = "is adopted" if config.master_adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
         notes = (*notes, f"the master {what}: its tombstones, row sequences and merged feed files are forgotten")
@@ -281,9 +282,35 @@ def _split_consumed(
             consumed.append(source)
             continue
         fresh.append(source)
-        if same_name:
-            notes.append(f"{source.name} was consumed before with another content; it is merged as a new file")
+        if not same_name:
+            continue
+        accept = config.reused_names or ("fail" if config.by_file_name else "accept")
+        if accept == "fail":
+            why = ", and order comes from file names" if config.reused_names is None else ", and reused.names=fail"
+            sizes = {"before": same_name[-1].bytes, "now": source.bytes}
+            raise error("feed.reused", path=source.path, **sizes, why=why)
+        notes.append(f"{source.name} was consumed before with another content; it is merged as a new file")
     return tuple(fresh), tuple(consumed), tuple(notes)
+
+
+def _sequence_notes(config: Config, known: Manifest | None, fresh: Sequence[Source]) -> tuple[str, ...]:
+    """Say which files come late, and which have not come; raises DataError where that must not be."""
+    before = [number for part in (known.feed if known else ()) if (number := naming.sequence(part.name)) is not None]
+    new = [one.sequence for one in fresh if one.sequence is not None]
+    notes = []
+    late = sequences.late(before, new) if config.by_file_name else ()
+    if late:
+        names = [one.name for one in fresh if one.sequence in late]
+        shown = ", ".join(names[:5]) + (f", and {len(names) - 5} more" if len(names) > 5 else "")
+        if config.late_files == "fail":
+            raise error("feed.late", paths=shown, last=max(before))
+        notes.append(f"late: {shown}: older than what was merged before (sequence {max(before)})")
+    missing = sequences.gaps(before, new) if config.sequence_gaps != "ignore" else []
+    if missing and config.sequence_gaps == "fail":
+        raise error("feed.gaps", gaps=sequences.gaps_text(missing))
+    if missing and (config.sequence_gaps == "report" or sequences.counts_files(before, new, missing)):
+        notes.append(f"gaps: the sequences {sequences.gaps_text(missing)} have not arrived")
+    return tuple(notes)
 
 
 def _checksum_is(source: Source, expected: str) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "ordinals",
     "positive",
     "size",
+    "suffix",
     "texts",
     "whole",
 ]
@@ -129,6 +130,13 @@ def size(text: str) -> int:
     if not match or int(match[1]) < 1:
         raise ValueError("must be a size such as 67108864, 64m or 1g")
     return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]
+
+
+def suffix(text: str) -> str:
+    """Read the end of a file name, such as .ready."""
+    if not re.fullmatch(r"[^/\s\x00-\x1f]{1,50}", text.strip()):
+        raise ValueError("must be the end of a file name, such as .ready")
+    return text.strip()
 
 
 def one_of(*values: str) -> Callable[[str], str]:

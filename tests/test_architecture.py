@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # stands below `config`, for it turns a configuration into ordinals.
 ORDER = [
     *("errors", "failpoint", "interrupt", "checksum"),
-    *("outcome", "precedence", "naming"),
+    *("outcome", "precedence", "naming", "sequences", "sealed"),
     *("spans", "ordercolumn", "keyhash"),
     *("charset", "javaregex", "delimiter"),
     "layout",
@@ -26,8 +26,10 @@ ORDER = [
     *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master", "engine.duplicates"),
     *("engine.parts", "engine.blockmerge", "engine.blockwrite", "engine.broadcast"),
     *("engine.spark", "engine.records", "engine.blocks"),
-    *("accounting", "publish", "pipeline", "verify"),
-    *("session", "progress", "cli"),
+    *("accounting", "publish", "pipeline", "verify", "log"),
+    *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
+    *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging", "workflow"),
+    *("session", "progress", "cli_workflow", "cli"),
     "",  # the package itself: its public names
 ]
 SPARK = {"engine.spark", "engine.records", "engine.blocks", "session", "progress"}

@@ -43,6 +43,8 @@ class Lakehouse(Contender):
     def prepare(self, master: Path, state: Path) -> None:
         """Write the master as a table."""
         self.state = state
+        for copy in state.glob("table-*"):  # of this contender's process before, where it was stopped to make room
+            shutil.rmtree(copy)
         if not self._pristine().exists():
             rows = self.spark.read.schema(MASTER_SCHEMA).csv(str(master))
             self._write(rows, self._pristine())

@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote
 
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.storage.entry import Entry
 from mutator.storage.local import LocalStorage
 
-__all__ = ["Entry", "Storage", "absolute", "blocks", "storage_for"]
+__all__ = ["Entry", "Storage", "absolute", "blocks", "entries_of", "storage_for"]
 
 BLOCK = 1 << 20  # bounds what a task holds of a file
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -25,7 +25,12 @@ _BACKENDS = {"file": LocalStorage}
 
 
 class Storage(Protocol):
-    """What the program needs of a storage. Every method raises StorageError with the path and the reason."""
+    """What the program needs of a storage. Every method raises StorageError with the path and the reason.
+
+    Its kind is ``storage.missing`` where the path, or the source of a rename, is not there.
+    """
+
+    renames: bool  # whether files and directories get another name in one step
 
     def look(self, path: str) -> Entry | None:
         """Return what is at a path, or None."""
@@ -60,11 +65,14 @@ class Storage(Protocol):
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with all that is in it; one that is not there is fine."""
 
-    def sync(self, path: str) -> None:
-        """Make a directory's entries durable, and those of the directories in it."""
-
     def rename_new(self, source: str, target: str) -> None:
-        """Move a directory to a name that must not exist, in one step. Raises FileExistsError."""
+        """Move a file or directory to a name that must not exist, in one step, durably. Raises FileExistsError."""
+
+    def swap(self, one: str, other: str) -> bool:
+        """Exchange two directories in one step, durably; False where that cannot be done, and nothing was."""
+
+    def remove_directory(self, path: str) -> bool:
+        """Remove a directory if nothing is in it; False where something is. One that is not there is fine."""
 
     def claim(self, path: str) -> object | None:
         """Take a directory for as long as the returned object lives; None if another process has it."""
@@ -78,6 +86,16 @@ def storage_for(path: str) -> Storage:
         known = ", ".join(sorted(f"{name}://" for name in _BACKENDS))
         raise error("path.scheme", path=path, scheme=scheme, known=f"{known} and plain paths")
     return _BACKENDS[scheme]()
+
+
+def entries_of(path: str) -> list[Entry]:
+    """Return the entries of a directory, by name; none where it is not there."""
+    try:
+        return storage_for(path).entries(path)
+    except MutatorError as fault:
+        if fault.kind != "storage.missing":
+            raise
+        return []
 
 
 def absolute(path: str) -> str:

@@ -15,3 +15,4 @@ class Entry:
     name: str
     bytes: int
     kind: str  # file | directory | symbolic link | FIFO | socket | device
+    modified: float = 0.0  # when content or name last changed, in seconds of the storage's clock

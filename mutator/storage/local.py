@@ -35,11 +35,15 @@ _KINDS = (
 )
 # What a file system without hard links says to one.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+_AT_FDCWD, _RENAME_NOREPLACE, _RENAME_EXCHANGE = -100, 1, 2
+# What a file system, or a kernel, without a kind of rename says to it.
+_NO_SUCH_RENAME = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class LocalStorage:
     """The storage contract on a local file system."""
+
+    renames = True
 
     def look(self, path: str) -> Entry | None:
         """Return what is at a path, or None."""
@@ -167,16 +171,8 @@ class LocalStorage:
         except OSError as fault:
             raise _storage_error(path, fault) from None
 
-    def sync(self, path: str) -> None:
-        """Make a directory's entries durable, and those of the directories in it."""
-        try:
-            for directory, _, _ in os.walk(path):
-                self._sync_one(directory)
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
-
     def rename_new(self, source: str, target: str) -> None:
-        """Move a directory to a name that must not exist, in one step, durably. Raises FileExistsError."""
+        """Move a file or directory to a name that must not exist, in one step, durably. Raises FileExistsError."""
         try:
             _rename_noreplace(source, target)
             self._sync_one(os.path.dirname(target))
@@ -184,6 +180,29 @@ class LocalStorage:
             raise
         except OSError as fault:
             raise _storage_error(target, fault) from None
+
+    def swap(self, one: str, other: str) -> bool:
+        """Exchange two directories in one step, durably; False where the file system cannot, and nothing was done."""
+        try:
+            if not _renameat2(one, other, _RENAME_EXCHANGE):
+                return False
+            for directory in {os.path.dirname(one), os.path.dirname(other)}:
+                self._sync_one(directory)
+        except OSError as fault:
+            raise _storage_error(other, fault) from None
+        return True
+
+    def remove_directory(self, path: str) -> bool:
+        """Remove a directory if nothing is in it; False where something is. One that is not there is fine."""
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return True
+        except OSError as fault:
+            if fault.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                return False
+            raise _storage_error(path, fault) from None
+        return True
 
     def claim(self, path: str) -> object | None:
         """Take a directory for as long as the returned object lives; None if another process has it.
@@ -227,26 +246,34 @@ class _Claim:
 
 def _entry(path: str, status: os.stat_result) -> Entry:
     kind = next((name for test, name in _KINDS if test(status.st_mode)), "device")
-    return Entry(path, os.path.basename(path), status.st_size, kind)
+    return Entry(path, os.path.basename(path), status.st_size, kind, max(status.st_mtime, status.st_ctime))
 
 
 def _rename_noreplace(source: str, target: str) -> None:
     """Rename, but never onto something that exists (``rename`` replaces an empty directory)."""
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if renameat2 is not None:
-        names = os.fsencode(source), os.fsencode(target)
-        if renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_NOREPLACE) == 0:
-            return
-        code = ctypes.get_errno()
-        if code not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
-            raise OSError(code, os.strerror(code), target)
+    if _renameat2(source, target, _RENAME_NOREPLACE):
+        return
     # Network file systems and other kernels: a race with another writer's empty directory is left.
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     os.rename(source, target)
 
 
+def _renameat2(source: str, target: str, how: int) -> bool:
+    """Rename as Linux alone can; False where it, or the file system, cannot."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    if renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), how) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _NO_SUCH_RENAME:
+        return False
+    raise OSError(code, os.strerror(code), target)
+
+
 def _storage_error(path: str, fault: OSError) -> Exception:
     if isinstance(fault, MutatorError):
         return fault
-    return error("storage", path=path, why=fault.strerror or str(fault))
+    kind = "storage.missing" if isinstance(fault, FileNotFoundError) else "storage"
+    return error(kind, path=path, why=fault.strerror or str(fault))

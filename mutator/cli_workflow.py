@@ -1,0 +1,164 @@
+"""The commands ``mutator workflow …``: what they take, and what they answer. ``cli`` prints it.
+
+mutator workflow run BASE --config FILE         merge what has arrived
+mutator workflow watch BASE --config FILE       do so again and again
+mutator workflow status BASE                    what is there, and what waits
+mutator workflow history BASE                   the versions
+mutator workflow restore BASE --to VERSION      an older version is the master again
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from mutator.errors import MutatorError
+
+__all__ = ["Answer", "workflow_commands", "workflow_options"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command says."""
+
+    text: str
+    warnings: tuple[str, ...] = ()
+    code: int = 0
+    said: bool = True  # whether it says more than that there was nothing to do
+
+
+def workflow_commands(commands: Any) -> None:
+    """Add the command ``workflow`` to the others."""
+    parser = commands.add_parser(
+        "workflow", help="merge feed files as they arrive", description="Work on a base: master/, incr/ and the rest."
+    )
+    workflow_options(parser)
+
+
+def workflow_options(parser: argparse.ArgumentParser) -> None:
+    """Add the commands of a workflow."""
+    commands = parser.add_subparsers(title="commands", required=True)
+    run = _add(commands, "run", "merge the feed files that have arrived")
+    watch = _add(commands, "watch", "run whenever feed files have arrived, until it is stopped")
+    for one in (run, watch):
+        one.add_argument(
+            "--engine", choices=("auto", "blocks", "records"), default="auto", help="as mutator run has it (auto)"
+        )
+    watch.add_argument(
+        "--interval", type=float, default=10.0, metavar="SECONDS", help="between two looks at incr/ (default 10)"
+    )
+    watch.add_argument("--min-age", type=int, metavar="SECONDS", help="of a feed file that is taken, as claim.min.age")
+    watch.add_argument("--runs", type=int, metavar="N", help="end after so many runs that merged something")
+    _add(commands, "status", "say what is there, and what waits")
+    _add(commands, "history", "list the versions")
+    restore = _add(commands, "restore", "make an older version the master again, as a new version")
+    restore.add_argument("--to", type=int, required=True, metavar="VERSION", help="its number, as history shows it")
+
+
+def _add(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=what, description=f"{what.capitalize()}.")
+    parser.add_argument("base", metavar="BASE", help="directory with master/ and incr/ in it")
+    parser.add_argument("--config", metavar="FILE", help=".properties or .toml")
+    parser.add_argument(
+        "-D", action="append", default=[], dest="settings", metavar="KEY=VALUE", help="a setting; wins over the file"
+    )
+    parser.add_argument("--json", action="store_true", help="answer with JSON on stdout")
+    parser.set_defaults(command=globals()[f"_{name}"])
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.session import spark_context
+
+    yield _run_once(arguments, lambda: spark_context("mutator workflow"))[0]
+
+
+def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
+    if arguments.min_age is not None:
+        arguments.settings = [*arguments.settings, f"claim.min.age={arguments.min_age}s"]
+    left = arguments.runs
+    with ExitStack() as stack:
+        spark = _KeptSpark(stack)
+        while left is None or left > 0:
+            try:
+                answer, merged = _run_once(arguments, spark)
+            except MutatorError as fault:
+                if fault.kind != "base.busy":
+                    raise
+                answer, merged = None, False  # somebody else merges what has arrived
+            if answer is not None and (merged or answer.said):
+                yield answer
+            if merged and left is not None:
+                left -= 1
+            if left != 0:
+                time.sleep(arguments.interval)
+
+
+class _KeptSpark:
+    """A Spark session that is started when it is first needed, and stays."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._context: Any = None
+
+    def __call__(self) -> AbstractContextManager[Any]:
+        from mutator.session import spark_context
+
+        if self._context is None:
+            self._context = self._stack.enter_context(spark_context("mutator workflow"))
+        return nullcontext(self._context)
+
+
+def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> tuple[Answer, bool]:
+    """Run; return what to say, and whether something was merged."""
+    from mutator import config, workflow
+    from mutator.pipeline import on_spark
+    from mutator.progress import show_progress
+    from mutator.session import is_submitted
+
+    read = config.load(arguments.config, arguments.settings)
+    # spark-submit sends stderr down stdout, where nothing but the report may stand; it has the warnings, too.
+    quiet = arguments.json and is_submitted()
+    merge_on = on_spark(spark, None if quiet else show_progress)
+    done = workflow.run(arguments.base, read, workflow.merge_by(read, merge_on, arguments.engine))
+    answer = Answer(
+        done.json() if arguments.json else done.text(),
+        warnings=() if quiet or done.report is None else done.report.warnings,
+        code=128 + done.stopped if done.stopped else 0,
+        said=bool(done.claimed or done.recovered),
+    )
+    return answer, done.version is not None
+
+
+def _looking(arguments: argparse.Namespace) -> Any:
+    """Read the configuration of a command that reads no row, and so can do without the layout."""
+    from mutator import config
+
+    layout = ["id.field.ordinals=0"] if arguments.config is None else []
+    return config.load(arguments.config, [*layout, *arguments.settings])
+
+
+def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator import workflow
+
+    found = workflow.status(arguments.base, _looking(arguments))
+    yield Answer(found.json() if arguments.json else found.text(), code=5 if found.problems else 0)
+
+
+def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator import workflow
+    from mutator.workflow.outcome import history_json, history_text
+
+    places = workflow.history(arguments.base, _looking(arguments))
+    yield Answer(history_json(places) if arguments.json else history_text(places))
+
+
+def _restore(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator import workflow
+
+    done = workflow.restore(arguments.base, arguments.to, _looking(arguments))
+    yield Answer(done.json() if arguments.json else done.text())

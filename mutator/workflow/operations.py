@@ -1,0 +1,221 @@
+"""What an operator does with a base: run, look at it, go back to an older version. Recovery comes first in each."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from mutator.config import Config
+from mutator.errors import MutatorError, error
+from mutator.failpoint import failpoint
+from mutator.interrupt import Interrupted, deferred_signals
+from mutator.log import NONE, Log, Version
+from mutator.manifest import Manifest
+from mutator.survey import read_manifest
+from mutator.workflow import journal, masters
+from mutator.workflow.base import Base, Dataset, look_at_dataset, open_base
+from mutator.workflow.claim import arrivals
+from mutator.workflow.journal import Journal
+from mutator.workflow.lock import holder, locked
+from mutator.workflow.outcome import Outcome, Place, Status
+from mutator.workflow.recovery import Recovered, abandon, recover
+from mutator.workflow.run import Merge, Run, new_run_id
+
+__all__ = ["history", "restore", "run", "status"]
+
+_PATIENCE = 10.0  # seconds that a run waits for files that are only too young
+
+
+def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
+    """Merge the feed files that have arrived into the master of a base.
+
+    Raises the errors of the catalogue. Before the commit, whatever it raises leaves the feed files in incr/ and the
+    master as it was; after it, the next command finishes what is left.
+    """
+    base = open_base(path)
+    base.make()
+    with locked(base, "run", config.lock_timeout):
+        recovered = recover(base, Log(base.path), config.backup_keep)
+        if recovered.problems:
+            raise recovered.problems[0]
+        one = Run(base, config, merge)
+        found = one.arrivals()
+        if not found.ready and found.seconds is not None and found.seconds <= _PATIENCE:
+            sleep(found.seconds + 0.01)
+        return _run(one, tuple(recovered.actions))
+
+
+def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
+    stopped = None
+    try:
+        merged = one.claim() and one.merge()
+        if merged:
+            one.verify()
+        with deferred_signals():  # from here on it takes no time, and what is half done would have to be explained
+            if merged:
+                one.commit()
+            _finish(one)
+    except Interrupted as stop:
+        if one.version is None:
+            _roll_back(one)
+            raise
+        stopped = stop.number  # all of it is done
+    except MutatorError:
+        if one.version is None:
+            lost = one.is_lost()
+            _roll_back(one)
+            if lost:  # whatever went wrong, it is because another run has taken the files, or changed the master
+                raise error("base.lost", path=one.base.path, version=one.before.number + 1) from None
+        raise
+    except BaseException:
+        if one.version is None:
+            _roll_back(one)
+        raise
+    return Outcome(
+        base=one.base.path,
+        run=one.id,
+        version=one.version.number if one.version else None,
+        mode=one.mode,
+        claimed=tuple(arrived.name for arrived in one.claimed),
+        skipped=one.skipped,
+        waiting=one.waiting,
+        recovered=recovered,
+        report=one.merged.report if one.merged else None,
+        stopped=stopped,
+    )
+
+
+def _finish(one: Run) -> None:
+    try:
+        if one.version is not None:
+            one.publish()
+        one.archive()
+    except MutatorError as fault:
+        if one.version is None:
+            raise
+        raise error("publish.later", path=one.base.path, version=one.version.number, why=fault) from None
+
+
+def _roll_back(one: Run) -> None:
+    with contextlib.suppress(MutatorError):  # then the next command does it; the first fault is the one to tell
+        one.roll_back()
+
+
+@contextmanager
+def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
+    """Recover, and hold the lock; None where somebody is at work."""
+    try:
+        with locked(base, "look", config.lock_timeout):
+            yield recover(base, Log(base.path), config.backup_keep)
+    except MutatorError as fault:
+        if fault.kind != "base.busy":
+            raise
+        yield None
+
+
+def status(path: str, config: Config) -> Status:
+    """Return what a base is doing, and what waits."""
+    base = open_base(path)
+    with _settled(base, config) as recovered:
+        log = Log(base.path)
+        latest = log.latest()
+        found = arrivals(base, config, () if base.storage.renames else log.all())
+        problems = [str(problem) for problem in recovered.problems] if recovered else []
+        inside = [one.path for one in base.datasets() if one.path.startswith(base.at("output/"))]
+        strangers = inside if recovered and base.storage.renames else []
+        problems += [f"{one}: is no dataset of this base's versions; move it away" for one in strangers]
+        return Status(
+            base=base.path,
+            running=holder(base, config.lock_timeout) if recovered is None else None,
+            version=latest,
+            master=masters.master_of(base, latest),
+            ready=tuple(one.name for one in found.ready),
+            waiting=found.waiting,
+            recovered=tuple(recovered.actions) if recovered else (),
+            problems=tuple(problems),
+        )
+
+
+def history(path: str, config: Config) -> list[Place]:
+    """Return the versions of a base, oldest first, each with the place of its dataset (None: removed)."""
+    base = open_base(path)
+    with _settled(base, config):
+        log = Log(base.path)
+        lying = {one.commit: one.path for one in base.datasets() if one.commit is not None}
+        lying[look_at_dataset(base.storage, base.master).commit or ""] = base.master
+        given = _given(base, log)
+        there = given if base.storage.look(given) is not None else None
+        return [Place(one, lying.get(one.dataset) if one.dataset else there) for one in (NONE, *log.all())]
+
+
+def restore(path: str, to: int, config: Config) -> Outcome:
+    """Make an older version the master again, as a new version; nothing of the history is lost by it.
+
+    The dataset comes back whole: its rows, tombstones, row sequences, horizon and list of feed files.
+    """
+    base = open_base(path)
+    with locked(base, "restore", config.lock_timeout):
+        log = Log(base.path)
+        recovered = recover(base, log, config.backup_keep)
+        before = log.latest()
+        found, manifest = _restorable(base, log, to)
+        name = new_run_id(time.time())
+        begun = Journal(name, "restore", before.number, datetime.now(UTC).isoformat(timespec="seconds"))
+        journal.begin(base, begun)
+        failpoint("restore.journaled")
+        version = Version(
+            number=before.number + 1,
+            id=uuid.uuid4().hex,
+            kind="restore",
+            run=name,
+            committed=max(datetime.now(UTC).isoformat(timespec="milliseconds"), before.committed),
+            dataset=manifest.commit,
+            path=found.path.removeprefix(base.path + "/"),
+            rows=sum(part.rows for part in manifest.files),
+            restored=to,
+        )
+        with deferred_signals():
+            try:
+                log.commit(version)
+            except MutatorError:
+                with contextlib.suppress(MutatorError):
+                    if abandon(base, log, name, begun):
+                        journal.end(base, name)
+                raise
+            failpoint("restore.committed")
+            mode = masters.publish(base, version)
+            masters.back_up(base, log)
+            journal.end(base, name)
+        return Outcome(base.path, name, version.number, mode, (), (), (), tuple(recovered.actions), None, None, to)
+
+
+def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
+    where = log.path(to)
+    if to not in (0, *log.numbers()):
+        raise error("base.version", path=where, why=f"there is no version {to}")
+    wanted = log.read(to).dataset if to else None
+    if wanted is not None and wanted == log.latest().dataset == look_at_dataset(base.storage, base.master).commit:
+        raise error("base.version", path=where, why=f"version {to} is the master already")
+    found = base.find(wanted) if wanted is not None else look_at_dataset(base.storage, _given(base, log))
+    if found is None or base.storage.look(found.path) is None:
+        raise error("base.version", path=where, why=f"the dataset of version {to} was removed (backup.keep)")
+    manifest = read_manifest(base.storage, found.path)
+    if manifest is None:
+        why = "what was given before the first run has no manifest: start a new base with it as its master"
+        raise error("base.version", path=found.path, why=why)
+    for part in manifest.parts():
+        entry = base.storage.look(f"{found.path}/{part.path}")
+        if entry is None or entry.bytes != part.bytes:
+            raise error("base.version", path=f"{found.path}/{part.path}", why="the file is missing or has another size")
+    return found, manifest
+
+
+def _given(base: Base, log: Log) -> str:
+    """Return where the master lies that was there before the first run."""
+    if not base.storage.renames or log.latest().dataset is None:
+        return base.master
+    return base.at("backup", str(max((one.number for one in log.all() if one.dataset is None), default=0)))

@@ -1,0 +1,168 @@
+"""Recovery: what runs that did not come to their end have left is finished, or put back.
+
+    committed          its dataset becomes the master, the old one goes to backup/, the feed files to archive/
+    not committed      it is made sure that it never will be; its feed files go back to incr/, its output is removed
+
+A run can only become the version after the one it started from. So where nobody has made that version, recovery makes
+it itself, an entry of the kind "abandoned" that changes nothing: a run which was only paused then loses when it wakes.
+Every step can be done again, by two processes at once, and after a kill.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from mutator.errors import MutatorError
+from mutator.failpoint import failpoint
+from mutator.log import Log
+from mutator.publish import sweep
+from mutator.storage import entries_of
+from mutator.workflow.base import Base, look_at_dataset, run_of
+from mutator.workflow.claim import give_back, put_away
+from mutator.workflow.journal import Journal, end, journals
+from mutator.workflow.masters import back_up, prune, publish
+
+__all__ = ["Recovered", "abandon", "recover"]
+
+_LONG = 3600.0  # seconds
+
+
+@dataclass
+class Recovered:
+    """What was found and done."""
+
+    actions: list[str] = field(default_factory=list)
+    problems: list[MutatorError] = field(default_factory=list)
+
+
+def recover(base: Base, log: Log, keep: int) -> Recovered:
+    """Finish or put back whatever runs have left. keep: how many backups stay.
+
+    Whoever calls this holds the lock, so no run is at work politely.
+    """
+    done = Recovered()
+    latest = log.latest()
+    try:
+        how = publish(base, latest)
+        if how not in ("done", "log"):
+            done.actions.append(f"version {latest.number} was committed and is the master now ({how})")
+    except MutatorError as fault:
+        if fault.kind != "base.master":
+            raise
+        done.problems.append(fault)  # a restore can mend it
+    failpoint("recover.published")
+    begun = {journal.run: journal for journal in journals(base)}
+    left = {entry.name for entry in entries_of(base.at("working")) if entry.kind == "directory"}
+    for run in sorted({*begun, *left, *_outputs(base, log)}):
+        journal = begun.get(run)
+        if abandon(base, log, run, journal):
+            done.actions.append(f"run {run} was not committed: " + _put_back(base, log, run))
+        else:
+            names = put_away(base, run)
+            if journal is not None or names:
+                done.actions.append(f"run {run} was committed: its feed files are in archive/")
+        end(base, run)
+        failpoint("recover.ended")
+    for number in back_up(base, log):
+        done.actions.append(f"version {number} was replaced, and is in backup/{number} now")
+    prune(base, log, keep)
+    _sweep(base)
+    failpoint("recover.done")
+    return done
+
+
+def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
+    """Make sure that a run which has not committed never will; False where it has.
+
+    A run without a journal has ended, or somebody has made sure of it before.
+    """
+    while True:
+        latest = log.latest()
+        since = journal.base if journal is not None and journal.base >= 0 else 0
+        if any(log.read(number).run == run and log.read(number).kind != "abandoned" for number in _after(log, since)):
+            return False
+        if journal is None or latest.number > journal.base >= 0:
+            return True
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        entry = replace(
+            latest,
+            number=latest.number + 1,
+            id=uuid.uuid4().hex,
+            kind="abandoned",
+            run=run,
+            committed=max(now, latest.committed),
+            claimed=(),
+            feed=(),
+            counts={},
+            restored=None,
+        )
+        failpoint("recover.abandoning")
+        try:
+            log.commit(entry)
+        except MutatorError as fault:
+            if fault.kind != "base.lost":
+                raise
+            continue  # the run itself, or another recovery, was faster
+        failpoint("recover.abandoned")
+        return True
+
+
+def _sweep(base: Base) -> None:
+    """Remove what killed processes have left of files that they were creating: their names are hidden."""
+    for place in ("runs", "log", "lock"):
+        for entry in entries_of(base.at("_mutator", place)):
+            # Others may be looking at the lock just now, each with a file of its own.
+            if entry.name.startswith(".") and (place != "lock" or time.time() - entry.modified > _LONG):
+                base.storage.remove(entry.path)
+
+
+def _after(log: Log, number: int) -> list[int]:
+    return [one for one in log.numbers() if one > number]
+
+
+def _outputs(base: Base, log: Log) -> set[str]:
+    """Return the runs whose output is there and was never committed."""
+    committed = {version.dataset for version in log.all()} if entries_of(base.at("output")) else set()
+    found = set()
+    for entry in entries_of(base.at("output")):
+        if entry.kind != "directory":
+            continue
+        if entry.name.startswith("."):
+            if ".mutator-" in entry.name:  # where ``publish`` stages
+                found.add(entry.name[1:].partition(".mutator-")[0])
+            continue
+        dataset = look_at_dataset(base.storage, entry.path)
+        if not dataset.foreign and dataset.commit is not None and dataset.commit not in committed:
+            found.add(run_of(entry.name))
+    return found
+
+
+def _put_back(base: Base, log: Log, run: str) -> str:
+    """Return the feed files of a run to incr/, and remove what it made."""
+    names = give_back(base, run)
+    failpoint("recover.returned")
+    committed = {version.dataset for version in log.all()}
+    output = base.at("output", run)
+    for entry in entries_of(base.at("output")):
+        if entry.kind != "directory" or entry.name.startswith(".") or run_of(entry.name) != run:
+            continue
+        if not base.storage.renames:  # no manifest, no dataset: it was still being written
+            base.storage.remove(entry.path)
+            failpoint("recover.output.removed")
+            continue
+        dataset = look_at_dataset(base.storage, entry.path)
+        if dataset.commit is not None and dataset.commit not in committed:
+            base.storage.remove(entry.path)
+            failpoint("recover.output.removed")
+    if base.storage.renames:
+        try:
+            sweep(output)
+        except MutatorError as fault:
+            if fault.kind != "output.busy":  # a paused run is still there; it sweeps up behind itself
+                raise
+        failpoint("recover.swept")
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"{shown or 'no feed file'} went back to incr/"

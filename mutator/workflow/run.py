@@ -1,0 +1,196 @@
+"""A run of the directory workflow, phase by phase.
+
+    claim     feed files that have arrived whole: written down in the journal, then moved to working/<run>
+    merge     master and working/<run> to output/<run>
+    verify    the sizes of all files, and that the merge began with the master that it should have
+    commit    the next version is created exclusively in the log: the one commit point
+    publish   the new dataset becomes master/
+    archive   the old one goes to backup/<version>, the feed files to archive/<run>
+
+The merge is a function, so that all of this is tested without Spark. A run that fails before its commit puts its feed
+files back; one that is killed is finished, or put back, by the next command (``recovery``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from mutator.config import Config
+from mutator.errors import MutatorError, error
+from mutator.failpoint import failpoint
+from mutator.log import Arrived, Log, Version
+from mutator.manifest import Manifest
+from mutator.workflow import claim, journal, masters
+from mutator.workflow.base import Base
+from mutator.workflow.claim import Arrivals
+from mutator.workflow.journal import Journal
+from mutator.workflow.recovery import abandon
+
+__all__ = ["Merge", "Merged", "Run", "Task", "new_run_id"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be merged, and where the result goes."""
+
+    run: str
+    master: str
+    feed: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge has made."""
+
+    manifest: Manifest
+    skipped: tuple[str, ...]  # names of feed files that were merged by an earlier run
+    report: Any = None
+
+
+Merge = Callable[[Task], Merged | tuple[str, ...]]  # names alone: all were merged before, so nothing was made
+
+
+class Run:
+    """One run; its phases are called in their order."""
+
+    def __init__(self, base: Base, config: Config, merge: Merge, clock: Callable[[], float] = time.time) -> None:
+        self.base, self.config, self._merge, self._clock = base, config, merge, clock
+        self.log = Log(base.path)
+        self.id = new_run_id(clock())
+        self.before = self.log.latest()
+        self.claimed: list[Arrived] = []
+        self.waiting: tuple[tuple[str, str], ...] = ()
+        self.merged: Merged | None = None
+        self.skipped: tuple[str, ...] = ()
+        self.version: Version | None = None
+        self.mode = ""
+        self._committing = False
+
+    def claim(self) -> bool:
+        """Take the feed files that have arrived whole; False where there is none."""
+        # A version that somebody has committed and not yet published would else be merged past.
+        masters.publish(self.base, self.before)
+        found = self.arrivals()
+        self.waiting = found.waiting
+        if not found.ready:
+            return False
+        arrived = tuple(Arrived(one.name, one.bytes, one.modified) for one in found.ready)
+        started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
+        journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived))
+        failpoint("claim.journaled")
+        self.claimed = claim.take(self.base, self.id, found)
+        failpoint("claim.done")
+        return bool(self.claimed)
+
+    def merge(self) -> bool:
+        """Merge; False where every claimed file was merged by an earlier run, and there is nothing to commit."""
+        made = self._merge(self.task())
+        failpoint("merge.done")
+        if isinstance(made, tuple):
+            self.skipped = made
+            return False
+        self.merged, self.skipped = made, made.skipped
+        return True
+
+    def task(self) -> Task:
+        """Return what is to be merged."""
+        base = self.base
+        feed: tuple[str, ...] = (base.at("working", self.id),)
+        if not base.storage.renames:
+            feed = tuple(base.at("incr", one.name) for one in self.claimed)
+        return Task(self.id, masters.master_of(base, self.before), feed, base.at("output", self.id))
+
+    def verify(self) -> None:
+        """Hold what is there against what was claimed and made. Raises DataError, StorageError or StateError."""
+        assert self.merged is not None
+        made = self.merged.manifest
+        place = "working/" + self.id if self.base.storage.renames else "incr"
+        for one in self.claimed:
+            entry = self.base.storage.look(self.base.at(place, one.name))
+            found = entry.bytes if entry is not None else "no"
+            if found != one.bytes:
+                raise error("changed", path=self.base.at(place, one.name), before=one.bytes, after=found)
+        of_this_run = {part.name for part in made.feed if part.committed == made.committed}
+        missing = {one.name for one in self.claimed} - of_this_run - set(self.merged.skipped)
+        if missing:
+            raise error("sums", problems=f"{len(missing)} feed files are in no account, one of them {min(missing)}")
+        if self.before.dataset is not None and made.parent != self.before.dataset:
+            raise error("base.lost", path=self.base.path, version=self.before.number + 1)
+        for part in made.parts():
+            path = self.base.at("output", self.id, part.path)
+            entry = self.base.storage.look(path)
+            if entry is None or entry.bytes != part.bytes:
+                raise error("receipt", path=path, why="it is missing" if entry is None else "its size is another")
+        failpoint("verify.done")
+
+    def commit(self) -> None:
+        """Make the version exist. Raises StateError where another run was faster."""
+        assert self.merged is not None
+        made = self.merged.manifest
+        self._committing = True
+        failpoint("commit.begin")
+        version = Version(
+            number=self.before.number + 1,
+            id=uuid.uuid4().hex,
+            kind="run",
+            run=self.id,
+            committed=max(made.committed, self.before.committed),
+            dataset=made.commit,
+            path=f"output/{self.id}",
+            rows=sum(part.rows for part in made.files),
+            counts=made.counts,
+            claimed=tuple(self.claimed),
+            feed=tuple(part for part in made.feed if part.committed == made.committed),
+        )
+        self.log.commit(version)
+        self.version = version
+        failpoint("commit.done")
+
+    def publish(self) -> None:
+        """Make the version the master."""
+        assert self.version is not None
+        # Another version may be the latest already, and then it is the one.
+        self.mode = masters.publish(self.base, self.log.latest())
+        failpoint("publish.version.done")
+
+    def archive(self) -> None:
+        """Put everything where it belongs."""
+        masters.back_up(self.base, self.log)
+        claim.put_away(self.base, self.id)
+        if self.version is not None:
+            masters.prune(self.base, self.log, self.config.backup_keep)
+        journal.end(self.base, self.id)
+        failpoint("archive.done")
+
+    def is_lost(self) -> bool:
+        """Tell whether another run has made the version that this one could become."""
+        with contextlib.suppress(MutatorError):  # what cannot be read says nothing
+            return self.log.latest().number > self.before.number
+        return False
+
+    def roll_back(self) -> None:
+        """Put everything back, if the version does not exist."""
+        begun = Journal(self.id, "run", self.before.number, "")
+        if self._committing and not abandon(self.base, self.log, self.id, begun):
+            return
+        claim.give_back(self.base, self.id)
+        failpoint("return.done")
+        self.base.storage.remove(self.base.at("output", self.id))
+        journal.end(self.base, self.id)
+
+    def arrivals(self) -> Arrivals:
+        """Return what lies in incr/."""
+        versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
+        return claim.arrivals(self.base, self.config, versions, self._clock())
+
+
+def new_run_id(now: float) -> str:
+    """Return an id that no other run has; ids sort by time."""
+    return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"

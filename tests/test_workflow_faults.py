@@ -1,0 +1,363 @@
+"""The workflow's protocol on a model storage of three kinds, with a merge in plain Python: every way to fail.
+
+A storage call is a failpoint: the process is killed before each one, each one fails, or succeeds and its answer
+is lost.
+Afterwards somebody recovers. The oracle is ``plain_workflow.check``: exactly before or after, no feed file lost or
+doubled, and a second recovery changes nothing.
+"""
+
+import itertools
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pytest
+
+from mutator.errors import MutatorError
+from mutator.log import Log
+from mutator.workflow import lock, operations, restore, status
+from mutator.workflow import run as run_workflow
+from mutator.workflow.base import Base
+from mutator.workflow.recovery import recover
+from mutator.workflow.run import Run
+from tests.model_storage import KINDS, Killed, ModelStorage, mounted
+from tests.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+# The first run has no version before it; the third one has backups to prune and tombstones to keep.
+every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])
+NAMES = list(FEEDS)
+
+
+@pytest.fixture(autouse=True)
+def process(monkeypatch):
+    """Make what comes after a death another process: the lock of the dead one is free."""
+    life = itertools.count()
+    now = [str(next(life))]
+    monkeypatch.setattr(lock, "_born", lambda _: now[0])
+
+    def die():
+        now[0] = str(next(life))
+
+    return die
+
+
+def new_base(kind, runs):
+    """Return a storage on which so many runs have merged a feed file each, and the rest has arrived."""
+    storage = ModelStorage(kind)
+    with mounted(storage) as path:
+        put(f"{path}/master/given.txt", GIVEN)
+        for name in NAMES[:runs]:
+            put(f"{path}/incr/{name}", FEEDS[name])
+            run_workflow(path, CONFIG, merge)
+        storage.make_directory(f"{path}/incr")
+        for name in NAMES[runs:3]:
+            put(f"{path}/incr/{name}", FEEDS[name])
+    return storage
+
+
+def copy_of(storage):
+    copy = ModelStorage(storage.kind)
+    copy.tree, copy.times, copy.clock = dict(storage.tree), dict(storage.times), storage.clock
+    return copy
+
+
+FED = {name: FEEDS[name] for name in NAMES[:3]}
+
+
+@contextmanager
+def dying(storage, process):
+    """Let a process end here, killed or with an error, and another one come."""
+    with suppress(Killed, MutatorError):
+        yield
+    process()
+    storage.dead, storage.fault = False, lambda number, name: None
+
+
+def calls_of(storage, act):
+    """Return how many calls of the storage something makes."""
+    copy = copy_of(storage)
+    with mounted(copy) as path:
+        act(path)
+    return copy.calls
+
+
+def run_it(path):
+    return run_workflow(path, CONFIG, merge, sleep=lambda _: None)
+
+
+def look(path):
+    return status(path, CONFIG)
+
+
+def settle_and_check(storage, before, after=frozenset(FED)):
+    """Recover, and check: exactly before or after; then nothing is left to recover, and the next run merges all."""
+    with mounted(storage) as path:
+        look(path)
+        merged = check(Base(path), FED)
+        assert merged in (before, after)
+        tree = dict(storage.tree)
+        assert look(path).recovered == ()
+        assert storage.tree == tree, "a second recovery changed something"
+        run_it(path)
+        assert check(Base(path), FED) == set(FED)
+        return merged
+
+
+@every_kind
+@every_start
+def test_kill_before_any_call(kind, runs, process):
+    start = new_base(kind, runs)
+    before, seen = set(NAMES[:runs]), set()
+    total = calls_of(start, run_it)
+    assert total > 30
+    for number in range(total):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, number=number: "kill" if n == number else None
+        with mounted(storage) as path, dying(storage, process):
+            run_it(path)
+        seen.add(len(settle_and_check(storage, before)))
+
+    assert seen == {runs, 3}, "some kills were before the commit, and some after it"
+
+
+@every_kind
+@every_start
+def test_killed_and_killed_in_recovery(kind, runs, process):
+    start = new_base(kind, runs)
+    before, doubles = set(NAMES[:runs]), 0
+    total = calls_of(start, run_it)
+    for first in range(0, total, 1 if runs else 3):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, first=first: "kill" if n == first else None
+        with mounted(storage) as path, dying(storage, process):
+            run_it(path)
+        recovery = calls_of(storage, look)
+        for second in range(0, recovery, 2):
+            again = copy_of(storage)
+            again.fault = lambda n, _, second=second: "kill" if n == second else None
+            with mounted(again) as path, dying(again, process):
+                look(path)
+            with mounted(again) as path:
+                look(path)
+                assert check(Base(path), FED) in (before, set(FED))
+            doubles += 1
+
+    assert doubles > 300
+
+
+@every_kind
+@every_start
+@pytest.mark.parametrize("why", ["EIO", "ENOSPC", "EACCES", "timeout"])
+@pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
+def test_any_call_fails(kind, runs, why, for_good, process):
+    """Whatever fails, the run ends or says so, and the next command finds a base that it can go on with."""
+    start = new_base(kind, runs)
+    before = set(NAMES[:runs])
+    for number in range(calls_of(start, run_it)):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, number=number: why if n == number or (for_good and n > number) else None
+        with mounted(storage) as path, dying(storage, process):
+            run_it(path)
+        settle_and_check(storage, before)
+
+
+@every_kind
+@every_start
+@pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
+def test_answer_of_any_call_gets_lost(kind, runs, for_good, process):
+    start = new_base(kind, runs)
+    before = set(NAMES[:runs])
+    for number in range(calls_of(start, run_it)):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, number=number: "lost" if n == number or (for_good and n > number) else None
+        with mounted(storage) as path, dying(storage, process):
+            run_it(path)
+        settle_and_check(storage, before)
+
+
+@every_kind
+def test_answer_of_the_commit_gets_lost_and_the_run_finds_out(kind):
+    storage = new_base(kind, 2)
+    creations = itertools.count()
+
+    def fault(_, name):
+        done = storage.log[-1]
+        return "lost" if name == "create_new" and "/log/" in done and next(creations) == 0 else None
+
+    storage.fault = fault
+    with mounted(storage) as path:
+        done = run_it(path)
+
+    assert done.version == 3
+    assert next(creations) > 0
+
+
+# --- two at once
+
+PHASES = ("claim", "merge", "verify", "commit", "publish", "archive")
+INTERLEAVINGS = [set(places) for places in itertools.combinations(range(12), 6)]
+
+
+def steps(path, begun):
+    """Do the phases of a run one by one, as ``operations`` does; a loser puts everything back."""
+    one = Run(Base(path), CONFIG, merge)
+    begun.append(one)
+    try:
+        claimed = one.claim()
+        yield
+        merged = claimed and one.merge()
+        yield
+        if merged:
+            one.verify()
+        yield
+        if merged:
+            one.commit()
+    except MutatorError:
+        operations._roll_back(one)
+        return
+    yield
+    if merged:
+        one.publish()
+    yield
+    one.archive()
+
+
+@every_kind
+def test_two_runs_interleaved_in_every_way(kind):
+    """All 924 ways to interleave twice six phases, without the lock that keeps the polite apart."""
+    start = new_base(kind, 1)
+    outcomes = set()
+    for places in INTERLEAVINGS:
+        storage = copy_of(start)
+        with mounted(storage) as path:
+            turns = [0 if place in places else 1 for place in range(12)]
+            runs = []
+            todo = [steps(path, runs), steps(path, runs)]
+            late = NAMES[3]
+            for number, turn in enumerate(turns):
+                if number == 2:  # a file arrives while one of them is at work
+                    put(f"{path}/incr/{late}", FEEDS[late])
+                next(todo[turn], None)
+            for rest in todo:  # what a loser has left of its turns
+                for _ in rest:
+                    pass
+            recover(Base(path), Log(path), 2)
+            merged = check(Base(path), FEEDS)
+            committed = [one for one in Log(path).all() if one.kind == "run"]
+            outcomes.add(len(committed))
+            assert len(committed) == 1 + sum(one.version is not None for one in runs)
+            run_it(path)
+            assert check(Base(path), FEEDS) == set(FEEDS) >= merged
+
+    assert len(INTERLEAVINGS) == 924
+    assert {2, 3} <= outcomes
+
+
+@every_kind
+def test_paused_run_that_wakes_up_late_loses_cleanly(kind, process):
+    """It is paused in any phase; another one takes over, and merges what it had claimed."""
+    for phase in range(1, 5):
+        storage = new_base(kind, 1)
+        with mounted(storage) as path:
+            begun = []
+            todo = steps(path, begun)
+            for _ in range(phase):
+                next(todo)
+            (paused,) = begun
+            was_committed = paused.version is not None
+            run_it(path)
+            assert check(Base(path), FED) == set(FED)
+            for _ in todo:
+                pass
+            recover(Base(path), Log(path), 2)
+
+            assert check(Base(path), FED) == set(FED)
+            assert (paused.version is not None) == was_committed
+
+
+@every_kind
+def test_two_recoveries_at_once(kind, process):
+    """A recovery is killed anywhere while another one, which began before, goes on from where it was."""
+    start = new_base(kind, 2)
+    for number in range(0, calls_of(start, run_it), 3):
+        crashed = copy_of(start)
+        crashed.fault = lambda n, _, number=number: "kill" if n == number else None
+        with mounted(crashed) as path, dying(crashed, process):
+            run_it(path)
+        for point in range(0, calls_of(crashed, look), 4):
+            storage = copy_of(crashed)
+            nested = []
+
+            def other(n, _, storage=storage, point=point, nested=nested):
+                if n == point and not nested:  # before this very call, a second process does all of it
+                    nested.append(None)
+                    recover(Base("model://base"), Log("model://base"), 2)
+                return
+
+            storage.fault = other
+            with mounted(storage) as path:
+                with suppress(MutatorError):
+                    recover(Base(path), Log(path), 2)
+                storage.fault = lambda n, _: None
+                process()
+                look(path)
+                assert check(Base(path), FED) in (set(NAMES[:2]), set(FED))
+
+
+@every_kind
+def test_restore_is_killed_anywhere(kind, process):
+    start = new_base(kind, 2)
+    with mounted(start) as path:
+        run_it(path)
+
+    def go_back(path):
+        restore(path, 2, CONFIG)
+
+    for number in range(calls_of(start, go_back)):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, number=number: "kill" if n == number else None
+        with mounted(storage) as path, dying(storage, process):
+            go_back(path)
+        with mounted(storage) as path:
+            look(path)
+            log = Log(path)
+            kinds = [one.kind for one in log.all()]
+            assert log.latest().dataset == log.read(2 if "restore" in kinds else 3).dataset
+            assert look(path).recovered == ()
+            assert look(path).problems == ()
+
+
+@every_kind
+def test_lock_of_a_process_that_is_gone_is_taken_over(kind, process):
+    storage = new_base(kind, 1)
+    with mounted(storage) as path, lock.locked(Base(path), "one", 60):
+        with pytest.raises(MutatorError, match="at work here"):
+            run_it(path)
+        process()
+        assert run_it(path).version == 2
+
+
+@every_kind
+def test_lock_without_a_sign_of_life_is_taken_over(kind):
+    storage = new_base(kind, 1)
+    with mounted(storage) as path, lock.locked(Base(path), "one", 60):
+        assert lock.holder(Base(path), 60).run == "one"
+        storage.clock += 61
+        assert lock.holder(Base(path), 60) is None
+        assert run_it(path).version == 2
+
+
+@every_kind
+def test_backups_beyond_the_last_ones_go(kind):
+    storage = ModelStorage(kind)
+    with mounted(storage) as path:
+        put(f"{path}/master/given.txt", GIVEN)
+        for name in NAMES:
+            put(f"{path}/incr/{name}", FEEDS[name])
+            assert run_workflow(path, replace(CONFIG, backup_keep=1), merge).version == NAMES.index(name) + 1
+        places = operations.history(path, CONFIG)
+
+        kept = [place.version.number for place in places if place.path is not None]
+        assert kept == ([3, 4] if kind != "s3" else [0, 3, 4])
+        with pytest.raises(MutatorError, match="removed"):
+            restore(path, 1, CONFIG)
