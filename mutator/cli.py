@@ -135,7 +135,9 @@ def _parser() -> argparse.ArgumentParser:
     verify = commands.add_parser(
         "verify", help="hold a dataset against its manifest", description="Read a dataset back and name what differs."
     )
-    verify.add_argument("directory", metavar="DIR", help="a directory that mutator run has written")
+    verify.add_argument(
+        "directory", metavar="DIR", help="a directory that mutator run has written, or the base of a workflow"
+    )
     verify.set_defaults(command=_verify)
     workflow_commands(commands)
     sample = commands.add_parser("sample", help="make sample data", description="Write seeded sample rows to stdout.")
@@ -230,10 +232,17 @@ def _mutate(
 
 def _verify(arguments: argparse.Namespace) -> int:
     from mutator.session import spark_context
+    from mutator.storage import absolute
     from mutator.verify import verify
+    from mutator.workflow.verification import is_base, verify_base
 
+    whole = is_base(absolute(arguments.directory))
     with spark_context("mutator verify") as sc:
-        found = verify(sc, arguments.directory)
+        found = (
+            verify_base(arguments.directory, lambda path: verify(sc, path))
+            if whole
+            else verify(sc, arguments.directory)
+        )
     print(found.text())
     return 3 if found.problems else 0
 

@@ -287,7 +287,7 @@ def _split_consumed(
         accept = config.reused_names or ("fail" if config.by_file_name else "accept")
         if accept == "fail":
             why = ", and order comes from file names" if config.reused_names is None else ", and reused.names=fail"
-            sizes = {"before": same_name[-1].bytes, "now": source.bytes}
+            sizes = {"before": same_name[-1].bytes, "after": source.bytes}
             raise error("feed.reused", path=source.path, **sizes, why=why)
         notes.append(f"{source.name} was consumed before with another content; it is merged as a new file")
     return tuple(fresh), tuple(consumed), tuple(notes)

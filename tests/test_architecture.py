@@ -28,7 +28,8 @@ ORDER = [
     *("engine.spark", "engine.records", "engine.blocks"),
     *("accounting", "publish", "pipeline", "verify", "log"),
     *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
-    *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging", "workflow"),
+    *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging"),
+    *("workflow.verification", "workflow"),
     *("session", "progress", "cli_workflow", "cli"),
     "",  # the package itself: its public names
 ]
