@@ -16,6 +16,8 @@ The algorithm in five lines:
 ``keyhash``         key -> bucket; part of the file format
 ``layout``          where key, order value and op code stand in a row
 ``naming``          what a file's name says
+``sequences``       what the sequences of feed files say across runs
+``sealed``          bookkeeping that can tell when it is damaged
 ``delimiter``       Java's field delimiter regexes, on bytes
 ``config``          settings -> Config
 ``survey``          what is there: names, sizes, first rows, the master's manifest
@@ -29,6 +31,8 @@ The algorithm in five lines:
 ``publish``         staging -> visible, in one step
 ``pipeline``        all of it, in order
 ``verify``          a directory against its manifest
+``log``             the versions of a base
+``workflow``        the directory workflow: run, recover, restore
 ``cli``             the commands
 =================== ======================================================================
 """

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from mutator import values
 from mutator.errors import MutatorError
 
 __all__ = ["Answer", "workflow_commands", "workflow_options"]
@@ -42,24 +43,24 @@ def workflow_commands(commands: Any) -> None:
 def workflow_options(parser: argparse.ArgumentParser) -> None:
     """Add the commands of a workflow."""
     commands = parser.add_subparsers(title="commands", required=True)
-    run = _add(commands, "run", "merge the feed files that have arrived")
-    watch = _add(commands, "watch", "run whenever feed files have arrived, until it is stopped")
+    run = _add(commands, "run", _run, "merge the feed files that have arrived")
+    watch = _add(commands, "watch", _watch, "run whenever feed files have arrived, until it is stopped")
     for one in (run, watch):
         one.add_argument(
             "--engine", choices=("auto", "blocks", "records"), default="auto", help="as mutator run has it (auto)"
         )
     watch.add_argument(
-        "--interval", type=float, default=10.0, metavar="SECONDS", help="between two looks at incr/ (default 10)"
+        "--interval", type=_seconds, default=10.0, metavar="SECONDS", help="between two looks at incr/ (default 10)"
     )
-    watch.add_argument("--min-age", type=int, metavar="SECONDS", help="of a feed file that is taken, as claim.min.age")
-    watch.add_argument("--runs", type=int, metavar="N", help="end after so many runs that merged something")
-    _add(commands, "status", "say what is there, and what waits")
-    _add(commands, "history", "list the versions")
-    restore = _add(commands, "restore", "make an older version the master again, as a new version")
+    watch.add_argument("--min-age", type=_whole, metavar="SECONDS", help="of a feed file that is taken, as claim.min.age")
+    watch.add_argument("--runs", type=_whole, metavar="N", help="end after so many runs that merged something")
+    _add(commands, "status", _status, "say what is there, and what waits")
+    _add(commands, "history", _history, "list the versions")
+    restore = _add(commands, "restore", _restore, "make an older version the master again, as a new version")
     restore.add_argument("--to", type=int, required=True, metavar="VERSION", help="its number, as history shows it")
 
 
-def _add(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
+def _add(commands: Any, name: str, command: Callable[[Any], Iterator[Answer]], what: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=what, description=f"{what.capitalize()}.")
     parser.add_argument("base", metavar="BASE", help="directory with master/ and incr/ in it")
     parser.add_argument("--config", metavar="FILE", help=".properties or .toml")
@@ -67,8 +68,19 @@ def _add(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
         "-D", action="append", default=[], dest="settings", metavar="KEY=VALUE", help="a setting; wins over the file"
     )
     parser.add_argument("--json", action="store_true", help="answer with JSON on stdout")
-    parser.set_defaults(command=globals()[f"_{name}"])
+    parser.set_defaults(command=command)
     return parser
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1e6:
+        raise ValueError
+    return value
+
+
+def _whole(text: str) -> int:
+    return values.whole(text)
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:

@@ -43,6 +43,7 @@ class Base:
     """A directory with a workflow in it."""
 
     path: str
+    given: str = ""  # as people and scripts know it
 
     @property
     def storage(self) -> Storage:
@@ -69,6 +70,14 @@ class Base:
         """
         return self.at("output", f"{run}.{uuid.uuid4().hex[:12]}")
 
+    def shown(self, text: str) -> str:
+        """Write the paths in a text as they are known."""
+        return text.replace(self.path + "/", f"{self.given}/") if self.given else text
+
+    def shown_put_back(self, text: str, run: str) -> str:
+        """Write them as they are when a run has put its feed files back."""
+        return self.shown(text.replace(self.at("working", run) + "/", self.at("incr") + "/"))
+
     def make(self) -> None:
         """Make the directories that are missing."""
         for name in DIRECTORIES:
@@ -86,15 +95,15 @@ class Base:
         return next((one for one in self.datasets() if one.commit == commit), None)
 
 
-def open_base(path: str) -> Base:
+def open_base(given: str) -> Base:
     """Return the base at a path; raises ConfigError where there is no such directory."""
-    path = absolute(path)
+    path = absolute(given)
     storage = storage_for(path)
     path = storage.resolve(path)
     entry = storage.look(path)
     if storage.renames and (entry is None or entry.kind != "directory"):
-        raise error("path.missing", path=path, what="directory")
-    return Base(path)
+        raise error("path.missing", path=given, what="directory")
+    return Base(path, given.rstrip("/") or given)
 
 
 def look_at_dataset(storage: Storage, path: str) -> Dataset:

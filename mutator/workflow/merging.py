@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
 from mutator.config import Config
 from mutator.pipeline import Engine, carry_out, prepare
+from mutator.report import Report
 from mutator.workflow.run import Merge, Merged, Task
 
 __all__ = ["merge_by"]
@@ -17,7 +22,19 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
         skipped = tuple(source.name for source in prepared.survey.consumed)
         if not prepared.survey.feed:
             return skipped
-        made, report = carry_out(prepared, merge_on)
-        return Merged(made, skipped, report)
+        made, report = carry_out(replace(prepared, places=task.places), merge_on)
+        found = {part.name: getattr(report, part.name) for part in fields(report)}
+        return Merged(made, skipped, Report(**_renamed(found, f"{task.feed[0]}/", f"{task.places['feed'][0]}/")))
 
     return merge
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    """Give paths in a value the beginning that they have after the run."""
+    if isinstance(value, str):
+        return value.replace(old, new)
+    if isinstance(value, Mapping):
+        return {name: _renamed(part, old, new) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_renamed(part, old, new) for part in value)
+    return value

@@ -7,10 +7,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from mutator.config import Config
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, rebuilt
 from mutator.failpoint import failpoint
 from mutator.interrupt import Interrupted, deferred_signals
 from mutator.log import NONE, Log, Version
@@ -64,19 +65,20 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
             _roll_back(one)
             raise
         stopped = stop.number  # all of it is done
-    except MutatorError:
-        if one.version is None:
-            lost = one.is_lost()
-            _roll_back(one)
-            if lost:  # whatever went wrong, it is because another run has taken the files, or changed the master
-                raise error("base.lost", path=one.base.path, version=one.before.number + 1) from None
-        raise
+    except MutatorError as fault:
+        if one.version is not None:
+            raise
+        lost = one.is_lost()
+        _roll_back(one)
+        if lost:  # whatever went wrong, it is because another run has taken the files, or changed the master
+            raise error("base.lost", path=one.base.given, version=one.before.number + 1) from None
+        raise rebuilt(fault.kind, one.base.shown_put_back(str(fault), one.id)) from None
     except BaseException:
         if one.version is None:
             _roll_back(one)
         raise
     return Outcome(
-        base=one.base.path,
+        base=one.base.given,
         run=one.id,
         version=one.version.number if one.version else None,
         mode=one.mode,
@@ -124,15 +126,15 @@ def status(path: str, config: Config) -> Status:
         log = Log(base.path)
         latest = log.latest()
         found = arrivals(base, config, () if base.storage.renames else log.all())
-        problems = [str(problem) for problem in recovered.problems] if recovered else []
+        problems = [base.shown(str(problem)) for problem in recovered.problems] if recovered else []
         inside = [one.path for one in base.datasets() if one.path.startswith(base.at("output/"))]
         strangers = inside if recovered and base.storage.renames else []
-        problems += [f"{one}: is no dataset of this base's versions; move it away" for one in strangers]
+        problems += [f"{base.shown(one)}: is no dataset of this base's versions; move it away" for one in strangers]
         return Status(
-            base=base.path,
+            base=base.given,
             running=holder(base, config.lock_timeout) if recovered is None else None,
             version=latest,
-            master=masters.master_of(base, latest),
+            master=base.shown(masters.master_of(base, latest)),
             ready=tuple(one.name for one in found.ready),
             waiting=found.waiting,
             recovered=tuple(recovered.actions) if recovered else (),
@@ -149,7 +151,8 @@ def history(path: str, config: Config) -> list[Place]:
         lying[look_at_dataset(base.storage, base.master).commit or ""] = base.master
         given = _given(base, log)
         there = given if base.storage.look(given) is not None else None
-        return [Place(one, lying.get(one.dataset) if one.dataset else there) for one in (NONE, *log.all())]
+        places = [Place(one, lying.get(one.dataset) if one.dataset else there) for one in (NONE, *log.all())]
+        return [replace(one, path=base.shown(one.path) if one.path else None) for one in places]
 
 
 def restore(path: str, to: int, config: Config) -> Outcome:
@@ -190,7 +193,7 @@ def restore(path: str, to: int, config: Config) -> Outcome:
             mode = masters.publish(base, version)
             masters.back_up(base, log)
             journal.end(base, name)
-        return Outcome(base.path, name, version.number, mode, (), (), (), tuple(recovered.actions), None, None, to)
+        return Outcome(base.given, name, version.number, mode, (), (), (), tuple(recovered.actions), None, None, to)
 
 
 def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -43,6 +43,7 @@ class Task:
     master: str
     feed: tuple[str, ...]
     output: str
+    places: Mapping[str, Any]  # the same as a report names them: where everything is once the version is published
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,15 @@ class Run:
     def task(self) -> Task:
         """Return what is to be merged."""
         base = self.base
-        feed: tuple[str, ...] = (base.at("working", self.id),)
-        if not base.storage.renames:
+        master, output = masters.master_of(base, self.before), base.at("output", self.id)
+        if base.storage.renames:
+            feed: tuple[str, ...] = (base.at("working", self.id),)
+            after = {"feed": (base.at("archive", self.id),), "output": base.master}
+        else:
             feed = tuple(base.at("incr", one.name) for one in self.claimed)
-        return Task(self.id, masters.master_of(base, self.before), feed, base.at("output", self.id))
+            after = {"feed": feed, "output": output}
+        places = {"master": master, **after}
+        return Task(self.id, master, feed, output, _shown(base, places))
 
     def verify(self) -> None:
         """Hold what is there against what was claimed and made. Raises DataError, StorageError or StateError."""
@@ -189,6 +195,13 @@ class Run:
         """Return what lies in incr/."""
         versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
         return claim.arrivals(self.base, self.config, versions, self._clock())
+
+
+def _shown(base: Base, places: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:
+    return {
+        name: base.shown(path) if isinstance(path, str) else tuple(map(base.shown, path))
+        for name, path in places.items()
+    }
 
 
 def new_run_id(now: float) -> str:
