@@ -71,6 +71,7 @@ def workflow(argv: Sequence[str]) -> int:
 
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     """Parse and run; every fault becomes a message and an exit code."""
+    arguments = argparse.Namespace()
     try:
         arguments = parser.parse_args(argv)
         with catch_signals():
@@ -86,7 +87,8 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else 2
     except KeyboardInterrupt as stop:
         number = stop.number if isinstance(stop, Interrupted) else signal.SIGINT
-        print("mutator: stopped from outside; nothing was published", file=sys.stderr)
+        nothing = "what was not committed was put back" if hasattr(arguments, "base") else "nothing was published"
+        print(f"mutator: stopped from outside; {nothing}", file=sys.stderr)
         return 128 + number
     except BrokenPipeError:  # who reads the output has gone, as `| head` does
         with contextlib.suppress(OSError):

@@ -52,7 +52,7 @@ def workflow_options(parser: argparse.ArgumentParser) -> None:
     watch.add_argument(
         "--interval", type=_seconds, default=10.0, metavar="SECONDS", help="between two looks at incr/ (default 10)"
     )
-    watch.add_argument("--min-age", type=_whole, metavar="SECONDS", help="of a feed file that is taken, as claim.min.age")
+    watch.add_argument("--min-age", type=_whole, metavar="SECONDS", help="of a feed file, as claim.min.age")
     watch.add_argument("--runs", type=_whole, metavar="N", help="end after so many runs that merged something")
     _add(commands, "status", _status, "say what is there, and what waits")
     _add(commands, "history", _history, "list the versions")
@@ -73,14 +73,20 @@ def _add(commands: Any, name: str, command: Callable[[Any], Iterator[Answer]], w
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
     if not 0 <= value <= 1e6:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds, 0 or more")
     return value
 
 
 def _whole(text: str) -> int:
-    return values.whole(text)
+    try:
+        return values.whole(text)
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(f"{text!r} {fault}") from None
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -99,11 +105,13 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
             try:
                 answer, merged = _run_once(arguments, spark)
             except MutatorError as fault:
-                if fault.kind != "base.busy":
+                if fault.kind not in ("base.busy", "base.lost"):
                     raise
                 answer, merged = None, False  # somebody else merges what has arrived
             if answer is not None and (merged or answer.said):
                 yield answer
+                if answer.code:
+                    return  # it was told to stop when it was too late for this run
             if merged and left is not None:
                 left -= 1
             if left != 0:
@@ -173,4 +181,4 @@ def _restore(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator import workflow
 
     done = workflow.restore(arguments.base, arguments.to, _looking(arguments))
-    yield Answer(done.json() if arguments.json else done.text())
+    yield Answer(done.json() if arguments.json else done.text(), code=128 + done.stopped if done.stopped else 0)

@@ -147,6 +147,7 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     ),
     # 4: storage
     "storage": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
+    "storage.exists": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
     "storage.missing": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
     "commit.uncertain": (
         StorageError,
@@ -191,10 +192,21 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         StateError,
         "{path}: another run is writing this output now ({staging}); wait for it, or name another output",
     ),
+    "base.none": (
+        ConfigError,
+        "{path}: is no base of a workflow: it has neither master/ nor incr/; check the path, or make them",
+    ),
+    "base.place": (
+        ConfigError,
+        (
+            "{path}: is a {what}; it must be a directory of the base itself, because master/ and the places around it "
+            "change by getting other names"
+        ),
+    ),
     "base.busy": (
         StateError,
         (
-            "{path}: run {run} of process {process} on {host} is at work here since {since}; wait for it, or end it. "
+            "{path}: {run}, process {process} on {host}, is at work here since {since}; wait for it, or end it. "
             "If that machine is gone, its lock is free when lock.timeout has passed"
         ),
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
 from mutator import sealed
@@ -16,7 +16,7 @@ from mutator.errors import MutatorError, error
 from mutator.manifest import FeedFile
 from mutator.storage import blocks, entries_of, storage_for
 
-__all__ = ["FORMAT_VERSION", "NONE", "Arrived", "Log", "Version", "datasets"]
+__all__ = ["FORMAT_VERSION", "NONE", "Arrived", "Log", "Version"]
 
 FORMAT_VERSION = 1
 _FORMAT = "mutator log"
@@ -87,6 +87,15 @@ class Log:
                 self._known[number] = _parse(b"".join(blocks(stream)), path, number)
         return self._known[number]
 
+    def newest_of(self, dataset: str) -> Version | None:
+        """Return the highest version that a dataset is, or was, the master of."""
+        found = (self.read(number) for number in reversed(self.numbers()))
+        return next((version for version in found if version.dataset == dataset), None)
+
+    def first_run(self) -> Version | None:
+        """Return the version that took the place of what was given."""
+        return next((version for number in self.numbers() if (version := self.read(number)).dataset is not None), None)
+
     def commit(self, version: Version) -> None:
         """Make a version exist: the only commit point.
 
@@ -107,6 +116,14 @@ class Log:
                 raise error("commit.uncertain", path=path, version=version.number, why=fault) from None
             if there.id != version.id:
                 raise error("base.lost", path=path, version=version.number) from None
+            try:
+                self.make_durable()
+            except MutatorError as second:
+                raise error("commit.uncertain", path=path, version=version.number, why=second) from None
+
+    def make_durable(self) -> None:
+        """See that no entry can get lost any more, before somebody acts on one that another process has created."""
+        self._storage.sync(self._directory)
 
     def path(self, number: int) -> str:
         """Return the path of a version's entry."""
@@ -128,8 +145,3 @@ def _parse(data: bytes, path: str, number: int) -> Version:
     except (ValueError, TypeError) as fault:
         raise error("log.damaged", path=path, why=fault) from None
     return version
-
-
-def datasets(versions: Iterable[Version]) -> dict[str, int]:
-    """Return the highest version that each dataset is, or was, the master of."""
-    return {version.dataset: version.number for version in versions if version.dataset is not None}

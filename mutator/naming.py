@@ -8,13 +8,28 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
-__all__ = ["COMPRESSIONS", "base_name", "compression", "is_delete_file", "is_hidden", "sequence"]
+__all__ = [
+    "COMPRESSIONS",
+    "base_name",
+    "compression",
+    "has_control",
+    "is_delete_file",
+    "is_hidden",
+    "is_run_id",
+    "new_run_id",
+    "sequence",
+    "some",
+]
 
 # suffix -> name of the compression, as magic bytes name it too (formats read nothing else)
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".xz": "xz"}
 
 _DIGITS = re.compile(r"[0-9]+\Z")
+_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}\Z")
 _MAX_SEQUENCE = 2**63 - 1
 
 
@@ -56,6 +71,34 @@ def sequence(name: str) -> int | None:
         return None
     value = int(last)
     return value if value <= _MAX_SEQUENCE else None
+
+
+def new_run_id(now: float) -> str:
+    """Return an id that no other run has. now: seconds since 1970; ids sort by it."""
+    return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+
+
+def is_run_id(text: str) -> bool:
+    """Tell whether a text has the form of a run's id.
+
+    >>> is_run_id("20261121T024702Z-23d57ff1"), is_run_id("mine")
+    (True, False)
+    """
+    return _RUN_ID.match(text) is not None
+
+
+def has_control(name: str) -> bool:
+    """Tell whether a name holds a control character, which no listing or report can show safely."""
+    return any(ord(char) < 32 or ord(char) == 127 for char in name)
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """Write the first few of many names.
+
+    >>> some(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def is_delete_file(name: str, prefix: str | None) -> bool:

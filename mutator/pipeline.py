@@ -21,6 +21,7 @@ from mutator.errors import error, key_text
 from mutator.interrupt import check_signals
 from mutator.keyhash import HASH_NAME
 from mutator.manifest import FeedFile, Manifest
+from mutator.naming import new_run_id
 from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
 from mutator.plan import Plan, make_plan
 from mutator.precedence import order_text
@@ -151,8 +152,7 @@ def identity(known: Manifest | None) -> tuple[str, int]:
     if known is not None:
         last = datetime.fromisoformat(known.committed)
         now = max(now, int(last.timestamp() * 1000))
-    stamp = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    return f"{stamp}-{uuid.uuid4().hex[:8]}", now
+    return new_run_id(now / 1000), now
 
 
 def _silent(_: SparkContext) -> AbstractContextManager[object]:

@@ -79,7 +79,7 @@ def sweep(output: str) -> tuple[str, ...]:
         # An output may itself be named like this one's staging directory: what follows must be a run's id alone.
         if not entry.name.startswith(prefix) or entry.kind != "directory" or "." in entry.name[len(prefix) :]:
             continue
-        claim = storage.claim(entry.path)
+        claim = storage.hold(entry.path)
         if claim is None:
             if storage.look(entry.path) is not None:
                 raise error("output.busy", path=output, staging=entry.path)
@@ -101,7 +101,7 @@ def _staging(storage: Storage, output: str, run: str) -> Iterator[str]:
     try:
         for _ in range(10):  # a sweep of another run can take the new directory for litter, until it is claimed
             storage.make_directory(staging)
-            claim = storage.claim(staging)
+            claim = storage.hold(staging)
             if claim is not None:
                 break
         if claim is None:

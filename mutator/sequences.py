@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mutator.naming import some
+
 __all__ = ["counts_files", "gaps", "gaps_text", "late"]
 
 
@@ -58,5 +60,4 @@ def gaps_text(missing: Sequence[tuple[int, int]]) -> str:
     >>> gaps_text([(4, 5), (8, 8)])
     '4 to 5, 8'
     """
-    shown = [str(first) if first == last else f"{first} to {last}" for first, last in missing[:5]]
-    return ", ".join(shown) + (f", and {len(missing) - 5} more" if len(missing) > 5 else "")
+    return some([str(first) if first == last else f"{first} to {last}" for first, last in missing])

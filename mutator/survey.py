@@ -21,7 +21,7 @@ from mutator.manifest import Manifest, Part, SideFile
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
-__all__ = ["Source", "Survey", "dataset_sources", "look_at", "read_manifest"]
+__all__ = ["Source", "Survey", "dataset_sources", "differing_parts", "look_at", "read_manifest"]
 
 # Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
@@ -148,7 +148,7 @@ def _check_entry(entry: Entry) -> None:
     if entry.kind != "file":
         nested = "name it as a --feed of its own" if entry.kind == "directory" else "copy the data into a plain file"
         raise error("path.kind", path=entry.path, what=entry.kind, cure=nested)
-    if any(ord(char) < 32 or ord(char) == 127 for char in entry.name):
+    if naming.has_control(entry.name):
         raise error("path.name", path=entry.path)
 
 
@@ -172,21 +172,26 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
 
 def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Hold the directory against its manifest; return the data files and the tombstone files."""
-    named = {part.path: part.bytes for part in known.parts()}
-    problems = []
-    for path, size in sorted(named.items()):
-        entry = storage.look(posixpath.join(master, path))
-        if entry is None:
-            problems.append(f"{path} is missing")
-        elif entry.kind != "file" or entry.bytes != size:
-            problems.append(f"{path} has {entry.bytes} bytes and should have {size}")
+    named = {part.path for part in known.parts()}
+    problems = differing_parts(storage, master, known)
     for entry in storage.entries(master):
         if not naming.is_hidden(entry.name) and entry.name not in named:
             problems.append(f"{entry.name} is not one of its files")
     if problems:
-        more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
-        raise error("manifest.files", path=master, what="; ".join(problems[:5]) + more)
+        raise error("manifest.files", path=master, what=naming.some(problems))
     return dataset_sources(master, known)
+
+
+def differing_parts(storage: Storage, directory: str, known: Manifest) -> list[str]:
+    """Say which files of a manifest are missing, or have another size."""
+    problems = []
+    for part in sorted(known.parts(), key=lambda part: part.path):
+        entry = storage.look(posixpath.join(directory, part.path))
+        if entry is None:
+            problems.append(f"{part.path} is missing")
+        elif entry.kind != "file" or entry.bytes != part.bytes:
+            problems.append(f"{part.path} has {entry.bytes} bytes and should have {part.bytes}")
+    return problems
 
 
 def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
@@ -301,7 +306,7 @@ def _sequence_notes(config: Config, known: Manifest | None, fresh: Sequence[Sour
     late = sequences.late(before, new) if config.by_file_name else ()
     if late:
         names = [one.name for one in fresh if one.sequence in late]
-        shown = ", ".join(names[:5]) + (f", and {len(names) - 5} more" if len(names) > 5 else "")
+        shown = naming.some(names)
         if config.late_files == "fail":
             raise error("feed.late", paths=shown, last=max(before))
         notes.append(f"late: {shown}: older than what was merged before (sequence {max(before)})")

@@ -113,6 +113,10 @@ class ModelStorage:
                 return True
             return False
 
+    def sync(self, path: str) -> None:
+        with self._call("sync", path):
+            pass
+
     def rename_new(self, source: str, target: str) -> None:
         assert self.renames
         with self._call("rename_new", f"{source} {target}"):
@@ -120,7 +124,8 @@ class ModelStorage:
                 raise error("storage.missing", path=target, why="no such file or directory")
             if target in self.tree:
                 raise FileExistsError(target)
-            assert posixpath.dirname(target) in self.tree, target
+            if posixpath.dirname(target) not in self.tree:
+                raise error("storage.missing", path=target, why="no such file or directory")
             self._rename({source: target})
 
     def swap(self, one: str, other: str) -> bool:
@@ -132,8 +137,8 @@ class ModelStorage:
             self._rename({one: other, other: one})
             return True
 
-    def claim(self, path: str) -> object | None:
-        with self._call("claim", path):
+    def hold(self, path: str) -> object | None:
+        with self._call("hold", path):
             return object() if path in self.tree else None
 
     # --- what is behind it

@@ -311,15 +311,15 @@ def test_litter_of_several_killed_runs_goes_in_one_sweep(output, tmp_path):
 def test_staging_that_another_sweep_takes_before_it_is_claimed_is_made_again(output, tmp_path, monkeypatch):
     """Between making a directory and claiming it, the sweep of another run can take it for litter."""
     taken = []
-    claim = local.LocalStorage.claim
+    hold = local.LocalStorage.hold
 
     def late(self, path):
         if len(taken) < 3:
             taken.append(path)
             shutil.rmtree(path)
-        return claim(self, path)
+        return hold(self, path)
 
-    monkeypatch.setattr(local.LocalStorage, "claim", late)
+    monkeypatch.setattr(local.LocalStorage, "hold", late)
 
     publish(output, "run1", merge)
 

@@ -430,7 +430,7 @@ def test_odd_name_of_a_directory(place, name):
 
     assert place.names() == [name]
     assert place.names(place / name) == [name]
-    claim = place.storage.claim(place / name)
+    claim = place.storage.hold(place / name)
     assert claim is not None
     place.storage.remove(place / name)
     assert place.names() == []
@@ -505,7 +505,7 @@ def test_rename_new_never_replaces_and_never_nests(place, there):
 CLAIMANT = """
 import sys, time
 from mutator.storage import storage_for
-claim = storage_for(sys.argv[1]).claim(sys.argv[1])
+claim = storage_for(sys.argv[1]).hold(sys.argv[1])
 print("none" if claim is None else "claimed", flush=True)
 time.sleep(60)
 """
@@ -525,13 +525,13 @@ def test_claim_of_a_process_ends_with_it_even_by_kill_9(place):
     path = place.directory("claimed")
     with claimant(path) as (owner, said):
         assert said == "claimed"
-        assert place.storage.claim(path) is None
+        assert place.storage.hold(path) is None
         with claimant(path) as (_, said_second):
             assert said_second == "none"
 
         owner.send_signal(signal.SIGKILL)
         owner.wait()
-        mine = place.storage.claim(path)
+        mine = place.storage.hold(path)
         assert mine is not None
     with claimant(path) as (_, said):
         assert said == "none"
@@ -540,27 +540,27 @@ def test_claim_of_a_process_ends_with_it_even_by_kill_9(place):
 def test_claim_is_given_back_with_the_object(place):
     path = place.directory("claimed")
 
-    claim = place.storage.claim(path)
-    assert place.storage.claim(path) is None  # not twice in one process, either
+    claim = place.storage.hold(path)
+    assert place.storage.hold(path) is None  # not twice in one process, either
     del claim
 
-    assert place.storage.claim(path) is not None
+    assert place.storage.hold(path) is not None
 
 
 def test_claim_does_not_follow_a_name(place):
     path = place.directory("claimed")
-    claim = place.storage.claim(path)
+    claim = place.storage.hold(path)
     place.storage.rename_new(path, place / "elsewhere")
 
     place.directory("claimed")  # another directory of the same name
 
-    assert place.storage.claim(path) is not None
-    assert place.storage.claim(place / "elsewhere") is None
+    assert place.storage.hold(path) is not None
+    assert place.storage.hold(place / "elsewhere") is None
     del claim
 
 
 def test_claim_of_nothing_is_none(place):
-    assert place.storage.claim(place / "nothing") is None
+    assert place.storage.hold(place / "nothing") is None
 
 
 # --- faults ---
@@ -575,7 +575,7 @@ FAULTS = {
     "create twice": ("file", lambda place: place.write(place / "file")),
     "make a directory of a file": ("file", lambda place: place.storage.make_directory(place / "file")),
     "make a directory below a file": ("file/below", lambda place: place.storage.make_directory(place / "file/below")),
-    "claim a file": ("file", lambda place: place.storage.claim(place / "file")),
+    "claim a file": ("file", lambda place: place.storage.hold(place / "file")),
     "rename into no directory": (
         "no/where",
         lambda place: place.storage.rename_new(place / "directory", place / "no/where"),
@@ -644,7 +644,7 @@ def test_name_that_is_no_text_is_kept(disk):
     assert disk.names(disk / INVALID) == [INVALID]
     assert disk.read(f"{disk / INVALID}/{INVALID}") == b"content"
     assert [entry.name for entry in disk.storage.glob(disk / "a*")] == [INVALID]
-    assert disk.storage.claim(disk / INVALID) is not None
+    assert disk.storage.hold(disk / INVALID) is not None
     with pytest.raises(StorageError) as caught:
         disk.storage.open(disk / "a\udcffb")
     str(caught.value).encode()  # a message can be shown
@@ -808,7 +808,7 @@ def test_claim_of_a_directory_that_was_replaced_meanwhile_is_none(disk, monkeypa
 
     monkeypatch.setattr(local.fcntl, "flock", late)
 
-    assert disk.storage.claim(path) is None
+    assert disk.storage.hold(path) is None
 
 
 # --- compression ---

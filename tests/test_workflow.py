@@ -212,6 +212,20 @@ def test_run_that_would_delete_too_much_is_stopped(by_name):
     assert by_name.run(max_delete_fraction="1").version == 1
 
 
+def test_full_snapshots_are_merged_one_at_a_time_the_oldest_first(by_name):
+    by_name.settings = {key: value for key, value in by_name.settings.items() if key != "deleted.record.file.prefix"}
+    by_name.settings |= {"sync.mode": "full", "max.delete.fraction": "1"}
+    by_name.arrive("snap_9.txt", "a,9")
+    by_name.arrive("snap_8.txt", "a,8", "b,8")
+    first = by_name.run()
+
+    assert first.claimed == ("snap_8.txt",)
+    assert dict(first.waiting) == {"snap_9.txt": "waits until an older snapshot is merged"}
+    assert by_name.rows() == ["a,8", "b,8"]
+    assert by_name.run().version == 2
+    assert by_name.rows() == ["a,9"]
+
+
 # --- what has arrived whole
 
 
@@ -450,16 +464,22 @@ def test_commands_of_an_operators_day(sample_base, capsys):
     ("words", "code", "said"),
     [
         (["run", "nowhere", "--config", SAMPLE / "bumu.properties"], 2, "nowhere: there is no such directory"),
-        (["run", "."], 2, "id.field.ordinals: is missing"),
+        (["run", "base"], 2, "id.field.ordinals: is missing"),
+        (["run", ".", "--config", SAMPLE / "bumu.properties"], 2, ".: is no base of a workflow"),
+        (["status", "linked"], 2, "linked/master: is a symbolic link; it must be a directory"),
+        (["watch", "base", "--interval", "-1"], 2, "--interval"),
         (["status", "nowhere"], 2, "there is no such directory"),
-        (["restore", "."], 2, "--to"),
-        (["restore", ".", "--to", "3"], 5, "there is no version 3"),
+        (["restore", "base"], 2, "--to"),
+        (["restore", "base", "--to", "3"], 5, "there is no version 3"),
         (["fly", "."], 2, "fly"),
         (["status", "s9://bucket/base"], 2, "'s9' is not a known kind of storage"),
     ],
 )
 def test_bad_commands_say_what_and_where(tmp_path, monkeypatch, capsys, words, code, said):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "base" / "incr").mkdir(parents=True)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "master").symlink_to(tmp_path / "base")
 
     assert main(["workflow", *map(str, words)]) == code
     err = capsys.readouterr().err

@@ -26,6 +26,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 # The first run has no version before it; the third one has backups to prune and tombstones to keep.
 every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])
 NAMES = list(FEEDS)
+FAULTS = ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
 
 
 @pytest.fixture(autouse=True)
@@ -120,34 +121,43 @@ def test_kill_before_any_call(kind, runs, process):
     assert seen == {runs, 3}, "some kills were before the commit, and some after it"
 
 
+# Of the kills in a run, and of those in the recovery from it, every so many.
+SOME = pytest.param((4, 4), id="some")
+ALL = pytest.param((1, 1), id="all", marks=pytest.mark.soak)
+
+
 @every_kind
 @every_start
-def test_killed_and_killed_in_recovery(kind, runs, process):
+@pytest.mark.parametrize("steps", [SOME, ALL])
+def test_killed_and_killed_in_recovery(kind, runs, steps, process):
     start = new_base(kind, runs)
     before, doubles = set(NAMES[:runs]), 0
-    total = calls_of(start, run_it)
-    for first in range(0, total, 1 if runs else 3):
+    for first in range(0, calls_of(start, run_it), steps[0]):
         storage = copy_of(start)
         storage.fault = lambda n, _, first=first: "kill" if n == first else None
         with mounted(storage) as path, dying(storage, process):
             run_it(path)
-        recovery = calls_of(storage, look)
-        for second in range(0, recovery, 2):
+        with mounted(storage) as path:
+            committed = [one.kind for one in Log(path).all()].count("run") > runs
+        for second in range(0, calls_of(storage, look), steps[1]):
             again = copy_of(storage)
             again.fault = lambda n, _, second=second: "kill" if n == second else None
             with mounted(again) as path, dying(again, process):
                 look(path)
             with mounted(again) as path:
                 look(path)
-                assert check(Base(path), FED) in (before, set(FED))
+                assert check(Base(path), FED) == (set(FED) if committed else before)
+                assert look(path).recovered == ()
             doubles += 1
 
-    assert doubles > 300
+    assert doubles > 150
 
 
 @every_kind
 @every_start
-@pytest.mark.parametrize("why", ["EIO", "ENOSPC", "EACCES", "timeout"])
+@pytest.mark.parametrize(
+    "why", ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
+)
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
 def test_any_call_fails(kind, runs, why, for_good, process):
     """Whatever fails, the run ends or says so, and the next command finds a base that it can go on with."""
@@ -241,7 +251,7 @@ def test_two_runs_interleaved_in_every_way(kind):
             for rest in todo:  # what a loser has left of its turns
                 for _ in rest:
                     pass
-            recover(Base(path), Log(path), 2)
+            recover(Base(path), Log(path))
             merged = check(Base(path), FEEDS)
             committed = [one for one in Log(path).all() if one.kind == "run"]
             outcomes.add(len(committed))
@@ -269,10 +279,61 @@ def test_paused_run_that_wakes_up_late_loses_cleanly(kind, process):
             assert check(Base(path), FED) == set(FED)
             for _ in todo:
                 pass
-            recover(Base(path), Log(path), 2)
+            recover(Base(path), Log(path))
 
             assert check(Base(path), FED) == set(FED)
             assert (paused.version is not None) == was_committed
+
+
+def other_process(storage, point, act):
+    """Let another process do something just before one call of this one, which is paused there."""
+    nested = []
+
+    def fault(number, _):
+        if number == point and not nested:
+            nested.append(None)
+            act("model://base")
+        return
+
+    storage.fault = fault
+
+
+def take_over(path):
+    """Do what a run does that has taken the lock from a paused one: recover, and merge what is there."""
+    recover(Base(path), Log(path))
+    for _ in steps(path, []):
+        pass
+
+
+@every_kind
+@pytest.mark.parametrize("paused", ["run", "recover", "restore"])
+@pytest.mark.parametrize("other", ["run", "recover"])
+def test_paused_before_any_call_while_another_process_works(kind, paused, other, process):
+    """Whatever the paused one does when it wakes up: no file is lost or merged twice, and the master is a version."""
+    start = new_base(kind, 2)
+    if paused == "recover":
+        start.fault = lambda number, _: "kill" if number == 40 else None
+        with mounted(start) as path, dying(start, process):
+            run_it(path)
+    acts = {
+        "run": lambda path: [None for _ in steps(path, [])],
+        "recover": lambda path: recover(Base(path), Log(path)),
+        "restore": lambda path: restore(path, 1, CONFIG),
+    }
+    others = {"run": take_over, "recover": acts["recover"]}
+    for point in range(calls_of(start, acts[paused])):
+        storage = copy_of(start)
+        other_process(storage, point, others[other])
+        with mounted(storage) as path:
+            with suppress(MutatorError):
+                acts[paused](path)
+            storage.fault = lambda number, name: None
+            process()
+            assert look(path).problems == ()
+            restored = any(one.kind == "restore" for one in Log(path).all())
+            check(Base(path), FED, restored=restored)
+            run_it(path)
+            assert look(path).recovered == ()
 
 
 @every_kind
@@ -291,13 +352,13 @@ def test_two_recoveries_at_once(kind, process):
             def other(n, _, storage=storage, point=point, nested=nested):
                 if n == point and not nested:  # before this very call, a second process does all of it
                     nested.append(None)
-                    recover(Base("model://base"), Log("model://base"), 2)
+                    recover(Base("model://base"), Log("model://base"))
                 return
 
             storage.fault = other
             with mounted(storage) as path:
                 with suppress(MutatorError):
-                    recover(Base(path), Log(path), 2)
+                    recover(Base(path), Log(path))
                 storage.fault = lambda n, _: None
                 process()
                 look(path)

@@ -27,7 +27,8 @@ _BACKENDS = {"file": LocalStorage}
 class Storage(Protocol):
     """What the program needs of a storage. Every method raises StorageError with the path and the reason.
 
-    Its kind is ``storage.missing`` where the path, or the source of a rename, is not there.
+    Its kind is ``storage.missing`` where the path, or the source of a rename, is not there, and ``storage.exists``
+    where a file that is to be created is.
     """
 
     renames: bool  # whether files and directories get another name in one step
@@ -59,6 +60,9 @@ class Storage(Protocol):
         Raises FileExistsError.
         """
 
+    def sync(self, path: str) -> None:
+        """Make the entries of a directory durable, whoever has made them; one that is not there is fine."""
+
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; one that exists is fine."""
 
@@ -74,7 +78,7 @@ class Storage(Protocol):
     def remove_directory(self, path: str) -> bool:
         """Remove a directory if nothing is in it; False where something is. One that is not there is fine."""
 
-    def claim(self, path: str) -> object | None:
+    def hold(self, path: str) -> object | None:
         """Take a directory for as long as the returned object lives; None if another process has it."""
 
 

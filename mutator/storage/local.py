@@ -128,6 +128,15 @@ class LocalStorage:
             raise _storage_error(target, fault) from None
         return True
 
+    def sync(self, path: str) -> None:
+        """Make the entries of a directory durable, whoever has made them; one that is not there is fine."""
+        try:
+            self._sync_one(path)
+        except FileNotFoundError:
+            pass
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents, durably; one that exists is fine."""
         missing, above = [], path
@@ -204,7 +213,7 @@ class LocalStorage:
             raise _storage_error(path, fault) from None
         return True
 
-    def claim(self, path: str) -> object | None:
+    def hold(self, path: str) -> object | None:
         """Take a directory for as long as the returned object lives; None if another process has it.
 
         The kernel gives the claim back when its process ends, however it ends.
@@ -246,17 +255,36 @@ class _Claim:
 
 def _entry(path: str, status: os.stat_result) -> Entry:
     kind = next((name for test, name in _KINDS if test(status.st_mode)), "device")
-    return Entry(path, os.path.basename(path), status.st_size, kind, max(status.st_mtime, status.st_ctime))
+    return Entry(path, os.path.basename(path), status.st_size, kind, status.st_ctime)
 
 
 def _rename_noreplace(source: str, target: str) -> None:
     """Rename, but never onto something that exists (``rename`` replaces an empty directory)."""
     if _renameat2(source, target, _RENAME_NOREPLACE):
         return
-    # Network file systems and other kernels: a race with another writer's empty directory is left.
+    # Network file systems and other kernels. A link never replaces a file; for a directory, a race with another
+    # writer's empty one is left.
+    if not os.path.isdir(source):
+        with contextlib.suppress(_NoLinks):
+            _link_instead(source, target)
+            return
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     os.rename(source, target)
+
+
+class _NoLinks(Exception):
+    """The file system has no hard links."""
+
+
+def _link_instead(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as fault:
+        if fault.errno not in _NO_LINKS:
+            raise
+        raise _NoLinks from None
+    os.unlink(source)
 
 
 def _renameat2(source: str, target: str, how: int) -> bool:
@@ -275,5 +303,5 @@ def _renameat2(source: str, target: str, how: int) -> bool:
 def _storage_error(path: str, fault: OSError) -> Exception:
     if isinstance(fault, MutatorError):
         return fault
-    kind = "storage.missing" if isinstance(fault, FileNotFoundError) else "storage"
-    return error(kind, path=path, why=fault.strerror or str(fault))
+    kinds = {FileNotFoundError: "storage.missing", FileExistsError: "storage.exists"}
+    return error(kinds.get(type(fault), "storage"), path=path, why=fault.strerror or str(fault))

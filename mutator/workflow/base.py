@@ -37,6 +37,12 @@ class Dataset:
     commit: str | None  # None: it has no manifest, or a damaged one
     foreign: bool = False  # has a manifest that cannot be read
 
+    @property
+    def backup(self) -> int | None:
+        """The version under which it lies in backup/."""
+        place = self.path.split("/")[-2]
+        return int(self.name) if place == "backup" and self.name.isdecimal() else None
+
 
 @dataclass(frozen=True)
 class Base:
@@ -96,14 +102,21 @@ class Base:
 
 
 def open_base(given: str) -> Base:
-    """Return the base at a path; raises ConfigError where there is no such directory."""
+    """Return the base at a path; raises ConfigError where there is none."""
     path = absolute(given)
     storage = storage_for(path)
     path = storage.resolve(path)
     entry = storage.look(path)
     if storage.renames and (entry is None or entry.kind != "directory"):
         raise error("path.missing", path=given, what="directory")
-    return Base(path, given.rstrip("/") or given)
+    base = Base(path, given.rstrip("/") or given)
+    places = [storage.look(base.at(name)) for name in DIRECTORIES]
+    if not any(one is not None and one.name in ("master", "incr") for one in places):
+        raise error("base.none", path=given)
+    for one in places:
+        if one is not None and one.kind != "directory":
+            raise error("base.place", path=base.shown(one.path), what=one.kind)
+    return base
 
 
 def look_at_dataset(storage: Storage, path: str) -> Dataset:

@@ -72,6 +72,11 @@ def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: flo
             ready[entry.name] = entry
             if suffix:
                 markers[entry.path] = names[entry.name + suffix]
+    if config.full and ready:  # snapshots are merged one at a time, the oldest first
+        oldest = min(_sequence(name) for name in ready)
+        later = [name for name in ready if _sequence(name) != oldest]
+        waiting += [(name, "waits until an older snapshot is merged") for name in later]
+        ready = {name: entry for name, entry in ready.items() if name not in later}
     return Arrivals(tuple(ready.values()), tuple(waiting), min(seconds, default=None), markers)
 
 
@@ -85,32 +90,41 @@ def take(base: Base, run: str, found: Arrivals) -> list[Arrived]:
     got = []
     for entry in found.ready:
         marker = found.markers.get(entry.path)
+        if marker is not None:  # first, so that it cannot stay behind and vouch for the next file of this name
+            _move(base, marker, f"{directory}/{_MARKER}{naming.base_name(marker)}")
+            failpoint("claim.marker")
         if _move(base, entry.path, f"{directory}/{entry.name}"):
             got.append(_arrived(entry))
             failpoint("claim.moved")
-            if marker is not None:
-                _move(base, marker, f"{directory}/{_MARKER}{naming.base_name(marker)}")
-                failpoint("claim.marker")
     return got
 
 
 def give_back(base: Base, run: str) -> list[str]:
-    """Move the feed files of a run that did not commit back to incr/; return their names."""
+    """Move the feed files of a run that did not commit back to incr/; return their names.
+
+    One whose name has come again meanwhile goes to a directory beside it, its ready marker with it.
+    """
     names = []
-    directory = base.at("working", run)
-    for entry in entries_of(directory):
-        if entry.kind == "directory":
-            continue  # nothing of ours
-        name = entry.name.removeprefix(_MARKER)
-        if _move(base, entry.path, base.at("incr", name)):
-            names.append(name)
+    directory, aside = base.at("working", run), base.at("incr", f"{_RETURNED}{run}")
+    here = [entry for entry in entries_of(directory) if entry.kind != "directory"]  # else nothing of ours
+    for entry in here:
+        if entry.name.startswith(_MARKER):
+            continue
+        if _move(base, entry.path, base.at("incr", entry.name)):
+            names.append(entry.name)
         elif base.storage.look(entry.path) is not None:
-            aside = base.at("incr", f"{_RETURNED}{run}")
             base.storage.make_directory(aside)
             failpoint("return.aside")
-            if _move(base, entry.path, f"{aside}/{name}"):
-                names.append(name)
+            if _move(base, entry.path, f"{aside}/{entry.name}"):
+                names.append(entry.name)
         failpoint("return.moved")
+    for entry in here:
+        name = entry.name.removeprefix(_MARKER)
+        if name != entry.name:  # to where its file is now
+            there = {one.name for one in entries_of(aside)}
+            beside = any(name.startswith(one) for one in there)
+            _move(base, entry.path, f"{aside}/{name}" if beside else base.at("incr", name))
+            failpoint("return.marker")
     base.storage.remove_directory(directory)
     failpoint("return.directory")
     return names
@@ -137,6 +151,11 @@ def put_away(base: Base, run: str) -> list[str]:
     return names
 
 
+def _sequence(name: str) -> int:
+    found = naming.sequence(name)
+    return -1 if found is None else found
+
+
 def _arrived(entry: Entry) -> Arrived:
     return Arrived(entry.name, entry.bytes, entry.modified)
 
@@ -148,7 +167,7 @@ def _unfit(entry: Entry) -> str | None:
         return "has a hidden name"
     if entry.name.lower().endswith(_UNFINISHED):
         return "has the name of an unfinished file"
-    if any(ord(char) < 32 or ord(char) == 127 for char in entry.name):
+    if naming.has_control(entry.name):
         return "has a control character in its name"
     return None
 

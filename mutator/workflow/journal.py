@@ -22,7 +22,7 @@ class Journal:
 
     run: str
     kind: str  # run | restore
-    base: int  # version that it started from: it can only become the next one
+    since: int  # version that it started from: it can only become the next one
     started: str
     claimed: tuple[Arrived, ...] = ()
 

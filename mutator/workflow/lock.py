@@ -1,7 +1,7 @@
 """The lock of a base: a courtesy between processes. What keeps a base whole is the exclusive creation of a version.
 
 The lock is a file that says who has it, created exclusively under the next number; the highest number holds. It is
-taken over where its process has ended (on the same machine), or has not renewed it for longer than ``lock.timeout`` by
+taken over where its process has ended (on the same machine), or has not renewed it for longer than it said itself, by
 the clock of the storage. A renewal is a file of its own, so that nothing is ever overwritten.
 """
 
@@ -26,6 +26,8 @@ from mutator.workflow.base import Base
 
 __all__ = ["Owner", "holder", "locked"]
 
+_TRIES = 5
+_UNKNOWN = 60.0  # seconds after which a lock that cannot be read is taken for dead
 _NAME = re.compile(r"([0-9]{20})-([0-9]{6})\.json\Z")
 
 
@@ -34,15 +36,25 @@ class Owner:
     """Who has the lock."""
 
     id: str
-    run: str
+    run: str  # what it does: run, restore, look
     host: str
+    system: str  # boot and process namespace: where a process number means something
     process: int
     born: str  # when the process started, as the kernel counts; tells it from a later one of the same number
     since: str
+    timeout: float  # seconds without a sign of life after which it is taken for dead
 
     def has_ended(self) -> bool:
-        """Tell whether the process is known to be gone."""
-        return self.host == _host() and _born(self.process) != self.born
+        """Tell whether the process is known to be gone; False where that cannot be seen from here."""
+        if (self.host, self.system) != (socket.gethostname(), _system()):
+            return False
+        try:
+            os.kill(self.process, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            return False
+        return _born(self.process) not in ("", self.born)
 
 
 @dataclass(frozen=True)
@@ -53,18 +65,31 @@ class _Held:
     owner: Owner | None  # None: the file cannot be read
 
 
-def holder(base: Base, timeout: float) -> Owner | None:
-    """Return who is at work on a base now, None where nobody is. timeout: seconds without a sign of life."""
+def holder(base: Base) -> Owner | None:
+    """Return who is at work on a base now, None where nobody is."""
     held = _newest(base)
-    return held.owner if held is not None and _alive(base, held, timeout) else None
+    return held.owner if held is not None and _alive(base, held) else None
 
 
 @contextmanager
 def locked(base: Base, run: str, timeout: float) -> Iterator[None]:
-    """Hold the lock inside of the ``with`` block, and renew it. Raises StateError where somebody else has it."""
-    number = _acquire(base, run, timeout)
+    """Hold the lock inside of the ``with`` block, and renew it. Raises StateError where somebody else has it.
+
+    timeout: seconds without a sign of life after which others may take it.
+    """
+    owner = Owner(
+        id=uuid.uuid4().hex,
+        run=run,
+        host=socket.gethostname(),
+        system=_system(),
+        process=os.getpid(),
+        born=_born(os.getpid()),
+        since=datetime.now(UTC).isoformat(timespec="seconds"),
+        timeout=timeout,
+    )
+    number = _acquire(base, owner)
     done = threading.Event()
-    thread = threading.Thread(target=_renew, args=(base, number, timeout, done), daemon=True)
+    thread = threading.Thread(target=_renew, args=(base, number, owner, done), daemon=True)
     thread.start()
     try:
         yield
@@ -72,55 +97,54 @@ def locked(base: Base, run: str, timeout: float) -> Iterator[None]:
         done.set()
         thread.join()
         with contextlib.suppress(MutatorError):  # whoever comes next finds that this process has ended
-            _release(base, number)
+            _release(base, owner)
 
 
-def _acquire(base: Base, run: str, timeout: float) -> int:
-    held = _newest(base)
-    if held is not None and _alive(base, held, timeout):
-        raise _busy(base, held.owner)
-    number = held.number + 1 if held is not None else 1
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    owner = Owner(uuid.uuid4().hex, run, _host(), os.getpid(), _born(os.getpid()), now)
-    try:
-        _write(base, number, 0, owner)
-    except MutatorError:
+def _acquire(base: Base, owner: Owner) -> int:
+    for _ in range(_TRIES):
         held = _newest(base)
-        if held is not None and held.owner is not None and held.owner.id != owner.id:
-            raise _busy(base, held.owner) from None
-        if held is None or held.owner is None:
-            raise
-    failpoint("lock.created")
-    # Whoever looked while the last owner left may have begun with a lower number.
-    held = _newest(base)
-    if held is not None and held.owner is not None and held.owner.id != owner.id:
-        base.storage.remove(_path(base, number, 0))
-        raise _busy(base, held.owner)
-    for entry in entries_of(base.at("_mutator", "lock")):
-        match = _NAME.match(entry.name)
-        if match and int(match[1]) < number:
-            base.storage.remove(entry.path)
-    failpoint("lock.cleared")
-    return number
+        if held is not None and _alive(base, held):
+            raise _busy(base, held.owner)
+        number = held.number + 1 if held is not None else 1
+        try:
+            _write(base, number, 0, owner)
+        except MutatorError as fault:
+            held = _newest(base)
+            if held is None or held.owner is None or held.owner.id != owner.id:
+                if held is None and fault.kind != "storage.exists":
+                    raise
+                continue  # somebody else was faster, and may have gone again
+        failpoint("lock.created")
+        # Whoever looked while the last owner left may have begun with a lower number.
+        held = _newest(base)
+        if held is None or held.owner is None or held.owner.id != owner.id:
+            base.storage.remove(_path(base, number, 0))
+            raise _busy(base, held.owner if held is not None else None)
+        for entry in entries_of(base.at("_mutator", "lock")):
+            match = _NAME.match(entry.name)
+            if match and int(match[1]) < number:
+                base.storage.remove(entry.path)
+        failpoint("lock.cleared")
+        return number
+    raise _busy(base, None)
 
 
-def _renew(base: Base, number: int, timeout: float, done: threading.Event) -> None:
+def _renew(base: Base, number: int, owner: Owner, done: threading.Event) -> None:
     beat = 0
-    while not done.wait(max(timeout / 4, 0.05)):
+    while not done.wait(max(owner.timeout / 4, 0.05)):
         with contextlib.suppress(MutatorError):  # it is a courtesy: a run does not fail because of it
             held = _newest(base)
-            if held is None or held.number != number or held.owner is None:
+            if held is None or held.owner is None or held.owner.id != owner.id:
                 return
             beat += 1
-            _write(base, number, beat, held.owner)
+            _write(base, number, beat, owner)
             base.storage.remove(_path(base, number, beat - 1))
 
 
-def _release(base: Base, number: int) -> None:
-    for entry in entries_of(base.at("_mutator", "lock")):
-        match = _NAME.match(entry.name)
-        if match and int(match[1]) <= number:
-            base.storage.remove(entry.path)
+def _release(base: Base, owner: Owner) -> None:
+    held = _newest(base)
+    if held is not None and held.owner is not None and held.owner.id == owner.id:
+        base.storage.remove(held.entry.path)
 
 
 def _newest(base: Base) -> _Held | None:
@@ -145,10 +169,10 @@ def _newest(base: Base) -> _Held | None:
     return _Held(number, beat, entry, owner)
 
 
-def _alive(base: Base, held: _Held, timeout: float) -> bool:
+def _alive(base: Base, held: _Held) -> bool:
     if held.owner is not None and held.owner.has_ended():
         return False
-    return _storage_time(base) - held.entry.modified <= timeout
+    return _storage_time(base) - held.entry.modified <= (held.owner.timeout if held.owner is not None else _UNKNOWN)
 
 
 def _storage_time(base: Base) -> float:
@@ -173,12 +197,20 @@ def _path(base: Base, number: int, beat: int) -> str:
 
 
 def _busy(base: Base, owner: Owner | None) -> MutatorError:
-    shown = owner or Owner("", "unknown", "an unknown host", 0, "", "some time ago")
-    return error("base.busy", path=base.path, run=shown.run, process=shown.process, host=shown.host, since=shown.since)
+    if owner is None:
+        return error(
+            "base.busy", path=base.path, run="something", process="unknown", host="an unknown host", since="just now"
+        )
+    return error("base.busy", path=base.path, run=owner.run, process=owner.process, host=owner.host, since=owner.since)
 
 
-def _host() -> str:
-    return socket.gethostname()
+def _system() -> str:
+    """Return the boot of this machine and the namespace of its process numbers; empty where nobody can say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return f"{stream.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
 
 
 def _born(process: int) -> str:

@@ -6,15 +6,15 @@ a name that only one process knows, so that a process which was paused halfway f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
 
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
-from mutator.log import Log, Version, datasets
+from mutator.log import Log, Version
 from mutator.storage import entries_of
 from mutator.workflow.base import Base, look_at_dataset, run_of
 
-__all__ = ["back_up", "master_of", "prune", "publish"]
+__all__ = ["back_up", "hide", "master_of", "prune", "publish", "remove_hidden"]
 
 _TRIES = 5
 _REMOVING = ".removing-"
@@ -27,32 +27,37 @@ def master_of(base: Base, version: Version) -> str:
     return base.at(version.path)
 
 
-def publish(base: Base, version: Version) -> str:
+def publish(base: Base, log: Log) -> str:
     """Make the latest version's dataset the master; return how: "exchange", "two renames", "rename", "log", "done".
 
     Raises StateError where the dataset is nowhere.
     """
     if not base.storage.renames:
         return "log"  # readers go by it
-    if version.dataset is None:
-        return "done"
+    how = "done"
     for _ in range(_TRIES):
-        if look_at_dataset(base.storage, base.master).commit == version.dataset:
-            return "done"
+        version = log.latest()  # anew each time: whoever was paused here must not bring an older one back
+        if version.dataset is None or look_at_dataset(base.storage, base.master).commit == version.dataset:
+            return how
         found = base.find(version.dataset)
         failpoint("publish.found")
-        if found is None:
-            continue  # another process has it under way
+        # A dataset in backup/ under this very version was the master, and was replaced: there is a newer version. An
+        # older one's comes from there when it is restored.
+        if found is None or (found.backup is not None and found.backup >= version.number):
+            continue
         passage = base.passage(version.run)
         try:
             base.storage.rename_new(found.path, passage)
             failpoint("publish.passage")
-            return _put(base, passage, version)
+            how = _put(base, passage, version)
         except MutatorError as fault:
             if fault.kind != "storage.missing":
                 raise
         except FileExistsError:  # another process has put a master there
             continue
+    version = log.latest()
+    if version.dataset is None or look_at_dataset(base.storage, base.master).commit == version.dataset:
+        return how
     raise error("base.master", path=base.master, version=version.number, dataset=version.dataset)
 
 
@@ -78,20 +83,19 @@ def back_up(base: Base, log: Log) -> list[int]:
     """Move datasets that were the master from output/ to backup/<version>; return their versions."""
     if not base.storage.renames:
         return []
-    latest = log.latest()
-    committed: Sequence[Version] | None = None
     moved = []
     for entry in entries_of(base.at("output")):
         if entry.kind != "directory" or entry.name.startswith("."):
             continue
         found = look_at_dataset(base.storage, entry.path)
-        if found.foreign or (found.commit == latest.dataset and found.commit is not None):
+        version = log.newest_of(found.commit) if found.commit is not None else None
+        # The latest is read last: a version that was found before, and is not the latest now, has been replaced.
+        if found.foreign or (found.commit is not None and found.commit == log.latest().dataset):
             continue
-        committed = log.all() if committed is None else committed
-        number = datasets(committed).get(found.commit or "")
-        # What was given before the first run is in no version; it lies here because a run was published.
-        if number is None and run_of(entry.name) in {one.run for one in committed if one.dataset is not None}:
-            number = max((one.number for one in committed if one.dataset is None), default=0)
+        number = version.number if version is not None else None
+        if number is None:  # what was given is in no version; the first one that was published has put it here
+            first = log.first_run()
+            number = first.number - 1 if first is not None and first.run == run_of(entry.name) else None
         if number is not None and _keep(base, entry.path, number):
             moved.append(number)
     return moved
@@ -124,26 +128,42 @@ def prune(base: Base, log: Log, keep: int) -> list[int]:
     )
     removed = []
     for number in numbers[keep:]:
-        hidden = f"{backup}/{_REMOVING}{base.passage(str(number)).rpartition('/')[2]}"
         try:
-            storage.rename_new(f"{backup}/{number}", hidden)
+            hidden = hide(base, f"{backup}/{number}")
         except MutatorError as fault:
             if fault.kind != "storage.missing":
                 raise
             continue
         failpoint("archive.pruned")
+        if look_at_dataset(storage, hidden).commit == log.latest().dataset:  # it is being restored just now
+            storage.rename_new(hidden, base.passage(log.latest().run))
+            continue
         removed.append(number)
-    for one in entries_of(backup):
-        if one.name.startswith(_REMOVING):
-            storage.remove(one.path)
-            failpoint("archive.removed")
+    remove_hidden(base)
     return removed
+
+
+def hide(base: Base, path: str) -> str:
+    """Give a directory that is to be removed a hidden name; return its path."""
+    directory = path.rpartition("/")[0]
+    hidden = f"{directory}/{_REMOVING}{uuid.uuid4().hex[:12]}"
+    base.storage.rename_new(path, hidden)
+    return hidden
+
+
+def remove_hidden(base: Base) -> None:
+    """Remove what got a hidden name for it, by whomever."""
+    for place in ("backup", "output"):
+        for one in entries_of(base.at(place)):
+            if one.name.startswith(_REMOVING):
+                base.storage.remove(one.path)
+                failpoint("archive.removed")
 
 
 def _prune_outputs(base: Base, log: Log, keep: int) -> list[int]:
     """Do the same where datasets stay where their runs have put them."""
-    known = datasets(log.all())
-    order = sorted(known, key=lambda commit: known[commit], reverse=True)
+    known = {version.dataset: version.number for version in log.all() if version.dataset is not None}
+    order = sorted(known, key=known.__getitem__, reverse=True)
     old = set(order[keep + 1 :])
     removed = []
     for version in log.all():

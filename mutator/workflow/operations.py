@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from mutator import naming
 from mutator.config import Config
 from mutator.errors import MutatorError, error, rebuilt
 from mutator.failpoint import failpoint
 from mutator.interrupt import Interrupted, deferred_signals
 from mutator.log import NONE, Log, Version
 from mutator.manifest import Manifest
-from mutator.survey import read_manifest
+from mutator.survey import differing_parts, read_manifest
 from mutator.workflow import journal, masters
 from mutator.workflow.base import Base, Dataset, look_at_dataset, open_base
 from mutator.workflow.claim import arrivals
@@ -24,10 +25,11 @@ from mutator.workflow.journal import Journal
 from mutator.workflow.lock import holder, locked
 from mutator.workflow.outcome import Outcome, Place, Status
 from mutator.workflow.recovery import Recovered, abandon, recover
-from mutator.workflow.run import Merge, Run, new_run_id
+from mutator.workflow.run import Merge, Run
 
 __all__ = ["history", "restore", "run", "status"]
 
+_LOOKS = 30  # tries for a lock that somebody holds who only looks
 _PATIENCE = 10.0  # seconds that a run waits for files that are only too young
 
 
@@ -39,8 +41,8 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
     """
     base = open_base(path)
     base.make()
-    with locked(base, "run", config.lock_timeout):
-        recovered = recover(base, Log(base.path), config.backup_keep)
+    with _patiently_locked(base, config, sleep):
+        recovered = recover(base, Log(base.path))
         if recovered.problems:
             raise recovered.problems[0]
         one = Run(base, config, merge)
@@ -48,6 +50,23 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
         if not found.ready and found.seconds is not None and found.seconds <= _PATIENCE:
             sleep(found.seconds + 0.01)
         return _run(one, tuple(recovered.actions))
+
+
+@contextmanager
+def _patiently_locked(base: Base, config: Config, sleep: Callable[[float], None]) -> Iterator[None]:
+    """Hold the lock; wait for somebody who only looks."""
+    for left in reversed(range(_LOOKS)):
+        try:
+            with locked(base, "run", config.lock_timeout):
+                yield
+                return
+        except MutatorError as fault:
+            if fault.kind != "base.busy" or not left:
+                raise
+            owner = holder(base)
+            if owner is not None and owner.run != "look":
+                raise
+        sleep(0.1)
 
 
 def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
@@ -112,7 +131,7 @@ def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
     """Recover, and hold the lock; None where somebody is at work."""
     try:
         with locked(base, "look", config.lock_timeout):
-            yield recover(base, Log(base.path), config.backup_keep)
+            yield recover(base, Log(base.path))
     except MutatorError as fault:
         if fault.kind != "base.busy":
             raise
@@ -132,8 +151,9 @@ def status(path: str, config: Config) -> Status:
         problems += [f"{base.shown(one)}: is no dataset of this base's versions; move it away" for one in strangers]
         return Status(
             base=base.given,
-            running=holder(base, config.lock_timeout) if recovered is None else None,
+            running=holder(base) if recovered is None else None,
             version=latest,
+            made=_made(log, latest),
             master=base.shown(masters.master_of(base, latest)),
             ready=tuple(one.name for one in found.ready),
             waiting=found.waiting,
@@ -163,10 +183,10 @@ def restore(path: str, to: int, config: Config) -> Outcome:
     base = open_base(path)
     with locked(base, "restore", config.lock_timeout):
         log = Log(base.path)
-        recovered = recover(base, log, config.backup_keep)
+        recovered = recover(base, log)
         before = log.latest()
         found, manifest = _restorable(base, log, to)
-        name = new_run_id(time.time())
+        name = naming.new_run_id(time.time())
         begun = Journal(name, "restore", before.number, datetime.now(UTC).isoformat(timespec="seconds"))
         journal.begin(base, begun)
         failpoint("restore.journaled")
@@ -181,19 +201,39 @@ def restore(path: str, to: int, config: Config) -> Outcome:
             rows=sum(part.rows for part in manifest.files),
             restored=to,
         )
-        with deferred_signals():
-            try:
-                log.commit(version)
-            except MutatorError:
-                with contextlib.suppress(MutatorError):
-                    if abandon(base, log, name, begun):
-                        journal.end(base, name)
-                raise
-            failpoint("restore.committed")
-            mode = masters.publish(base, version)
-            masters.back_up(base, log)
-            journal.end(base, name)
-        return Outcome(base.given, name, version.number, mode, (), (), (), tuple(recovered.actions), None, None, to)
+        stopped = None
+        try:
+            with deferred_signals():
+                _commit(base, log, version, begun)
+                failpoint("restore.committed")
+                mode = masters.publish(base, log)
+                masters.back_up(base, log)
+                journal.end(base, name)
+        except Interrupted as stop:
+            stopped = stop.number  # all of it is done
+        return Outcome(
+            base=base.given,
+            run=name,
+            version=version.number,
+            mode=mode,
+            claimed=(),
+            skipped=(),
+            waiting=(),
+            recovered=tuple(recovered.actions),
+            report=None,
+            stopped=stopped,
+            restored=to,
+        )
+
+
+def _commit(base: Base, log: Log, version: Version, begun: Journal) -> None:
+    """Commit a restore; where that fails, make sure that it never happens later."""
+    try:
+        log.commit(version)
+    except MutatorError:
+        if abandon(base, log, version.run, begun):
+            journal.end(base, version.run)
+            raise
 
 
 def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
@@ -210,15 +250,22 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
     if manifest is None:
         why = "what was given before the first run has no manifest: start a new base with it as its master"
         raise error("base.version", path=found.path, why=why)
-    for part in manifest.parts():
-        entry = base.storage.look(f"{found.path}/{part.path}")
-        if entry is None or entry.bytes != part.bytes:
-            raise error("base.version", path=f"{found.path}/{part.path}", why="the file is missing or has another size")
+    problems = differing_parts(base.storage, found.path, manifest)
+    if problems:
+        raise error("base.version", path=found.path, why=naming.some(problems))
     return found, manifest
+
+
+def _made(log: Log, latest: Version) -> Version:
+    """Return the version that made the master, or brought it back."""
+    numbers = reversed(log.numbers())
+    found = (log.read(number) for number in numbers)
+    return next((one for one in found if one.kind != "abandoned" and one.dataset == latest.dataset), NONE)
 
 
 def _given(base: Base, log: Log) -> str:
     """Return where the master lies that was there before the first run."""
     if not base.storage.renames or log.latest().dataset is None:
         return base.master
-    return base.at("backup", str(max((one.number for one in log.all() if one.dataset is None), default=0)))
+    first = log.first_run()
+    return base.at("backup", str(first.number - 1 if first is not None else 0))

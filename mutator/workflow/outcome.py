@@ -69,7 +69,8 @@ class Status:
 
     base: str
     running: Owner | None  # who is at work now
-    version: Version
+    version: Version  # the latest
+    made: Version  # the one that made the master, or brought it back
     master: str
     ready: tuple[str, ...]
     waiting: tuple[tuple[str, str], ...]
@@ -82,7 +83,7 @@ class Status:
 
     def text(self) -> str:
         """Return lines for a terminal."""
-        version = self.version
+        made, latest = self.made, self.version
         lines = [f"base     {self.base}"]
         if self.running is not None:
             who = self.running
@@ -91,10 +92,12 @@ class Status:
             lines.append("state    needs a hand, see below")
         else:
             lines.append("state    idle")
-        if version.number:
-            lines.append(f"version  {version.number}, {version.rows:,} rows, {version.kind}, {version.committed}")
+        if made.number:
+            lines.append(f"version  {made.number}, {made.rows:,} rows, {made.kind}, {made.committed}")
         else:
             lines.append("version  none yet: the master is what was given")
+        if latest.kind == "abandoned":
+            lines.append(f"         version {latest.number} only says that run {latest.run} did not commit")
         lines.append(f"master   {self.master}")
         lines.append(f"feed     {len(self.ready)} files ready, {len(self.waiting)} waiting")
         lines += _listed("ready", self.ready)
@@ -122,7 +125,7 @@ def history_text(places: Sequence[Place]) -> str:
         done = [f"{counts.get(f'feed {name}', 0):,}" if counts else "" for name in ("inserted", "updated", "deleted")]
         size = f"{one.rows:,}" if one.dataset else ""
         files = str(len(one.feed)) if one.kind == "run" else ""
-        where = place.path or "removed"
+        where = "as before" if one.kind == "abandoned" else place.path or "removed"
         rows.append((str(one.number), one.committed[:19], what, files, *done, size, where))
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return "\n".join(

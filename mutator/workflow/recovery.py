@@ -15,6 +15,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from mutator import naming
 from mutator.errors import MutatorError
 from mutator.failpoint import failpoint
 from mutator.log import Log
@@ -23,9 +24,9 @@ from mutator.storage import entries_of
 from mutator.workflow.base import Base, look_at_dataset, run_of
 from mutator.workflow.claim import give_back, put_away
 from mutator.workflow.journal import Journal, end, journals
-from mutator.workflow.masters import back_up, prune, publish
+from mutator.workflow.masters import back_up, hide, publish, remove_hidden
 
-__all__ = ["Recovered", "abandon", "recover"]
+__all__ = ["Recovered", "abandon", "recover", "remove_output"]
 
 _LONG = 3600.0  # seconds
 
@@ -38,37 +39,40 @@ class Recovered:
     problems: list[MutatorError] = field(default_factory=list)
 
 
-def recover(base: Base, log: Log, keep: int) -> Recovered:
-    """Finish or put back whatever runs have left. keep: how many backups stay.
-
-    Whoever calls this holds the lock, so no run is at work politely.
-    """
+def recover(base: Base, log: Log) -> Recovered:
+    """Finish or put back whatever runs have left. Whoever calls this holds the lock: no run is at work politely."""
     done = Recovered()
-    latest = log.latest()
+    log.make_durable()
     try:
-        how = publish(base, latest)
+        how = publish(base, log)
         if how not in ("done", "log"):
-            done.actions.append(f"version {latest.number} was committed and is the master now ({how})")
+            done.actions.append(f"version {log.latest().number} was committed and is the master now ({how})")
     except MutatorError as fault:
         if fault.kind != "base.master":
             raise
         done.problems.append(fault)  # a restore can mend it
     failpoint("recover.published")
-    begun = {journal.run: journal for journal in journals(base)}
+    # The journals are read last: a run writes its own before anything else, so one that is found without has ended.
     left = {entry.name for entry in entries_of(base.at("working")) if entry.kind == "directory"}
-    for run in sorted({*begun, *left, *_outputs(base, log)}):
+    left |= _outputs(base, log)
+    failpoint("recover.listed")
+    begun = {journal.run: journal for journal in journals(base)}
+    for run in sorted({*begun, *left}):
         journal = begun.get(run)
+        what = "restore" if journal is not None and journal.kind == "restore" else "run"
         if abandon(base, log, run, journal):
-            done.actions.append(f"run {run} was not committed: " + _put_back(base, log, run))
+            names = _put_back(base, run, journal)
+            feed = f": {naming.some(names)} went back to incr/" if names else ""
+            done.actions.append(f"{what} {run} was not committed, and is undone{feed}")
         else:
             names = put_away(base, run)
-            if journal is not None or names:
-                done.actions.append(f"run {run} was committed: its feed files are in archive/")
+            feed = f": {naming.some(names)} went to archive/" if names else ""
+            done.actions.append(f"{what} {run} was committed, and is finished{feed}")
         end(base, run)
         failpoint("recover.ended")
     for number in back_up(base, log):
         done.actions.append(f"version {number} was replaced, and is in backup/{number} now")
-    prune(base, log, keep)
+    remove_hidden(base)
     _sweep(base)
     failpoint("recover.done")
     return done
@@ -81,10 +85,10 @@ def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
     """
     while True:
         latest = log.latest()
-        since = journal.base if journal is not None and journal.base >= 0 else 0
+        since = journal.since if journal is not None and journal.since >= 0 else 0
         if any(log.read(number).run == run and log.read(number).kind != "abandoned" for number in _after(log, since)):
             return False
-        if journal is None or latest.number > journal.base >= 0:
+        if journal is None or latest.number > journal.since >= 0:
             return True
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         entry = replace(
@@ -124,8 +128,7 @@ def _after(log: Log, number: int) -> list[int]:
 
 
 def _outputs(base: Base, log: Log) -> set[str]:
-    """Return the runs whose output is there and was never committed."""
-    committed = {version.dataset for version in log.all()} if entries_of(base.at("output")) else set()
+    """Return the runs that have made something in output/ which no version names; other names are left alone."""
     found = set()
     for entry in entries_of(base.at("output")):
         if entry.kind != "directory":
@@ -135,34 +138,37 @@ def _outputs(base: Base, log: Log) -> set[str]:
                 found.add(entry.name[1:].partition(".mutator-")[0])
             continue
         dataset = look_at_dataset(base.storage, entry.path)
-        if not dataset.foreign and dataset.commit is not None and dataset.commit not in committed:
+        if dataset.commit is not None and log.newest_of(dataset.commit) is None:
             found.add(run_of(entry.name))
-    return found
+    return {run for run in found if naming.is_run_id(run)}
 
 
-def _put_back(base: Base, log: Log, run: str) -> str:
-    """Return the feed files of a run to incr/, and remove what it made."""
+def _put_back(base: Base, run: str, journal: Journal | None) -> list[str]:
+    """Return the feed files of a run to incr/, and remove what it made; return the names of the files."""
     names = give_back(base, run)
     failpoint("recover.returned")
-    committed = {version.dataset for version in log.all()}
-    output = base.at("output", run)
-    for entry in entries_of(base.at("output")):
-        if entry.kind != "directory" or entry.name.startswith(".") or run_of(entry.name) != run:
-            continue
-        if not base.storage.renames:  # no manifest, no dataset: it was still being written
-            base.storage.remove(entry.path)
-            failpoint("recover.output.removed")
-            continue
-        dataset = look_at_dataset(base.storage, entry.path)
-        if dataset.commit is not None and dataset.commit not in committed:
-            base.storage.remove(entry.path)
-            failpoint("recover.output.removed")
+    remove_output(base, run)
     if base.storage.renames:
         try:
-            sweep(output)
+            sweep(base.at("output", run))
         except MutatorError as fault:
             if fault.kind != "output.busy":  # a paused run is still there; it sweeps up behind itself
                 raise
         failpoint("recover.swept")
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return f"{shown or 'no feed file'} went back to incr/"
+    elif journal is not None:
+        names = [one.name for one in journal.claimed]  # they have never moved
+    return names
+
+
+def remove_output(base: Base, run: str) -> None:
+    """Remove the output of a run that is not committed and never will be; it is never there in part."""
+    path = base.at("output", run)
+    if base.storage.look(path) is None:
+        return
+    if base.storage.renames:
+        hide(base, path)
+        failpoint("recover.output.hidden")
+        remove_hidden(base)
+    else:
+        base.storage.remove(path)
+    failpoint("recover.output.removed")

@@ -21,18 +21,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from mutator import naming
 from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.log import Arrived, Log, Version
-from mutator.manifest import Manifest
+from mutator.manifest import FeedFile, Manifest
+from mutator.survey import differing_parts
 from mutator.workflow import claim, journal, masters
 from mutator.workflow.base import Base
 from mutator.workflow.claim import Arrivals
 from mutator.workflow.journal import Journal
-from mutator.workflow.recovery import abandon
+from mutator.workflow.recovery import abandon, remove_output
 
-__all__ = ["Merge", "Merged", "Run", "Task", "new_run_id"]
+__all__ = ["Merge", "Merged", "Run", "Task"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Run:
     def __init__(self, base: Base, config: Config, merge: Merge, clock: Callable[[], float] = time.time) -> None:
         self.base, self.config, self._merge, self._clock = base, config, merge, clock
         self.log = Log(base.path)
-        self.id = new_run_id(clock())
+        self.id = naming.new_run_id(clock())
         self.before = self.log.latest()
         self.claimed: list[Arrived] = []
         self.waiting: tuple[tuple[str, str], ...] = ()
@@ -77,7 +79,7 @@ class Run:
     def claim(self) -> bool:
         """Take the feed files that have arrived whole; False where there is none."""
         # A version that somebody has committed and not yet published would else be merged past.
-        masters.publish(self.base, self.before)
+        masters.publish(self.base, self.log)
         found = self.arrivals()
         self.waiting = found.waiting
         if not found.ready:
@@ -106,7 +108,7 @@ class Run:
         master, output = masters.master_of(base, self.before), base.at("output", self.id)
         if base.storage.renames:
             feed: tuple[str, ...] = (base.at("working", self.id),)
-            after = {"feed": (base.at("archive", self.id),), "output": base.master}
+            after: dict[str, str | tuple[str, ...]] = {"feed": (base.at("archive", self.id),), "output": base.master}
         else:
             feed = tuple(base.at("incr", one.name) for one in self.claimed)
             after = {"feed": feed, "output": output}
@@ -123,17 +125,16 @@ class Run:
             found = entry.bytes if entry is not None else "no"
             if found != one.bytes:
                 raise error("changed", path=self.base.at(place, one.name), before=one.bytes, after=found)
-        of_this_run = {part.name for part in made.feed if part.committed == made.committed}
-        missing = {one.name for one in self.claimed} - of_this_run - set(self.merged.skipped)
+        missing = {one.name for one in self.claimed} - {part.name for part in self._merged_feed()} - set(self.skipped)
         if missing:
             raise error("sums", problems=f"{len(missing)} feed files are in no account, one of them {min(missing)}")
-        if self.before.dataset is not None and made.parent != self.before.dataset:
+        # One that is adopted has its rows alone, and so no parent.
+        if self.before.dataset is not None and made.parent != self.before.dataset and not self.config.master_adopt:
             raise error("base.lost", path=self.base.path, version=self.before.number + 1)
-        for part in made.parts():
-            path = self.base.at("output", self.id, part.path)
-            entry = self.base.storage.look(path)
-            if entry is None or entry.bytes != part.bytes:
-                raise error("receipt", path=path, why="it is missing" if entry is None else "its size is another")
+        output = self.base.at("output", self.id)
+        problems = differing_parts(self.base.storage, output, made)
+        if problems:
+            raise error("receipt", path=output, why=naming.some(problems))
         failpoint("verify.done")
 
     def commit(self) -> None:
@@ -153,7 +154,7 @@ class Run:
             rows=sum(part.rows for part in made.files),
             counts=made.counts,
             claimed=tuple(self.claimed),
-            feed=tuple(part for part in made.feed if part.committed == made.committed),
+            feed=self._merged_feed(),
         )
         self.log.commit(version)
         self.version = version
@@ -162,8 +163,7 @@ class Run:
     def publish(self) -> None:
         """Make the version the master."""
         assert self.version is not None
-        # Another version may be the latest already, and then it is the one.
-        self.mode = masters.publish(self.base, self.log.latest())
+        self.mode = masters.publish(self.base, self.log)
         failpoint("publish.version.done")
 
     def archive(self) -> None:
@@ -175,10 +175,17 @@ class Run:
         journal.end(self.base, self.id)
         failpoint("archive.done")
 
+    def _merged_feed(self) -> tuple[FeedFile, ...]:
+        """Return the claimed files that were merged. A clock that was set back gives two runs the same commit time."""
+        assert self.merged is not None
+        made, names = self.merged.manifest, {one.name for one in self.claimed} - set(self.skipped)
+        return tuple(part for part in made.feed if part.committed == made.committed and part.name in names)
+
     def is_lost(self) -> bool:
         """Tell whether another run has made the version that this one could become."""
         with contextlib.suppress(MutatorError):  # what cannot be read says nothing
-            return self.log.latest().number > self.before.number
+            number = self.before.number + 1
+            return number in self.log.numbers() and self.log.read(number).run != self.id
         return False
 
     def roll_back(self) -> None:
@@ -188,7 +195,7 @@ class Run:
             return
         claim.give_back(self.base, self.id)
         failpoint("return.done")
-        self.base.storage.remove(self.base.at("output", self.id))
+        remove_output(self.base, self.id)
         journal.end(self.base, self.id)
 
     def arrivals(self) -> Arrivals:
@@ -202,8 +209,3 @@ def _shown(base: Base, places: Mapping[str, str | tuple[str, ...]]) -> dict[str,
         name: base.shown(path) if isinstance(path, str) else tuple(map(base.shown, path))
         for name, path in places.items()
     }
-
-
-def new_run_id(now: float) -> str:
-    """Return an id that no other run has; ids sort by time."""
-    return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
