@@ -80,8 +80,9 @@ def _anonymous(pid: int) -> int:
 
 
 def _is_worker(pid: int) -> bool:
-    """Tell whether a process is one of Spark's Python workers: all are forks of its daemon."""
+    """Tell whether a process is one of Spark's Python workers: all are forks of its daemon, or of ours."""
     try:
-        return b"pyspark.daemon" in (PROC / str(pid) / "cmdline").read_bytes()
+        command = (PROC / str(pid) / "cmdline").read_bytes()
+        return b"pyspark.daemon" in command or b"mutator.engine.daemon" in command
     except OSError:
         return False

@@ -65,6 +65,8 @@ def _start(name: str) -> SparkSession:
             .config("spark.log.level", "ERROR")
             # Over TCP a Python worker waits 40 ms for each task, because an acknowledgement is delayed (Spark 4.1 on).
             .config("spark.python.unix.domain.socket.enabled", "true")
+            # Workers are forked from a process that has everything loaded.
+            .config("spark.python.daemon.module", "mutator.engine.daemon")
             .config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
         )
     try:

@@ -25,7 +25,7 @@ ORDER = [
     *("engine.ledger", "engine.filewrite", "engine.read", "engine.merge", "engine.write"),
     *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master", "engine.duplicates"),
     *("engine.parts", "engine.blockmerge", "engine.blockwrite", "engine.broadcast"),
-    *("engine.spark", "engine.records", "engine.blocks"),
+    *("engine.spark", "engine.records", "engine.blocks", "engine.daemon"),
     *("accounting", "publish", "pipeline", "verify", "log"),
     *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
     *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging"),
@@ -33,7 +33,7 @@ ORDER = [
     *("session", "progress", "cli_workflow", "cli"),
     "",  # the package itself: its public names
 ]
-SPARK = {"engine.spark", "engine.records", "engine.blocks", "session", "progress"}
+SPARK = {"engine.spark", "engine.records", "engine.blocks", "engine.daemon", "session", "progress"}
 PRINTS = {"cli"}
 MOST_LINES = 400
 

@@ -18,7 +18,7 @@ README = (ROOT / "README.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
 # What differs from run to run.
-VARIABLE = ((r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"), (r"\d+\.\d s\b", "N s"))
+VARIABLE = ((r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"), (r"\d+\.\d s\b", "N s"), (r"\d{4}-\d\d-\d\dT[\d:]+", "TIME"))
 
 
 def console_blocks():

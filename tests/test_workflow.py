@@ -17,8 +17,10 @@ from mutator import config as configuration
 from mutator import workflow
 from mutator.cli import main
 from mutator.errors import MutatorError, StateError
+from mutator.interrupt import catch_signals
 from mutator.log import Log
 from mutator.verify import verify
+from mutator.workflow import operations
 from mutator.workflow.verification import verify_base
 from tests import local_engine
 from tests.cluster import ROOT, SAMPLE, environment, submit
@@ -33,6 +35,9 @@ BY_FIELD = {
     "num.reducer": "2",
     "claim.min.age": "0s",
 }
+
+
+run_module = sys.modules["mutator.workflow.run"]  # the package has a function of this name
 
 
 class Place:
@@ -310,6 +315,84 @@ def test_file_of_the_same_name_that_arrives_during_a_run_that_fails(by_name):
     assert by_name.run(reused_names="accept").version == 2
     assert by_name.rows()[0] == "a,newer"
     assert not list((by_name.path / "incr").iterdir())
+
+
+def test_marker_goes_where_its_file_goes(by_name):
+    """Else it would vouch for a newer file of this name, which is still being written."""
+    by_name.settings = by_name.settings | {"claim.ready.suffix": ".ready"}
+    by_name.arrive("ups_2.txt", "a,2", "broken")
+    by_name.arrive("ups_2.txt.ready")
+    config = configuration.parse(by_name.settings)
+    merge = workflow.merge_by(config, local_engine.merge)
+
+    def while_it_runs(task):
+        by_name.arrive("ups_2.txt", "half of a newer o")
+        return merge(task)
+
+    refused(lambda: workflow.run(str(by_name.path), config, while_it_runs), 3, "cannot be read")
+
+    (aside,) = (path for path in (by_name.path / "incr").iterdir() if path.is_dir())
+    assert sorted(path.name for path in aside.iterdir()) == ["ups_2.txt", "ups_2.txt.ready"]
+    assert dict(by_name.status().waiting) == {"ups_2.txt": "has no ready marker ups_2.txt.ready"}
+    assert by_name.run(reject_policy="quarantine").claimed == ("ups_2.txt",)
+    assert by_name.rows()[0] == "a,2"
+    assert by_name.names("incr") == ["ups_2.txt"]
+
+
+def test_master_that_was_changed_can_be_adopted(by_name):
+    by_name.arrive("ups_2.txt", "a,2")
+    by_name.run()
+    part = next((by_name.path / "master").glob("part-*"))
+    part.chmod(0o644)
+    with part.open("a") as stream:
+        stream.write("z,by hand\n")
+    by_name.arrive("ups_3.txt", "b,3")
+    refused(by_name.run, 5, "is not what its manifest says", "master.adopt=true")
+
+    assert by_name.run(master_adopt="true").version == 2
+    assert "z,by hand" in by_name.rows()
+    assert "b,3" in by_name.rows()
+
+
+@pytest.mark.parametrize(("where", "point"), [(run_module, "commit.done"), (run_module, "commit.begin")])
+def test_signal_that_comes_too_late_is_said_and_nothing_is_left(by_name, monkeypatch, where, point):
+    def at(name):
+        if name == point:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(where, "failpoint", at)
+    by_name.arrive("ups_2.txt", "a,2")
+    with catch_signals():
+        done = by_name.run()
+
+    assert (done.version, done.stopped) == (1, signal.SIGTERM)
+    assert by_name.names(f"archive/{done.run}") == ["ups_2.txt"]
+    assert by_name.status().recovered == ()
+
+
+def test_signal_before_the_commit_stops_the_run(by_name, monkeypatch, capsys):
+    monkeypatch.setattr(run_module, "failpoint", lambda name: name == "merge.done" and os.kill(os.getpid(), 15))
+    by_name.arrive("ups_2.txt", "a,2")
+    with catch_signals(), pytest.raises(KeyboardInterrupt):
+        by_name.run()
+
+    assert by_name.names("incr") == ["ups_2.txt"]
+    assert Log(str(by_name.path)).all() == []
+
+
+def test_restore_that_is_told_to_stop_too_late_says_so(by_name, monkeypatch, capsys):
+    for number in (2, 3):
+        by_name.arrive(f"ups_{number}.txt", f"a,{number}")
+        by_name.run()
+    monkeypatch.setattr(
+        operations, "failpoint", lambda name: name == "restore.committed" and os.kill(os.getpid(), signal.SIGTERM)
+    )
+
+    assert main(["workflow", "restore", str(by_name.path), "--to", "1"]) == 143
+    out, err = capsys.readouterr()
+    assert "version 3 is version 1 again" in out
+    assert "nothing was published" not in err
+    assert by_name.rows()[0] == "a,2"
 
 
 def test_file_that_grows_after_it_was_taken_stops_the_run(by_name):

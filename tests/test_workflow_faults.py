@@ -399,12 +399,39 @@ def test_lock_of_a_process_that_is_gone_is_taken_over(kind, process):
 
 
 @every_kind
+def test_lock_of_another_machine_is_respected_until_its_own_timeout(kind, monkeypatch):
+    storage = new_base(kind, 1)
+    with mounted(storage) as path, lock.locked(Base(path), "one", 600):
+        monkeypatch.setattr(lock, "_system", lambda: "another boot")
+        monkeypatch.setattr(lock, "_born", lambda _: "")
+        storage.clock += 500
+        with pytest.raises(MutatorError, match="at work here"):
+            run_it(path)
+        storage.clock += 101
+        assert run_it(path).version == 2
+
+
+@every_kind
+def test_lock_of_somebody_else_is_not_given_back(kind, process):
+    """A paused owner that wakes up leaves the lock of the next one alone."""
+    storage = new_base(kind, 1)
+    with mounted(storage) as path:
+        paused = lock.locked(Base(path), "paused", 60)
+        paused.__enter__()
+        process()
+        with lock.locked(Base(path), "next", 60):
+            paused.__exit__(None, None, None)
+            assert lock.holder(Base(path)).run == "next"
+        assert lock.holder(Base(path)) is None
+
+
+@every_kind
 def test_lock_without_a_sign_of_life_is_taken_over(kind):
     storage = new_base(kind, 1)
     with mounted(storage) as path, lock.locked(Base(path), "one", 60):
-        assert lock.holder(Base(path), 60).run == "one"
+        assert lock.holder(Base(path)).run == "one"
         storage.clock += 61
-        assert lock.holder(Base(path), 60) is None
+        assert lock.holder(Base(path)) is None
         assert run_it(path).version == 2
 
 

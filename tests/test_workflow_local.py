@@ -319,6 +319,39 @@ def test_damaged_log_entry_stops_everything(tmp_path, number, how):
     assert caught.value.exit_code == 5
 
 
+def test_status_after_a_first_run_that_was_killed(tmp_path, no_sync):
+    base = new_base(tmp_path / "base", 0)
+    assert in_child(lambda: run_it(base), "merge.done")[0] == signal.SIGKILL
+    text = look(base).text()
+
+    assert "none yet: the master is what was given" in text
+    assert "version 1 only says that run" in text
+    assert "ups_1.txt" in text.split("recovered: run ")[1]
+    assert run_it(base).version == 2
+    assert (base / "backup" / "1" / "given.txt").read_bytes() == GIVEN
+
+
+def test_dataset_of_a_stranger_in_output_is_left_alone(tmp_path):
+    base = new_base(tmp_path / "base", 1)
+    other = new_base(tmp_path / "other", 1)
+    shutil.copytree(other / "master", base / "output" / "mine")
+    run_it(base)
+
+    assert (base / "output" / "mine" / "part-0.txt").exists()
+    assert "output/mine: is no dataset" in look(base).problems[0]
+
+
+def test_removal_that_was_killed_is_finished(tmp_path, no_sync):
+    base = new_base(tmp_path / "base", 2)
+    assert in_child(lambda: run_it(base), "commit.begin")[0] == signal.SIGKILL
+    assert in_child(lambda: look(base), "recover.output.hidden")[0] == signal.SIGKILL
+    (hidden,) = (path for path in (base / "output").iterdir())
+    next(hidden.rglob("manifest.json")).unlink()
+
+    assert look(base).problems == ()
+    assert not list((base / "output").iterdir())
+
+
 def test_master_of_mutator_run_is_version_0_and_can_be_restored(tmp_path):
     other = new_base(tmp_path / "other", 1)
     base = tmp_path / "base"

@@ -67,7 +67,7 @@ def scenario(monkeypatch, tmp_path, name):
         _, calls = recorded(monkeypatch, root, look)
         return disk, calls, runs
     if "recovery" in name:
-        in_child(lambda: run_it(root), "commit.done" if "committed" in name else "merge.done")
+        in_child(lambda: run_it(root), "merge.done" if "not" in name else "commit.done")
         return (*recorded(monkeypatch, root, look), runs)
     return (*recorded(monkeypatch, root, run_it), runs)
 
