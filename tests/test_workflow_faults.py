@@ -16,7 +16,7 @@ from mutator.errors import MutatorError
 from mutator.log import Log
 from mutator.workflow import lock, operations, restore, status
 from mutator.workflow import run as run_workflow
-from mutator.workflow.base import Base
+from mutator.workflow.base import Base, look_at_dataset
 from mutator.workflow.recovery import recover
 from mutator.workflow.run import Run
 from tests.model_storage import KINDS, Killed, ModelStorage, mounted
@@ -305,32 +305,64 @@ def take_over(path):
         pass
 
 
-@every_kind
-@pytest.mark.parametrize("paused", ["run", "recover", "restore"])
-@pytest.mark.parametrize("other", ["run", "recover"])
-def test_paused_before_any_call_while_another_process_works(kind, paused, other, process):
-    """Whatever the paused one does when it wakes up: no file is lost or merged twice, and the master is a version."""
+ACTS = {
+    "run": lambda path: [None for _ in steps(path, [])],
+    "recovery": lambda path: recover(Base(path), Log(path)),
+    "recovery of a commit": lambda path: recover(Base(path), Log(path)),
+    "restore": lambda path: restore(path, 1, CONFIG),
+}
+
+
+def start_of(kind, act, process):
+    """Return a base that it makes sense to do something with: runs have been killed before, or not."""
     start = new_base(kind, 2)
-    if paused == "recover":
-        start.fault = lambda number, _: "kill" if number == 40 else None
+    if act.startswith("recovery"):
+        committed = act.endswith("commit")
+
+        def fault(number, _):
+            entry = any(call.startswith("create_new") and "/log/" in call for call in start.log[-8:-1])
+            return "kill" if (entry if committed else number == start.calls_before + 40) else None
+
+        start.calls_before = start.calls
+        start.log.clear()
+        start.fault = fault
         with mounted(start) as path, dying(start, process):
             run_it(path)
-    acts = {
-        "run": lambda path: [None for _ in steps(path, [])],
-        "recover": lambda path: recover(Base(path), Log(path)),
-        "restore": lambda path: restore(path, 1, CONFIG),
-    }
-    others = {"run": take_over, "recover": acts["recover"]}
-    for point in range(calls_of(start, acts[paused])):
-        storage = copy_of(start)
-        other_process(storage, point, others[other])
+    return start
+
+
+@every_kind
+@pytest.mark.parametrize("paused", ACTS)
+@pytest.mark.parametrize("other", ["run", "recovery", *(f"run, {phase} phases of it" for phase in range(1, 6))])
+def test_paused_before_any_call_while_another_process_works(kind, paused, other, process):
+    """Whatever the paused one does when it wakes up: no file is lost or merged twice, and the master is the version."""
+    start = start_of(kind, paused, process)
+    for point in range(calls_of(start, ACTS[paused])):
+        storage, half = copy_of(start), []
+
+        def meanwhile(path, half=half):
+            if "phases" not in other:
+                return (take_over if other == "run" else ACTS["recovery"])(path)
+            recover(Base(path), Log(path))
+            half.append(steps(path, []))
+            for _ in range(int(other.split()[1])):
+                next(half[0], None)
+
+        other_process(storage, point, meanwhile)
         with mounted(storage) as path:
             with suppress(MutatorError):
-                acts[paused](path)
+                ACTS[paused](path)
+            with suppress(MutatorError):
+                for rest in half:
+                    for _ in rest:
+                        pass
             storage.fault = lambda number, name: None
+            log = Log(path)
+            restored = any(one.kind == "restore" for one in log.all())
+            if storage.renames:  # nobody was killed, so nobody needs to mend anything
+                assert look_at_dataset(storage, Base(path).master).commit == log.latest().dataset
             process()
             assert look(path).problems == ()
-            restored = any(one.kind == "restore" for one in Log(path).all())
             check(Base(path), FED, restored=restored)
             run_it(path)
             assert look(path).recovered == ()
