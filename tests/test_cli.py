@@ -378,7 +378,7 @@ def test_report_that_cannot_be_written(place, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal(place, capsys, monkeypatch, number, code):
-    monkeypatch.setattr("mutator.pipeline.mutate", lambda *_, **__: os.kill(os.getpid(), number))
+    monkeypatch.setattr("mutator.pipeline.carry_out", lambda *_, **__: os.kill(os.getpid(), number))
 
     fails(capsys, code, ["run", *options("out")], "stopped from outside; nothing was published")
 
@@ -394,11 +394,11 @@ def test_output_exists(place, capsys):
 
 def test_output_is_being_written(place, capsys):
     Path(".out.mutator-1").mkdir()
-    claim = storage_for("/").claim(str(place / ".out.mutator-1"))
+    held = storage_for("/").hold(str(place / ".out.mutator-1"))
 
     fails(capsys, 5, ["run", *options("out")], "another run is writing this output now", ".out.mutator-1")
 
-    del claim
+    del held
     assert run("out") == 0
     assert f"removed, left by a killed run: {place}/.out.mutator-1" in capsys.readouterr().out
 
@@ -422,7 +422,7 @@ def test_master_that_is_not_what_its_manifest_says(place, capsys):
 
 
 def test_bug_shows_its_traceback_and_asks_for_a_report(place, capsys, monkeypatch):
-    monkeypatch.setattr("mutator.pipeline.run", lambda *_, **__: 1 // 0)
+    monkeypatch.setattr("mutator.pipeline.carry_out", lambda *_, **__: 1 // 0)
 
     assert run("out") == 70
 

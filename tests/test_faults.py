@@ -365,7 +365,7 @@ def test_kill_of_the_jvm_is_told_as_that(places, tmp_path):
     command += ["--feed", places / "feed", "--output", output]
     with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         until = time.monotonic() + 60
-        while not list(output.parent.iterdir()) and time.monotonic() < until:  # merging, when this appears
+        while not list(output.parent.rglob("*part-*")) and time.monotonic() < until:  # merging, when this appears
             time.sleep(0.05)
         os.kill(java_of(process), signal.SIGKILL)
         said = process.communicate(timeout=60)[1]

@@ -345,12 +345,12 @@ def test_master_that_was_changed_can_be_adopted(by_name):
     part = next((by_name.path / "master").glob("part-*"))
     part.chmod(0o644)
     with part.open("a") as stream:
-        stream.write("z,by hand\n")
+        stream.write("z,by-hand\n")
     by_name.arrive("ups_3.txt", "b,3")
     refused(by_name.run, 5, "is not what its manifest says", "master.adopt=true")
 
     assert by_name.run(master_adopt="true").version == 2
-    assert "z,by hand" in by_name.rows()
+    assert "z,by-hand" in by_name.rows()
     assert "b,3" in by_name.rows()
 
 

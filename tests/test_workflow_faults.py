@@ -342,7 +342,8 @@ def test_paused_before_any_call_while_another_process_works(kind, paused, other,
 
         def meanwhile(path, half=half):
             if "phases" not in other:
-                return (take_over if other == "run" else ACTS["recovery"])(path)
+                (take_over if other == "run" else ACTS["recovery"])(path)
+                return
             recover(Base(path), Log(path))
             half.append(steps(path, []))
             for _ in range(int(other.split()[1])):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mutator import checksum
 from mutator.errors import MutatorError, printable
 from mutator.log import Log
-from mutator.storage import blocks, entries_of
+from mutator.storage import blocks, entries_of, storage_for
 from mutator.verify import Verification
 from mutator.workflow import masters
 from mutator.workflow.base import Base, look_at_dataset, open_base
@@ -42,7 +42,7 @@ class BaseVerification:
 
 def is_base(path: str) -> bool:
     """Tell whether a directory is the base of a workflow."""
-    return bool(Log(path).numbers())
+    return storage_for(path).look(f"{path}/_mutator/log") is not None and bool(Log(path).numbers())
 
 
 def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerification:
