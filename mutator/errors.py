@@ -224,6 +224,13 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
             "put it back, or make an older version the master: mutator workflow restore BASE --to VERSION"
         ),
     ),
+    "base.log": (
+        StateError,
+        (
+            "{path}: there are old masters in backup/, and the log, _mutator/log/, is not there; put it back from "
+            "a copy, or begin anew: move backup/, archive/ and output/ away"
+        ),
+    ),
     "base.version": (StateError, "{path}: {why}; mutator workflow history shows the versions that can be restored"),
     "log.damaged": (StateError, "{path}: the log entry is damaged ({why}); restore it from a copy of the base"),
     "log.newer": (
@@ -247,7 +254,7 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     "feed.gaps": (
         DataError,
         (
-            "the sequences {gaps} have not arrived, and sequence.gaps=fail; wait for the files, or go on without them "
+            "these sequences have not arrived: {gaps}; sequence.gaps=fail: wait for the files, or go on without them "
             "with -D sequence.gaps=report"
         ),
     ),

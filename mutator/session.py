@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -82,7 +83,11 @@ def _start(name: str) -> SparkSession:
     except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
         raise error("spark.missing", why=f"{fault}; Spark needs Java 17 or newer (JAVA_HOME)") from None
     if not submitted:
-        _context(session).setLogLevel("ERROR")
+        context = _context(session)
+        context.setLogLevel("ERROR")
+        # A JVM that dies breaks the connection for Spark's counters, and their server would show a traceback of it.
+        server: Any = context._accumulatorServer
+        server.handle_error = lambda request, address: None
     return session
 
 

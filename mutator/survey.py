@@ -314,7 +314,7 @@ def _sequence_notes(config: Config, known: Manifest | None, fresh: Sequence[Sour
     if missing and config.sequence_gaps == "fail":
         raise error("feed.gaps", gaps=sequences.gaps_text(missing))
     if missing and (config.sequence_gaps == "report" or sequences.counts_files(before, new, missing)):
-        notes.append(f"gaps: the sequences {sequences.gaps_text(missing)} have not arrived")
+        notes.append(f"gaps: these sequences have not arrived: {sequences.gaps_text(missing)}")
     return tuple(notes)
 
 

@@ -190,8 +190,8 @@ def test_gaps_in_the_sequence(by_name):
     by_name.arrive("ups_3.txt", "a,3")
     assert not [note for note in by_name.run().report.notes if note.startswith("gaps")]
     by_name.arrive("ups_5.txt", "a,5")
-    refused(by_name.run, 3, "the sequences 4 have not arrived", sequence_gaps="fail")
-    assert "gaps: the sequences 4 have not arrived" in by_name.run().report.notes
+    refused(by_name.run, 3, "these sequences have not arrived: 4", sequence_gaps="fail")
+    assert "gaps: these sequences have not arrived: 4" in by_name.run().report.notes
     by_name.arrive("ups_1700000000.txt", "a,6")
     assert not [note for note in by_name.run().report.notes if note.startswith("gaps")], "it is a clock, no counter"
     by_name.arrive("ups_1700000009.txt", "a,7")

@@ -331,7 +331,7 @@ def start_of(kind, act, process):
     return start
 
 
-@every_kind
+@pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
 @pytest.mark.parametrize("paused", ACTS)
 @pytest.mark.parametrize("other", ["run", "recovery", *(f"run, {phase} phases of it" for phase in range(1, 6))])
 def test_paused_before_any_call_while_another_process_works(kind, paused, other, process):
@@ -367,6 +367,27 @@ def test_paused_before_any_call_while_another_process_works(kind, paused, other,
             check(Base(path), FED, restored=restored)
             run_it(path)
             assert look(path).recovered == ()
+
+
+@every_kind
+@pytest.mark.parametrize("merges", [True, False], ids=["another run merges", "nobody merges"])
+def test_paused_run_says_that_it_lost(kind, merges, monkeypatch):
+    """Not that a file has gone, which somebody else has taken."""
+    storage = new_base(kind, 1)
+
+    def paused(task):
+        storage.clock += 100  # without a sign of life
+        (run_it if merges else look)("model://base")
+        return merge(task)
+
+    with mounted(storage) as path, pytest.raises(MutatorError) as caught:
+        run_workflow(path, CONFIG, paused)
+
+    assert caught.value.kind == "base.lost"
+    assert caught.value.exit_code == 5
+    with mounted(storage) as path:
+        run_it(path)
+        assert check(Base(path), FED) == set(FED)
 
 
 @every_kind
@@ -480,5 +501,5 @@ def test_backups_beyond_the_last_ones_go(kind):
 
         kept = [place.version.number for place in places if place.path is not None]
         assert kept == ([3, 4] if kind != "s3" else [0, 3, 4])
-        with pytest.raises(MutatorError, match="removed"):
+        with pytest.raises(MutatorError, match="not in backup/ any more"):
             restore(path, 1, CONFIG)

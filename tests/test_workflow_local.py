@@ -305,6 +305,33 @@ def test_master_that_somebody_replaced_is_refused(tmp_path):
     assert "move it away" in look(base).problems[0]
 
 
+def test_base_that_has_lost_its_log_is_left_alone(tmp_path):
+    base = new_base(tmp_path / "base", 2)
+    before = tree(base)
+    shutil.rmtree(base / "_mutator")
+    for act in (run_it, lambda base: restore(str(base), 1, CONFIG)):
+        with pytest.raises(MutatorError, match="the log, _mutator/log/, is not there") as caught:
+            act(base)
+        assert caught.value.exit_code == 5
+    assert "is not there" in look(base).problems[0]
+    assert tree(base) == {name: data for name, data in before.items() if not name.startswith("_mutator")}
+
+
+@pytest.mark.parametrize("how", ["removed", "cut", "log"])
+def test_status_sees_what_can_be_seen_without_reading(tmp_path, how):
+    base = new_base(tmp_path / "base", 2)
+    part = base / "master" / "part-0.txt"
+    if how == "removed":
+        part.unlink()
+    elif how == "cut":
+        part.write_bytes(part.read_bytes()[:-1])
+    else:
+        (base / "_mutator" / "log" / f"{1:020d}.json").unlink()
+
+    (problem,) = look(base).problems
+    assert {"removed": "is missing", "cut": "bytes and should have", "log": "log entry is damaged"}[how] in problem
+
+
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("how", ["flip", "cut", "empty"])
 def test_damaged_log_entry_stops_everything(tmp_path, number, how):
@@ -313,6 +340,8 @@ def test_damaged_log_entry_stops_everything(tmp_path, number, how):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
     path.write_bytes({"flip": bytes(data), "cut": data[:-9], "empty": b""}[how])
+    if number == 1:
+        assert "log entry is damaged" in look(base).problems[0]
     with pytest.raises(MutatorError, match="log entry is damaged") as caught:
         history(str(base), CONFIG)
 

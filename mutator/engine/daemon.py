@@ -5,12 +5,27 @@ Spark starts it as ``python -m mutator.engine.daemon`` where ``spark.python.daem
 
 from __future__ import annotations
 
-from pyspark.daemon import manager
+import contextlib
+from typing import Any
+
+import pyspark.daemon
+import pyspark.worker  # which each worker would import
 
 # For what they load themselves: numpy, pyarrow and its Parquet reader take half a second of each worker.
 from mutator.engine import blocks, records
 
-__all__ = ["blocks", "manager", "records"]
+__all__ = ["blocks", "records"]
+
+_worker = pyspark.daemon.worker
+
+
+def _work(sock: Any, authenticated: bool) -> int:
+    """Work as Spark's own worker does; a session that has ended needs no answer, and nobody a traceback of that."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        return _worker(sock, authenticated)
+    return 1
+
 
 if __name__ == "__main__":
-    manager()
+    pyspark.daemon.worker = _work
+    pyspark.daemon.manager()

@@ -108,7 +108,7 @@ def open_base(given: str) -> Base:
     path = storage.resolve(path)
     entry = storage.look(path)
     if storage.renames and (entry is None or entry.kind != "directory"):
-        raise error("path.missing", path=given, what="directory")
+        raise error("path.missing", path=given, what="directory" if entry is None else f"directory, but a {entry.kind}")
     base = Base(path, given.rstrip("/") or given)
     places = [storage.look(base.at(name)) for name in DIRECTORIES]
     if not any(one is not None and one.name in ("master", "incr") for one in places):

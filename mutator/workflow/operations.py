@@ -146,6 +146,7 @@ def status(path: str, config: Config) -> Status:
         latest = log.latest()
         found = arrivals(base, config, () if base.storage.renames else log.all())
         problems = [base.shown(str(problem)) for problem in recovered.problems] if recovered else []
+        problems += _differences(base, log, latest)
         inside = [one.path for one in base.datasets() if one.path.startswith(base.at("output/"))]
         strangers = inside if recovered and base.storage.renames else []
         problems += [f"{base.shown(one)}: is no dataset of this base's versions; move it away" for one in strangers]
@@ -184,6 +185,9 @@ def restore(path: str, to: int, config: Config) -> Outcome:
     with locked(base, "restore", config.lock_timeout):
         log = Log(base.path)
         recovered = recover(base, log)
+        for problem in recovered.problems:
+            if problem.kind == "base.log":
+                raise problem
         before = log.latest()
         found, manifest = _restorable(base, log, to)
         name = naming.new_run_id(time.time())
@@ -237,7 +241,7 @@ def _commit(base: Base, log: Log, version: Version, begun: Journal) -> None:
 
 
 def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
-    where = log.path(to)
+    where = base.given
     if to not in (0, *log.numbers()):
         raise error("base.version", path=where, why=f"there is no version {to}")
     wanted = log.read(to).dataset if to else None
@@ -245,7 +249,7 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
         raise error("base.version", path=where, why=f"version {to} is the master already")
     found = base.find(wanted) if wanted is not None else look_at_dataset(base.storage, _given(base, log))
     if found is None or base.storage.look(found.path) is None:
-        raise error("base.version", path=where, why=f"the dataset of version {to} was removed (backup.keep)")
+        raise error("base.version", path=where, why=f"the dataset of version {to} is not in backup/ any more")
     manifest = read_manifest(base.storage, found.path)
     if manifest is None:
         why = "what was given before the first run has no manifest: start a new base with it as its master"
@@ -254,6 +258,19 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
     if problems:
         raise error("base.version", path=found.path, why=naming.some(problems))
     return found, manifest
+
+
+def _differences(base: Base, log: Log, latest: Version) -> list[str]:
+    """Say what can be seen to be wrong without reading any data: the log, and the sizes of the master's files."""
+    try:
+        log.all()
+        place = masters.master_of(base, latest)
+        manifest = read_manifest(base.storage, place) if latest.dataset is not None else None
+    except MutatorError as fault:
+        return [base.shown(str(fault))]
+    if manifest is None or manifest.commit != latest.dataset:
+        return []
+    return [f"{base.shown(place)}: {one}" for one in differing_parts(base.storage, place, manifest)]
 
 
 def _made(log: Log, latest: Version) -> Version:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from mutator import naming
-from mutator.errors import MutatorError
+from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.log import Log
 from mutator.publish import sweep
@@ -43,6 +43,9 @@ def recover(base: Base, log: Log) -> Recovered:
     """Finish or put back whatever runs have left. Whoever calls this holds the lock: no run is at work politely."""
     done = Recovered()
     log.make_durable()
+    if not log.numbers() and any(one.name.isdecimal() for one in entries_of(base.at("backup"))):
+        done.problems.append(error("base.log", path=base.path))  # whatever lies here has an account that is gone
+        return done
     try:
         how = publish(base, log)
         if how not in ("done", "log"):

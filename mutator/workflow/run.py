@@ -148,7 +148,7 @@ class Run:
             id=uuid.uuid4().hex,
             kind="run",
             run=self.id,
-            committed=max(made.committed, self.before.committed),
+            committed=max(_now(self._clock()), self.before.committed),
             dataset=made.commit,
             path=f"output/{self.id}",
             rows=sum(part.rows for part in made.files),
@@ -185,7 +185,10 @@ class Run:
         """Tell whether another run has made the version that this one could become."""
         with contextlib.suppress(MutatorError):  # what cannot be read says nothing
             number = self.before.number + 1
-            return number in self.log.numbers() and self.log.read(number).run != self.id
+            if number not in self.log.numbers():
+                return False
+            other = self.log.read(number)
+            return other.run != self.id or other.kind == "abandoned"  # by somebody who took this run for dead
         return False
 
     def roll_back(self) -> None:
@@ -202,6 +205,10 @@ class Run:
         """Return what lies in incr/."""
         versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
         return claim.arrivals(self.base, self.config, versions, self._clock())
+
+
+def _now(clock: float) -> str:
+    return datetime.fromtimestamp(clock, UTC).isoformat(timespec="milliseconds")
 
 
 def _shown(base: Base, places: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:
