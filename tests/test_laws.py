@@ -721,7 +721,7 @@ def check_retention(rng: random.Random) -> bool:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_retention_changes_nothing_as_long_as_no_insert_is_noted_below_the_horizon(rng):
     check_retention(rng)
 

@@ -577,7 +577,7 @@ def test_watch_merges_whatever_arrives(sample_base, capsys):
 
 
 def test_watch_ends_by_a_signal_and_leaves_nothing_half_done(sample_base):
-    words = ["watch", sample_base, "--interval", "0.2", "--config", SAMPLE / "bumu.properties"]
+    words = ["watch", sample_base, "--interval", "0.2", "--min-age", "0", "--config", SAMPLE / "bumu.properties"]
     argv = [sys.executable, "-m", "mutator.cli", "workflow", *words]
     with subprocess.Popen(argv, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True) as watching:
         deliver(sample_base)

@@ -232,7 +232,7 @@ def steps(path, begun):
     one.archive()
 
 
-@every_kind
+@pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
 def test_two_runs_interleaved_in_every_way(kind):
     """All 924 ways to interleave twice six phases, without the lock that keeps the polite apart."""
     start = new_base(kind, 1)
@@ -313,6 +313,10 @@ ACTS = {
 }
 
 
+OTHERS = ["run", "recovery", "run, 3 phases of it", "run, 4 phases of it"]
+OTHERS += [pytest.param(f"run, {phase} phases of it", marks=pytest.mark.soak) for phase in (1, 2, 5)]
+
+
 def start_of(kind, act, process):
     """Return a base that it makes sense to do something with: runs have been killed before, or not."""
     start = new_base(kind, 2)
@@ -333,7 +337,7 @@ def start_of(kind, act, process):
 
 @pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
 @pytest.mark.parametrize("paused", ACTS)
-@pytest.mark.parametrize("other", ["run", "recovery", *(f"run, {phase} phases of it" for phase in range(1, 6))])
+@pytest.mark.parametrize("other", OTHERS)
 def test_paused_before_any_call_while_another_process_works(kind, paused, other, process):
     """Whatever the paused one does when it wakes up: no file is lost or merged twice, and the master is the version."""
     start = start_of(kind, paused, process)
