@@ -24,7 +24,7 @@ from threading import Barrier
 import pytest
 
 from mutator.errors import MutatorError, StorageError
-from mutator.storage import Storage, absolute, local, storage_for
+from mutator.storage import Storage, absolute, entries_of, local, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 from mutator.storage.local import LocalStorage
 
@@ -466,6 +466,26 @@ def test_remove_of_a_missing_thing_is_fine(place):
     place.storage.remove(place / "file/below")
 
     assert place.names() == ["file"]
+
+
+def test_entry_that_vanishes_while_it_is_listed_is_left_out(tmp_path, monkeypatch):
+    """And the others are there: a listing that fails as a whole would look like a directory that is not there."""
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    real = os.scandir
+
+    class Scan:
+        def __enter__(self):
+            found = sorted(real(tmp_path), key=lambda one: one.name)
+            (tmp_path / "b").unlink()
+            return found
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(os, "scandir", lambda _: Scan())
+
+    assert [entry.name for entry in entries_of(str(tmp_path))] == ["a", "c"]
 
 
 def test_rename_new_moves_a_directory_with_all_that_is_in_it(place):

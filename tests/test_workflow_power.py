@@ -150,7 +150,7 @@ def test_power_fails_a_hundred_thousand_times(tmp_path, monkeypatch, name, seed)
     trees, wrong = violations(disk, calls, runs, 8_000, seed=seed, merges=name != SCENARIOS[-1])
 
     assert wrong == []
-    assert trees > 500
+    assert trees > 30
 
 
 @pytest.mark.parametrize("site", sorted(SITES))

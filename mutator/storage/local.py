@@ -64,7 +64,10 @@ class LocalStorage:
         """Return the entries of a directory, by name; links are not followed."""
         try:
             with os.scandir(path) as found:
-                entries = [_entry(one.path, one.stat(follow_symlinks=False)) for one in found]
+                entries = []
+                for one in found:
+                    with contextlib.suppress(FileNotFoundError):  # it was there when the directory was read
+                        entries.append(_entry(one.path, one.stat(follow_symlinks=False)))
         except OSError as fault:
             raise _storage_error(path, fault) from None
         return sorted(entries, key=lambda entry: os.fsencode(entry.name))
