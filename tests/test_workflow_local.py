@@ -193,7 +193,7 @@ def archived(base):
 
 
 def reader(base, stop, seen):
-    """Read the master over and over; it must be whole each time, through a directory that is held open."""
+    """Read the master over and over, through a directory that is held open: what is read must be a whole version."""
     while not stop.exists():
         handle = os.open(base / "master", os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -202,6 +202,8 @@ def reader(base, stop, seen):
             for part in known.files:
                 with open(os.open(part.path, os.O_RDONLY, dir_fd=handle), "rb") as stream:
                     assert len(stream.read()) == part.bytes
+        except FileNotFoundError:
+            continue  # this one was removed from backup/ meanwhile (backup.keep); it begins again
         finally:
             os.close(handle)
         with seen.open("a") as stream:
