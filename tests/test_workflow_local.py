@@ -145,7 +145,7 @@ def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch
             assert check(Base(str(base)), FED) == merged
             doubles += 1
     assert set(outcomes) == {runs, 3}
-    assert doubles >= (900 if step == 1 else 300)
+    assert doubles >= (600 if step == 1 else 200)
 
 
 def test_points_of_the_lists_are_passed(tmp_path, monkeypatch, no_sync):
