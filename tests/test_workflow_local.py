@@ -403,7 +403,10 @@ def test_directory_of_a_stranger_in_output_is_left_alone(tmp_path):
     base = new_base(tmp_path / "base", 1)
     (base / "output" / "mine").mkdir()
     (base / "output" / "mine" / "notes.txt").write_text("notes")
+    (base / "working" / "mine").mkdir()
+    (base / "working" / "mine" / "ups_9.txt").write_text("not,delivered")
     run_it(base)
 
     assert (base / "output" / "mine" / "notes.txt").read_text() == "notes"
+    assert (base / "working" / "mine" / "ups_9.txt").exists()
     assert "output/mine: is no dataset" in look(base).problems[0]

@@ -56,7 +56,8 @@ def recover(base: Base, log: Log) -> Recovered:
         done.problems.append(fault)  # a restore can mend it
     failpoint("recover.published")
     # The journals are read last: a run writes its own before anything else, so one that is found without has ended.
-    left = {entry.name for entry in entries_of(base.at("working")) if entry.kind == "directory"}
+    # What has no run's name in working/ or output/ is somebody else's, and stays.
+    left = {entry.name for entry in entries_of(base.at("working")) if naming.is_run_id(entry.name)}
     left |= _outputs(base, log)
     failpoint("recover.listed")
     begun = {journal.run: journal for journal in journals(base)}
