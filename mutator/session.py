@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,11 @@ def spark_context(name: str) -> Iterator[SparkContext]:
     if SparkContext._active_spark_context is not None:
         yield SparkContext._active_spark_context
         return
+    with contextlib.nullcontext() if is_submitted() else _quiet_gateway():
+        yield from _own_context(name)
+
+
+def _own_context(name: str) -> Iterator[SparkContext]:
     session = _start(name)
     try:
         yield _context(session)
@@ -89,6 +95,27 @@ def _start(name: str) -> SparkSession:
         server: Any = context._accumulatorServer
         server.handle_error = lambda request, address: None
     return session
+
+
+@contextmanager
+def _quiet_gateway() -> Iterator[None]:
+    """Keep py4j from logging a traceback when its JVM dies in the middle of a call: who called raises it anyway.
+
+    It logs some of that through a logger of its own, and some through the root logger.
+    """
+    gateway = logging.getLogger("py4j")
+    level = gateway.level
+    gateway.setLevel(logging.CRITICAL + 1)
+    logging.root.addFilter(_is_not_py4j)
+    try:
+        yield
+    finally:
+        gateway.setLevel(level)
+        logging.root.removeFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return record.module not in ("java_gateway", "clientserver")
 
 
 def _is_local(submitted: bool) -> bool:

@@ -376,6 +376,31 @@ def test_kill_of_the_jvm_is_told_as_that(places, tmp_path):
     assert list(output.parent.iterdir()) == []
 
 
+CALL_OF_A_DYING_JVM = """
+import os, signal, sys, threading
+from py4j.protocol import Py4JError
+from mutator.session import spark_context
+with spark_context("dies") as sc:
+    java = sc._jvm.java.lang
+    pid = java.ProcessHandle.current().pid()
+    os.kill(pid, signal.SIGSTOP)  # so that the call stays unread, and its connection is reset rather than closed
+    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    try:
+        java.System.nanoTime()
+    except (Py4JError, OSError):
+        print("raised")
+"""
+
+
+def test_a_call_that_the_jvm_does_not_outlive_logs_nothing():
+    """py4j logs a traceback of it, beside what it raises."""
+    done = subprocess.run(
+        [sys.executable, "-c", CALL_OF_A_DYING_JVM], env=environment(), cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout == "raised\n"
+    assert "Traceback" not in done.stderr
+
+
 @contextmanager
 def in_workers(sc, failpoint):
     """Set the failpoint for new Python workers of a running session: Spark starts a worker per set of variables."""
