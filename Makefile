@@ -7,7 +7,8 @@ VENV := .venv
 VENV35 := .venv35
 VENV_BENCH := .venv-bench
 WITH_JAVA := .ci/java.sh
-PYTEST := -m pytest
+# Three at a time: much of a test is waiting for a JVM, or for a process, to start.
+PYTEST := -m pytest -n 3 --dist worksteal
 
 # Each of these would put another Spark, or another Python, under the one in the virtual environment.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
