@@ -61,6 +61,10 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     "config.file": (ConfigError, "{path}: the configuration cannot be read: {why}; mend the file, or name another one"),
     "path.missing": (ConfigError, "{path}: there is no such {what}; check the path"),
     "path.scheme": (ConfigError, "{path}: '{scheme}' is not a known kind of storage; known are: {known}"),
+    "path.extra": (
+        ConfigError,
+        "{path}: {scheme}:// needs packages that are not installed: pip install 'mutator[{extra}]'",
+    ),
     "path.kind": (
         ConfigError,
         "{path}: is a {what}, and only regular files are read; {cure}",
@@ -156,6 +160,10 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
             "command of this base finds out"
         ),
     ),
+    "publish.uncertain": (
+        StorageError,
+        "{path}: whether it was written is not known ({why}); nothing was removed: run again, and it is found out",
+    ),
     "publish.later": (
         StorageError,
         (
@@ -190,7 +198,10 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     ),
     "output.busy": (
         StateError,
-        "{path}: another run is writing this output now ({staging}); wait for it, or name another output",
+        (
+            "{path}: another run is writing this output now ({staging}); wait for it, or name another output. "
+            "If you know that it has ended, on a machine that cannot be seen from here, remove what is named"
+        ),
     ),
     "base.none": (
         ConfigError,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = ["FAILPOINTS", "WORKFLOW_FAILPOINTS", "failpoint"]
+__all__ = ["FAILPOINTS", "REMOTE_FAILPOINTS", "WORKFLOW_FAILPOINTS", "failpoint"]
 
 VARIABLE = "MUTATOR_FAILPOINT"
 PASSED: list[str] = []  # while the variable is set
@@ -38,6 +38,9 @@ FAILPOINTS = (
     "publish.done",
 )
 
+
+# Where a storage cannot hold a directory for a process.
+REMOTE_FAILPOINTS = ("stage.announced",)
 
 # Those of the workflow, around those of the run that it does.
 WORKFLOW_FAILPOINTS = (

@@ -17,6 +17,7 @@ __all__ = [
     "base_name",
     "compression",
     "has_control",
+    "is_data_file",
     "is_delete_file",
     "is_hidden",
     "is_run_id",
@@ -29,6 +30,7 @@ __all__ = [
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".xz": "xz"}
 
 _DIGITS = re.compile(r"[0-9]+\Z")
+_DATA_FILE = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?(\.[a-z]+)?\Z")
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}\Z")
 _MAX_SEQUENCE = 2**63 - 1
 
@@ -85,6 +87,15 @@ def is_run_id(text: str) -> bool:
     (True, False)
     """
     return _RUN_ID.match(text) is not None
+
+
+def is_data_file(name: str) -> bool:
+    """Tell whether a file has a name as runs give them to data files.
+
+    >>> is_data_file("part-00003-20261121T024702Z-23d57ff1_7.txt"), is_data_file("part-00003")
+    (True, False)
+    """
+    return _DATA_FILE.match(name) is not None
 
 
 def has_control(name: str) -> bool:

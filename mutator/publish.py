@@ -1,32 +1,32 @@
-"""From a staging directory to a visible one in a single step.
+"""From files that nobody sees to a dataset that everybody does, in a single step.
 
-    stage    a hidden directory beside the output, claimed for as long as this process lives
+    stage    a place of the run's own (``staging``)
     merge    writes into it; returns what to publish
-    seal     sizes are checked; what the receipts name moves up, all else is litter and goes; the manifest comes last
+    seal     sizes are checked; all that the receipts do not name is litter and goes
     publish  one rename to a name that must not exist; all that it names is durable by then, each file and directory
 
-A kill before the rename leaves litter: a hidden directory whose claim died with its process, which the next run to the
-same output names and removes. A kill after it leaves the whole output. The merge is a function, so that all of this is
+Where a storage cannot rename, the merge writes where the files stay, and the exclusive creation of the manifest is the
+step: a directory without one is no dataset yet. A kill before the step leaves litter, which the next run to the same
+output names and removes. A kill after it leaves the whole output. The merge is a function, so that all of this is
 tested without Spark.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mutator import manifest
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.manifest import Manifest
+from mutator.staging import SUCCESS, announcements, clear, published, staging, walk
 from mutator.storage import Storage, storage_for
 
-__all__ = ["SUCCESS", "check_output", "publish", "sweep"]
+__all__ = ["check_output", "publish"]
 
-SUCCESS = "_SUCCESS"
-_WORK = "work"  # where tasks write; it is gone before anything becomes visible
+_WORK = "work"  # where tasks write if files can be moved; it is gone before anything becomes visible
 
 
 @dataclass(frozen=True)
@@ -42,106 +42,92 @@ def publish(output: str, run: str, merge: Callable[[str], Manifest]) -> Publishe
 
     output: path that must not exist. merge: writes its files into the directory that it is given and returns the
     manifest that names them; whatever it raises leaves nothing behind. Raises StateError where the output exists or is
-    being written.
+    being written, StorageError of the kind ``publish.uncertain`` where it cannot be found out whether it is published.
     """
     storage = storage_for(output)
     check_output(output)
     storage.make_directory(posixpath.dirname(output))
-    litter = sweep(output)
-    failpoint("stage.swept")
-    with _staging(storage, output, run) as staging:
-        failpoint("stage.created")
-        made = merge(posixpath.join(staging, _WORK))
-        failpoint("stage.merged")
-        _seal(storage, staging, made)
-        try:
-            storage.rename_new(staging, output)
-        except FileExistsError:
-            raise error("output.exists", path=output) from None
-        failpoint("publish.renamed")
+    with staging(storage, output, run) as (place, litter):
+        made = _by_rename(storage, place, output, merge) if storage.renames else _in_place(storage, output, merge)
     failpoint("publish.done")
     return Published(made, litter)
 
 
 def check_output(output: str) -> None:
-    """Raise StateError where the output is there already."""
-    if storage_for(output).look(output) is not None:
+    """Raise StateError where the output is there already; litter of a run is not."""
+    storage = storage_for(output)
+    if storage.look(output) is None:
+        return
+    if storage.renames or published(storage, output) is not None or not announcements(output):
         raise error("output.exists", path=output)
 
 
-def sweep(output: str) -> tuple[str, ...]:
-    """Remove what killed runs have left of this output, and name it; raise StateError where a run is alive."""
-    storage = storage_for(output)
-    directory, name = posixpath.split(output)
-    prefix = _prefix(name)
-    removed = []
-    for entry in storage.entries(directory):
-        # An output may itself be named like this one's staging directory: what follows must be a run's id alone.
-        if not entry.name.startswith(prefix) or entry.kind != "directory" or "." in entry.name[len(prefix) :]:
-            continue
-        claim = storage.hold(entry.path)
-        if claim is None:
-            if storage.look(entry.path) is not None:
-                raise error("output.busy", path=output, staging=entry.path)
-            continue
-        storage.remove(entry.path)
-        removed.append(entry.path)
-    return tuple(removed)
-
-
-def _prefix(name: str) -> str:
-    return f".{name}.mutator-"
-
-
-@contextmanager
-def _staging(storage: Storage, output: str, run: str) -> Iterator[str]:
-    directory, name = posixpath.split(output)
-    staging = posixpath.join(directory, _prefix(name) + run)
-    claim = None
+def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str], Manifest]) -> Manifest:
+    work = posixpath.join(staged, _WORK)
+    for name in ("tombstones", "order", "rejected"):
+        storage.make_directory(posixpath.join(work, manifest.DIRECTORY, name))
+    failpoint("stage.created")
+    made = merge(work)
+    failpoint("stage.merged")
+    _check(storage, work, made)
+    for directory in sorted({posixpath.dirname(part.path) for part in made.parts()} | {manifest.DIRECTORY}):
+        storage.make_directory(posixpath.join(staged, directory))
+    for part in made.parts():
+        storage.rename_new(posixpath.join(work, part.path), posixpath.join(staged, part.path))
+    failpoint("stage.files.moved")
+    # What is left is of attempts that did not count. One that is still running finds no directory to write to.
+    storage.remove(work)
+    failpoint("stage.litter.removed")
+    with storage.create_new(posixpath.join(staged, manifest.PATH)) as stream:
+        stream.write(manifest.dump(made))
+    failpoint("stage.manifest.written")
+    with storage.create_new(posixpath.join(staged, SUCCESS)):
+        pass
+    failpoint("stage.success.written")
     try:
-        for _ in range(10):  # a sweep of another run can take the new directory for litter, until it is claimed
-            storage.make_directory(staging)
-            claim = storage.hold(staging)
-            if claim is not None:
-                break
-        if claim is None:
-            raise error("output.busy", path=output, staging=staging)
-        for part in ("tombstones", "order", "rejected"):
-            storage.make_directory(posixpath.join(staging, _WORK, manifest.DIRECTORY, part))
-        yield staging
-    finally:
-        storage.remove(staging)  # not there any more once it is published
-        del claim
+        storage.rename_new(staged, output)
+    except FileExistsError:
+        raise error("output.exists", path=output) from None
+    failpoint("publish.renamed")
+    return made
 
 
-def _seal(storage: Storage, staging: str, made: Manifest) -> None:
-    """Check the files against the manifest, take them out of the workplace, and write the manifest last."""
-    work = posixpath.join(staging, _WORK)
-    here = {posixpath.relpath(path, work): size for path, size in _walk(storage, work)}
+def _in_place(storage: Storage, output: str, merge: Callable[[str], Manifest]) -> Manifest:
+    if storage.look(output) is not None:  # nothing of a run any more: that was swept
+        raise error("output.exists", path=output)
+    failpoint("stage.created")
+    made = merge(output)
+    failpoint("stage.merged")
+    if published(storage, output) is not None:
+        raise error("output.exists", path=output)
+    _check(storage, output, made)
+    clear(storage, output, made)
+    failpoint("stage.litter.removed")
+    with storage.create_new(posixpath.join(output, SUCCESS)):
+        pass
+    failpoint("stage.success.written")
+    path = posixpath.join(output, manifest.PATH)
+    try:
+        with storage.create_new(path) as stream:
+            stream.write(manifest.dump(made))
+    except MutatorError as fault:
+        try:
+            there = published(storage, output)
+        except MutatorError as second:
+            raise error("publish.uncertain", path=path, why=second) from None
+        if there is None:
+            raise error("publish.uncertain", path=path, why=fault) from None
+        if there.commit != made.commit:
+            raise error("output.exists", path=output) from None
+    failpoint("stage.manifest.written")
+    return made
+
+
+def _check(storage: Storage, work: str, made: Manifest) -> None:
+    """Hold the files that were written against the manifest."""
+    here = {posixpath.relpath(path, work): size for path, size in walk(storage, work)}
     for part in made.parts():
         if here.get(part.path) != part.bytes:
             found = f"it has {here[part.path]} bytes, not {part.bytes}" if part.path in here else "it is missing"
             raise error("receipt", path=part.path, why=found)
     failpoint("stage.verified")
-    for directory in sorted({posixpath.dirname(part.path) for part in made.parts()} | {manifest.DIRECTORY}):
-        storage.make_directory(posixpath.join(staging, directory))
-    for part in made.parts():
-        storage.rename_new(posixpath.join(work, part.path), posixpath.join(staging, part.path))
-    failpoint("stage.files.moved")
-    # What is left is of attempts that did not count. One that is still running finds no directory to write to.
-    storage.remove(work)
-    failpoint("stage.litter.removed")
-    with storage.create_new(posixpath.join(staging, manifest.PATH)) as stream:
-        stream.write(manifest.dump(made))
-    failpoint("stage.manifest.written")
-    with storage.create_new(posixpath.join(staging, SUCCESS)):
-        pass
-    failpoint("stage.success.written")
-
-
-def _walk(storage: Storage, directory: str) -> Iterator[tuple[str, int]]:
-    for entry in storage.entries(directory):
-        if entry.kind == "directory":
-            yield from _walk(storage, entry.path)
-        else:
-            yield entry.path, entry.bytes

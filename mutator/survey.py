@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
@@ -28,7 +27,6 @@ _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
 
 
 # What ``engine.staged`` calls data files: bucket, run id, attempt, sequence.
-_OWN_NAME = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?\.txt\Z")
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
     found = [_look_inside(config, storage_for(path), entry) for path, entry in feed_files.items()]
     fresh, consumed, notes = _split_consumed(config, known, found)
     notes += _sequence_notes(config, known, fresh)
-    if known is None and any(_OWN_NAME.match(one.name) for one in sources):
+    if known is None and any(naming.is_data_file(one.name) for one in sources):
         what = "is adopted" if config.master_adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
         notes = (*notes, f"the master {what}: its tombstones, row sequences and merged feed files are forgotten")
     return Survey(sources, known, master, fresh, paths, tombstones, consumed, tuple(ignored), notes)
@@ -165,7 +163,7 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
     found = tuple(_look_inside(config, storage, one) for one in entries)
     # What this program wrote, and is adopted now, has no headers and no marks, and its lines end at LF alone.
     return tuple(
-        replace(one, ending=text.EXACT_LF, bom=False, header_end=0) if _OWN_NAME.match(one.name) else one
+        replace(one, ending=text.EXACT_LF, bom=False, header_end=0) if naming.is_data_file(one.name) else one
         for one in found
     )
 

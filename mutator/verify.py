@@ -22,7 +22,7 @@ from mutator.engine.spark import on_partitions, shared_with, spark_faults
 from mutator.errors import error, key_text, printable
 from mutator.manifest import Manifest
 from mutator.plan import SAMPLES, Plan, plan_of_dataset
-from mutator.publish import SUCCESS
+from mutator.staging import SUCCESS
 from mutator.storage import absolute, blocks, storage_for
 from mutator.survey import dataset_sources, read_manifest
 

@@ -27,6 +27,8 @@ class ModelStorage:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.renames = kind != "s3"
+        self.holds = kind == "posix"
+        self.begun: set[str] = set()  # files whose writers died
         self.tree: dict[str, bytes | None] = {}  # path -> content, None for a directory
         self.times: dict[str, float] = {}
         self.clock = 1000.0
@@ -84,11 +86,25 @@ class ModelStorage:
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[io.BytesIO]:
         stream = io.BytesIO()
         yield stream
+        if self.kind == "s3" and "/part-" in path:  # a large one: an upload, until it is completed or aborted
+            self.begun.add(path)
         with self._call("create_new", path):
+            self.begun.discard(path)
             path = final() if final is not None else path
             if path in self.tree or (self.renames and self.tree.get(posixpath.dirname(path), b"") is not None):
                 raise error("storage", path=path, why="it exists, or its directory does not")
             self._put(path, stream.getvalue())
+
+    def exclusive(self, path: str) -> bool:
+        return True
+
+    def replace(self, path: str, content: bytes) -> None:
+        with self._call("replace", path):
+            self._put(path, content)
+
+    def unfinished(self, path: str) -> list[str]:
+        with self._call("unfinished", path):
+            return sorted(one for one in self.begun if one == path or one.startswith(path + "/"))
 
     def link_new(self, source: str, target: str) -> bool:
         return False
@@ -103,6 +119,7 @@ class ModelStorage:
         with self._call("remove", path):
             for one in [one for one in self.tree if one == path or one.startswith(path + "/")]:
                 del self.tree[one]
+            self.begun = {one for one in self.begun if one != path and not one.startswith(path + "/")}
 
     def remove_directory(self, path: str) -> bool:
         with self._call("remove_directory", path):

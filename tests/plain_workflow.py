@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from mutator import manifest, naming
+from mutator import naming
 from mutator.checksum import whole
 from mutator.config import Config
 from mutator.errors import error
@@ -66,6 +66,7 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
         return skipped
     content = {one.name: read(path) for one, path in zip(files, paths, strict=True) if one in fresh}
     text = dump_rows(apply(rows, applied, content))
+    name = f"part-00000-{task.run}.txt"
     made = Manifest(
         commit=uuid4().hex,
         parent=known.commit if known else None,
@@ -76,24 +77,17 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
         hash=None,
         horizon=None,
         snapshot=None,
-        files=(
-            DataFile(path="part-0.txt", bucket=None, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text)),
-        ),
+        files=(DataFile(path=name, bucket=None, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text)),),
         beside=(),
         feed=(*before, *fresh),
         counts={},
     )
-    storage = storage_for(task.output)
-    if storage.renames:
 
-        def write(staging: str) -> Manifest:
-            put(f"{staging}/part-0.txt", text)
-            return made
+    def write(staging: str) -> Manifest:
+        put(f"{staging}/{name}", text)
+        return made
 
-        publish(task.output, task.run, write)
-    else:
-        put(f"{task.output}/part-0.txt", text)
-        put(f"{task.output}/{manifest.PATH}", manifest.dump(made))
+    publish(task.output, task.run, write)
     return Merged(made, skipped)
 
 
@@ -168,7 +162,7 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         assert known is not None
         assert known.commit == latest.dataset
         merged = {one.name for one in known.feed}
-        assert read(f"{master}/part-0.txt") == expected({name: feeds[name] for name in merged})
+        assert read(f"{master}/{known.files[0].path}") == expected({name: feeds[name] for name in merged})
     assert found_feed(base) == Counter(feeds.items()), "feed files got lost, or doubled"
     runs = [one.run for one in versions if one.kind == "run"]
     assert len(set(runs)) == len(runs), "a run committed twice"
@@ -184,4 +178,8 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         kept = [one.name for one in entries_of(base.at("backup"))]
         # Whoever is killed before it removes old ones leaves them to the next run.
         assert min(len(held) + bool(latest.dataset), CONFIG.backup_keep) <= len(kept) <= CONFIG.backup_keep + 1, kept
+    else:
+        left = entries_of(base.at("output"))
+        assert {one.name for one in left} <= {one.run for one in versions if one.path}, left
+        assert base.storage.unfinished(base.at("output")) == []
     return merged

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module imports only from those above it: words, rules, intent, edges, Spark, the run, the command line. `layout`
 # stands below `config`, for it turns a configuration into ordinals.
 ORDER = [
-    *("errors", "failpoint", "interrupt", "checksum"),
+    *("errors", "failpoint", "interrupt", "checksum", "owner"),
     *("outcome", "precedence", "naming", "sequences", "sealed"),
     *("spans", "ordercolumn", "keyhash"),
     *("charset", "javaregex", "delimiter"),
@@ -26,7 +26,7 @@ ORDER = [
     *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master", "engine.duplicates"),
     *("engine.parts", "engine.blockmerge", "engine.blockwrite", "engine.broadcast"),
     *("engine.spark", "engine.records", "engine.blocks", "engine.daemon"),
-    *("accounting", "publish", "pipeline", "verify", "log"),
+    *("accounting", "staging", "publish", "pipeline", "verify", "log"),
     *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
     *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging"),
     *("workflow.verification", "workflow"),

@@ -32,7 +32,7 @@ from mutator.failpoint import FAILPOINTS
 from mutator.formats.parquet_columns import read_tombstones
 from mutator.formats.text_blocks import TextWriter
 from mutator.keyhash import bucket_of
-from mutator.publish import SUCCESS
+from mutator.staging import SUCCESS
 from tests import local_engine
 from tests.cluster import ROOT, environment, run
 

@@ -15,7 +15,8 @@ from mutator import manifest
 from mutator.checksum import whole
 from mutator.errors import StateError, StorageError
 from mutator.manifest import DataFile, Manifest, SideFile
-from mutator.publish import SUCCESS, check_output, publish, sweep
+from mutator.publish import check_output, publish
+from mutator.staging import SUCCESS, sweep
 from mutator.storage import local, storage_for
 
 DATA = {"part-0.txt": b"a,1\n", "part-1.txt": b"b,2\nc,3\n"}

@@ -21,7 +21,7 @@ from mutator import checksum, cli, manifest
 from mutator.errors import StateError
 from mutator.formats.parquet_columns import read_sequences, write_sequences
 from mutator.keyhash import bucket_of
-from mutator.publish import SUCCESS
+from mutator.staging import SUCCESS
 from mutator.verify import verify
 from tests import local_engine
 

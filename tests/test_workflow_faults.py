@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from mutator import owner
 from mutator.errors import MutatorError
 from mutator.log import Log
 from mutator.workflow import lock, operations, restore, status
@@ -34,7 +35,7 @@ def process(monkeypatch):
     """Make what comes after a death another process: the lock of the dead one is free."""
     life = itertools.count()
     now = [str(next(life))]
-    monkeypatch.setattr(lock, "_born", lambda _: now[0])
+    monkeypatch.setattr(owner, "_born", lambda _: now[0])
 
     def die():
         now[0] = str(next(life))
@@ -59,6 +60,7 @@ def new_base(kind, runs):
 def copy_of(storage):
     copy = ModelStorage(storage.kind)
     copy.tree, copy.times, copy.clock = dict(storage.tree), dict(storage.times), storage.clock
+    copy.begun = set(storage.begun)
     return copy
 
 
@@ -460,8 +462,8 @@ def test_lock_of_a_process_that_is_gone_is_taken_over(kind, process):
 def test_lock_of_another_machine_is_respected_until_its_own_timeout(kind, monkeypatch):
     storage = new_base(kind, 1)
     with mounted(storage) as path, lock.locked(Base(path), "one", 600):
-        monkeypatch.setattr(lock, "_system", lambda: "another boot")
-        monkeypatch.setattr(lock, "_born", lambda _: "")
+        monkeypatch.setattr(owner, "_system", lambda: "another boot")
+        monkeypatch.setattr(owner, "_born", lambda _: "")
         storage.clock += 500
         with pytest.raises(MutatorError, match="at work here"):
             run_it(path)

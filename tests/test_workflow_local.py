@@ -45,6 +45,12 @@ def new_base(path, runs):
     return path
 
 
+def part(directory):
+    """Return the path of a dataset's only data file."""
+    (found,) = directory.glob("part-*.txt")
+    return found
+
+
 def run_it(base):
     return run_workflow(str(base), CONFIG, merge, sleep=lambda _: None)
 
@@ -239,7 +245,7 @@ def race(base, workers, commits, readers):
     delivered = {f"ups_{own + 1}{number:04d}.txt" for own in range(workers) for number in range(commits)}
     merged = [part.name for one in log for part in one.feed]
     assert sorted(merged) == sorted(delivered | {NAMES[0], *FED})
-    rows = (base / "master" / "part-0.txt").read_text()
+    rows = part(base / "master").read_text()
     assert all(f"w{own + 1},{commits - 1}," in rows for own in range(workers))
     commits_seen = [line for path in base.parent.glob("seen-*") for line in path.read_text().split()]
     order = [one.dataset for one in log]
@@ -273,15 +279,15 @@ def test_restore_brings_a_version_back_as_a_new_one(tmp_path):
     done = restore(str(base), 1, CONFIG)
 
     assert (done.version, done.restored) == (4, 1)
-    assert (base / "master" / "part-0.txt").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
+    assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
     assert [place.version.kind for place in history(str(base), CONFIG)] == ["given", "run", "run", "run", "restore"]
     # What was merged after that version is not merged any more: delivered again, it is.
     arrive(base, NAMES[1], NAMES[2])
     assert run_it(base).version == 5
-    assert (base / "master" / "part-0.txt").read_bytes() == expected(FED)
+    assert part(base / "master").read_bytes() == expected(FED)
     assert restore(str(base), 4, CONFIG).version == 6
     assert restore(str(base), 3, CONFIG).version == 7
-    assert (base / "master" / "part-0.txt").read_bytes() == expected(FED)
+    assert part(base / "master").read_bytes() == expected(FED)
 
 
 @pytest.mark.parametrize(
@@ -325,11 +331,11 @@ def test_base_that_has_lost_its_log_is_left_alone(tmp_path):
 @pytest.mark.parametrize("how", ["removed", "cut", "log"])
 def test_status_sees_what_can_be_seen_without_reading(tmp_path, how):
     base = new_base(tmp_path / "base", 2)
-    part = base / "master" / "part-0.txt"
+    file = part(base / "master")
     if how == "removed":
-        part.unlink()
+        file.unlink()
     elif how == "cut":
-        part.write_bytes(part.read_bytes()[:-1])
+        file.write_bytes(file.read_bytes()[:-1])
     else:
         (base / "_mutator" / "log" / f"{1:020d}.json").unlink()
 
@@ -371,7 +377,7 @@ def test_dataset_of_a_stranger_in_output_is_left_alone(tmp_path):
     shutil.copytree(other / "master", base / "output" / "mine")
     run_it(base)
 
-    assert (base / "output" / "mine" / "part-0.txt").exists()
+    assert part(base / "output" / "mine").exists()
     assert "output/mine: is no dataset" in look(base).problems[0]
 
 
@@ -392,10 +398,10 @@ def test_master_of_mutator_run_is_version_0_and_can_be_restored(tmp_path):
     shutil.copytree(other / "master", base / "master")
     arrive(base, NAMES[1])
     run_it(base)
-    assert (base / "backup" / "0" / "part-0.txt").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
+    assert part(base / "backup" / "0").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
     assert restore(str(base), 0, CONFIG).version == 2
 
-    assert (base / "master" / "part-0.txt").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
+    assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
     assert look(base).problems == ()
 
 

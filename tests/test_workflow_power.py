@@ -9,8 +9,9 @@ import pytest
 
 from mutator.errors import MutatorError
 from mutator.log import Log
+from mutator.owner import Owner
 from mutator.storage import local
-from mutator.workflow import lock, status
+from mutator.workflow import status
 from mutator.workflow.base import Base, look_at_dataset
 from tests.disk_model import Recorder, disk_of
 from tests.model_storage import ModelStorage, mounted
@@ -130,7 +131,7 @@ def problem_of(found, runs, acknowledged, merges):
 @pytest.fixture(autouse=True)
 def after_the_power_is_back(monkeypatch):
     """No process of before is alive."""
-    monkeypatch.setattr(lock.Owner, "has_ended", lambda _: True)
+    monkeypatch.setattr(Owner, "has_ended", lambda _: True)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -32,6 +32,10 @@ class Storage(Protocol):
     """
 
     renames: bool  # whether files and directories get another name in one step
+    holds: bool  # whether ``hold`` can take a directory
+
+    def exclusive(self, path: str) -> bool:
+        """Tell whether of several that create one file at or below a path, at the same time, one alone succeeds."""
 
     def look(self, path: str) -> Entry | None:
         """Return what is at a path, or None."""
@@ -77,6 +81,13 @@ class Storage(Protocol):
 
     def remove_directory(self, path: str) -> bool:
         """Remove a directory if nothing is in it; False where something is. One that is not there is fine."""
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write a small file, in the place of one that may be there: readers see the one or the other."""
+
+    def unfinished(self, path: str) -> list[str]:
+        """Return files at or below a path that killed writers have begun, where the storage keeps such; ``remove``
+        knows them."""
 
     def hold(self, path: str) -> object | None:
         """Take a directory for as long as the returned object lives; None if another process has it."""

@@ -44,6 +44,11 @@ class LocalStorage:
     """The storage contract on a local file system."""
 
     renames = True
+    holds = True
+
+    def exclusive(self, path: str) -> bool:
+        """Tell whether a file is created exclusively: the kernel sees to that."""
+        return True
 
     def look(self, path: str) -> Entry | None:
         """Return what is at a path, or None."""
@@ -215,6 +220,27 @@ class LocalStorage:
                 return False
             raise _storage_error(path, fault) from None
         return True
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write a small file, in the place of one that may be there."""
+        directory, name = os.path.split(path)
+        scratch = os.path.join(directory, f".{os.fsdecode(os.fsencode(name)[:100])}.{uuid.uuid4().hex}")
+        try:
+            with open(scratch, "xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(scratch, path)
+            self._sync_one(directory)
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+        finally:
+            if os.path.lexists(scratch):
+                os.unlink(scratch)
+
+    def unfinished(self, path: str) -> list[str]:
+        """Return nothing: what a killed writer leaves has a hidden name, and is in every listing."""
+        return []
 
     def hold(self, path: str) -> object | None:
         """Take a directory for as long as the returned object lives; None if another process has it.

@@ -8,53 +8,24 @@ the clock of the storage. A renewal is a file of its own, so that nothing is eve
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import re
-import socket
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
+from mutator.owner import Owner
 from mutator.storage import Entry, blocks, entries_of
 from mutator.workflow.base import Base
 
-__all__ = ["Owner", "holder", "locked"]
+__all__ = ["holder", "locked"]
 
 _TRIES = 5
 _UNKNOWN = 60.0  # seconds after which a lock that cannot be read is taken for dead
 _NAME = re.compile(r"([0-9]{20})-([0-9]{6})\.json\Z")
-
-
-@dataclass(frozen=True)
-class Owner:
-    """Who has the lock."""
-
-    id: str
-    run: str  # what it does: run, restore, look
-    host: str
-    system: str  # boot and process namespace: where a process number means something
-    process: int
-    born: str  # when the process started, as the kernel counts; tells it from a later one of the same number
-    since: str
-    timeout: float  # seconds without a sign of life after which it is taken for dead
-
-    def has_ended(self) -> bool:
-        """Tell whether the process is known to be gone; False where that cannot be seen from here."""
-        if (self.host, self.system) != (socket.gethostname(), _system()):
-            return False
-        try:
-            os.kill(self.process, 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            return False
-        return _born(self.process) not in ("", self.born)
 
 
 @dataclass(frozen=True)
@@ -77,16 +48,7 @@ def locked(base: Base, run: str, timeout: float) -> Iterator[None]:
 
     timeout: seconds without a sign of life after which others may take it.
     """
-    owner = Owner(
-        id=uuid.uuid4().hex,
-        run=run,
-        host=socket.gethostname(),
-        system=_system(),
-        process=os.getpid(),
-        born=_born(os.getpid()),
-        since=datetime.now(UTC).isoformat(timespec="seconds"),
-        timeout=timeout,
-    )
+    owner = Owner.this_process(run, timeout)
     number = _acquire(base, owner)
     done = threading.Event()
     thread = threading.Thread(target=_renew, args=(base, number, owner, done), daemon=True)
@@ -156,12 +118,9 @@ def _newest(base: Base) -> _Held | None:
     if not found:
         return None
     number, beat, entry = max(found, key=lambda one: one[:2])
-    owner = None
     try:
         with base.storage.open(entry.path) as stream:
-            owner = Owner(**json.loads(b"".join(blocks(stream))))
-    except (ValueError, TypeError):
-        pass
+            owner = Owner.parse(b"".join(blocks(stream)))
     except MutatorError as fault:
         if fault.kind != "storage.missing":
             raise
@@ -189,7 +148,7 @@ def _storage_time(base: Base) -> float:
 def _write(base: Base, number: int, beat: int, owner: Owner) -> None:
     base.storage.make_directory(base.at("_mutator", "lock"))
     with base.storage.create_new(_path(base, number, beat)) as stream:
-        stream.write(json.dumps(asdict(owner)).encode("ascii"))
+        stream.write(owner.dump())
 
 
 def _path(base: Base, number: int, beat: int) -> str:
@@ -202,21 +161,3 @@ def _busy(base: Base, owner: Owner | None) -> MutatorError:
             "base.busy", path=base.path, run="something", process="unknown", host="an unknown host", since="just now"
         )
     return error("base.busy", path=base.path, run=owner.run, process=owner.process, host=owner.host, since=owner.since)
-
-
-def _system() -> str:
-    """Return the boot of this machine and the namespace of its process numbers; empty where nobody can say."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-            return f"{stream.read().strip()} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
-
-
-def _born(process: int) -> str:
-    """Return when a process started, in ticks since the machine did; empty where it is not there, or nobody can say."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as stream:
-            return stream.read().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""

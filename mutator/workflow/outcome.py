@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.log import Version
-from mutator.workflow.lock import Owner
+from mutator.owner import Owner
 
 __all__ = ["Outcome", "Place", "Status", "history_json", "history_text"]
 

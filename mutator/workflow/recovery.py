@@ -19,7 +19,7 @@ from mutator import naming
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.log import Log
-from mutator.publish import sweep
+from mutator.staging import discard
 from mutator.storage import entries_of
 from mutator.workflow.base import Base, look_at_dataset, run_of
 from mutator.workflow.claim import give_back, put_away
@@ -70,6 +70,7 @@ def recover(base: Base, log: Log) -> Recovered:
             done.actions.append(f"{what} {run} was not committed, and is undone{feed}")
         else:
             names = put_away(base, run)
+            discard(base.at("output", run))
             feed = f": {naming.some(names)} went to archive/" if names else ""
             done.actions.append(f"{what} {run} was committed, and is finished{feed}")
         end(base, run)
@@ -135,11 +136,11 @@ def _outputs(base: Base, log: Log) -> set[str]:
     """Return the runs that have made something in output/ which no version names; other names are left alone."""
     found = set()
     for entry in entries_of(base.at("output")):
-        if entry.kind != "directory":
-            continue
         if entry.name.startswith("."):
-            if ".mutator-" in entry.name:  # where ``publish`` stages
+            if ".mutator-" in entry.name:  # where ``publish`` stages, and says so
                 found.add(entry.name[1:].partition(".mutator-")[0])
+            continue
+        if entry.kind != "directory":
             continue
         dataset = look_at_dataset(base.storage, entry.path)
         if dataset.commit is not None and log.newest_of(dataset.commit) is None:
@@ -152,14 +153,9 @@ def _put_back(base: Base, run: str, journal: Journal | None) -> list[str]:
     names = give_back(base, run)
     failpoint("recover.returned")
     remove_output(base, run)
-    if base.storage.renames:
-        try:
-            sweep(base.at("output", run))
-        except MutatorError as fault:
-            if fault.kind != "output.busy":  # a paused run is still there; it sweeps up behind itself
-                raise
-        failpoint("recover.swept")
-    elif journal is not None:
+    discard(base.at("output", run))
+    failpoint("recover.swept")
+    if journal is not None and not base.storage.renames:
         names = [one.name for one in journal.claimed]  # they have never moved
     return names
 
@@ -167,12 +163,10 @@ def _put_back(base: Base, run: str, journal: Journal | None) -> list[str]:
 def remove_output(base: Base, run: str) -> None:
     """Remove the output of a run that is not committed and never will be; it is never there in part."""
     path = base.at("output", run)
-    if base.storage.look(path) is None:
-        return
-    if base.storage.renames:
+    if not base.storage.renames:
+        base.storage.remove(path)
+    elif base.storage.look(path) is not None:
         hide(base, path)
         failpoint("recover.output.hidden")
         remove_hidden(base)
-    else:
-        base.storage.remove(path)
     failpoint("recover.output.removed")

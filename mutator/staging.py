@@ -1,0 +1,206 @@
+"""Where a run writes before its output is visible, and how others know that it is at work there.
+
+A local disk has both from the kernel: a hidden directory beside the output, held for as long as the process lives.
+Elsewhere a run first announces itself in a hidden file beside the output, and then looks who else did: of two that come
+at once, each sees the other, and at least one gives way. An announcement whose process has ended on this machine says
+what is litter; any other one stops the run, for nobody can see from here whether it is still at work.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from mutator import manifest, naming
+from mutator.errors import MutatorError, error
+from mutator.failpoint import failpoint
+from mutator.owner import Owner
+from mutator.storage import Storage, blocks, entries_of, storage_for
+
+__all__ = ["SUCCESS", "announcements", "clear", "discard", "published", "staging", "sweep", "walk"]
+
+SUCCESS = "_SUCCESS"
+_SUFFIX = ".json"
+
+
+@contextmanager
+def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Give a place that only this process writes to, and the litter of killed runs that was removed for it.
+
+    The place is the output itself where nothing can be renamed. What is left in it in the end is removed, except where
+    it is not known whether the output was published. Raises StateError where another run is at work.
+    """
+    if storage.holds:
+        litter = sweep(output)
+        failpoint("stage.swept")
+        with _held(storage, output, run) as place:
+            yield place, litter
+        return
+    mine = f"{_beside(output)}{run}{_SUFFIX}"
+    place = _beside(output) + run if storage.renames else output
+    try:
+        with storage.create_new(mine) as stream:
+            stream.write(Owner.this_process(run, 0).dump())
+        failpoint("stage.announced")
+        litter = _sweep_announced(storage, output, mine)
+        failpoint("stage.swept")
+    except MutatorError:
+        storage.remove(mine)
+        raise
+    try:
+        yield place, litter
+    except MutatorError as fault:
+        if fault.kind != "publish.uncertain":  # else whoever comes next finds out
+            _end(storage, output, place, mine)
+        raise
+    except BaseException:
+        _end(storage, output, place, mine)
+        raise
+    else:
+        with suppress(MutatorError):  # it is published: whoever comes next sees that
+            storage.remove(mine)
+
+
+def sweep(output: str) -> tuple[str, ...]:
+    """Remove what killed runs have left of this output, and name it; raise StateError where a run is alive."""
+    storage = storage_for(output)
+    if not storage.holds:
+        return _sweep_announced(storage, output, None)
+    removed = []
+    for entry in _staged(output):
+        claim = storage.hold(entry)
+        if claim is None:
+            if storage.look(entry) is not None:
+                raise error("output.busy", path=output, staging=entry)
+            continue
+        storage.remove(entry)
+        removed.append(entry)
+    return tuple(removed)
+
+
+def discard(output: str) -> None:
+    """Remove what a run that can never publish has left beside its output; a paused one sweeps up behind itself."""
+    storage = storage_for(output)
+    if storage.holds:
+        try:
+            sweep(output)
+        except MutatorError as fault:
+            if fault.kind != "output.busy":
+                raise
+        return
+    for path in (*_staged(output), *announcements(output)):
+        storage.remove(path)
+
+
+def announcements(output: str) -> list[str]:
+    """Return the paths of the files in which runs have said that they are at work on an output."""
+    prefix = _beside(posixpath.basename(output))
+    found = entries_of(posixpath.dirname(output))
+    return [
+        one.path
+        for one in found
+        if one.kind == "file" and one.name.startswith(prefix) and "." not in one.name[len(prefix) : -len(_SUFFIX)]
+    ]
+
+
+def clear(storage: Storage, output: str, known: manifest.Manifest | None) -> None:
+    """Remove what runs have written into an output that nothing names; files of other kinds are left alone."""
+    named = {part.path for part in known.parts()} | {manifest.PATH, SUCCESS} if known is not None else set()
+    for path in [*(path for path, _ in walk(storage, output)), *storage.unfinished(output)]:
+        name = posixpath.relpath(path, output)
+        ours = name == SUCCESS or name.startswith(manifest.DIRECTORY + "/") or naming.is_data_file(name)
+        if name not in named and ours:
+            storage.remove(path)
+
+
+def published(storage: Storage, output: str) -> manifest.Manifest | None:
+    """Return the manifest of an output, None where it has none. Raises StateError where it is damaged."""
+    path = posixpath.join(output, manifest.PATH)
+    try:
+        with storage.open(path) as stream:
+            return manifest.parse(b"".join(blocks(stream)), path)
+    except MutatorError as fault:
+        if fault.kind != "storage.missing":
+            raise
+    return None
+
+
+def walk(storage: Storage, directory: str) -> Iterator[tuple[str, int]]:
+    """Yield path and size of every file below a directory."""
+    for entry in storage.entries(directory):
+        if entry.kind == "directory":
+            yield from walk(storage, entry.path)
+        else:
+            yield entry.path, entry.bytes
+
+
+def _end(storage: Storage, output: str, place: str, mine: str) -> None:
+    """Remove what is not published, and only then the announcement that says what it is."""
+    if place != output:
+        storage.remove(place)
+    else:
+        clear(storage, output, published(storage, output))
+    storage.remove(mine)
+
+
+def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[str, ...]:
+    ended = []
+    for path in announcements(output):
+        if path == mine:
+            continue
+        try:
+            with storage.open(path) as stream:
+                owner = Owner.parse(b"".join(blocks(stream)))
+        except MutatorError as fault:
+            if fault.kind != "storage.missing":
+                raise
+            continue  # it has come to its end just now
+        if owner is None or not owner.has_ended():
+            raise error("output.busy", path=output, staging=path)
+        ended.append(path)
+    removed = []
+    for path in ended:
+        place = path.removesuffix(_SUFFIX) if storage.renames else output
+        if storage.look(place) is not None or storage.unfinished(place):
+            if storage.renames:
+                storage.remove(place)
+            else:
+                clear(storage, output, published(storage, output))
+            removed.append(place)
+        storage.remove(path)
+    return tuple(removed)
+
+
+def _beside(name: str) -> str:
+    directory, base = posixpath.split(name)
+    return posixpath.join(directory, f".{base}.mutator-")
+
+
+def _staged(output: str) -> list[str]:
+    """Return the staging directories of an output."""
+    prefix = _beside(posixpath.basename(output))
+    # An output may itself be named like this one's staging directory: what follows must be a run's id alone.
+    return [
+        one.path
+        for one in storage_for(output).entries(posixpath.dirname(output))
+        if one.kind == "directory" and one.name.startswith(prefix) and "." not in one.name[len(prefix) :]
+    ]
+
+
+@contextmanager
+def _held(storage: Storage, output: str, run: str) -> Iterator[str]:
+    place = _beside(output) + run
+    claim = None
+    try:
+        for _ in range(10):  # a sweep of another run can take the new directory for litter, until it is claimed
+            storage.make_directory(place)
+            claim = storage.hold(place)
+            if claim is not None:
+                break
+        if claim is None:
+            raise error("output.busy", path=output, staging=place)
+        yield place
+    finally:
+        storage.remove(place)  # not there any more once it is published
+        del claim
