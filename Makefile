@@ -8,7 +8,7 @@ VENV35 := .venv35
 VENV_BENCH := .venv-bench
 WITH_JAVA := .ci/java.sh
 # Three at a time: much of a test is waiting for a JVM, or for a process, to start.
-PYTEST := -m pytest -n 3 --dist worksteal
+PYTEST := -m pytest -n 3 --dist loadgroup
 
 # Each of these would put another Spark, or another Python, under the one in the virtual environment.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
@@ -18,7 +18,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 # Two Spark runs at once, or two apt-gets, would only wait for each other; `make -j` is welcome but changes nothing.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help venv java demo lint test test-spark35 soak bench zip clean
+.PHONY: help venv java hadoop demo lint test test-spark35 soak bench zip clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -34,16 +34,21 @@ lint: venv  ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
-test: venv java lint  ## all tests but the soak
+hadoop: venv java  ## fetch Hadoop's servers for the tests, where Maven is reachable
+	@$(WITH_JAVA) .ci/hadoop.sh $(VENV)/bin/python build/hadoop
+
+test: venv java hadoop lint  ## all tests but the soak
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not soak"
 
 # Hadoop's login, as Spark 3.5 has it, fails on Java 24 and newer.
 test-spark35: export NEWEST_JAVA = 23
 test-spark35: $(VENV35)/stamp java  ## the same tests on Spark 3.5, with Python 3.11
+	@$(WITH_JAVA) .ci/hadoop.sh $(VENV35)/bin/python build/hadoop
 	$(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
 
-soak: venv java  ## the long random runs
-	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m soak
+soak: export MUTATOR_RACES ?= 300
+soak: venv java hadoop  ## the long random runs
+	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "soak or race"
 
 # SIZE=smoke, 4m, 12m or a number of rows; BENCH=... for the other options of `python -m bench`
 SIZE ?= 4m

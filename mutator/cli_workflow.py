@@ -18,6 +18,7 @@ from typing import Any
 
 from mutator import values
 from mutator.errors import MutatorError
+from mutator.workflow.lock import BUSY
 
 __all__ = ["Answer", "workflow_commands", "workflow_options"]
 
@@ -105,7 +106,7 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
             try:
                 answer, merged = _run_once(arguments, spark)
             except MutatorError as fault:
-                if fault.kind not in ("base.busy", "base.lost"):
+                if fault.kind not in (*BUSY, "base.lost"):
                     raise
                 answer, merged = None, False  # somebody else merges what has arrived
             if answer is not None and (merged or answer.said):

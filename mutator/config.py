@@ -76,6 +76,7 @@ class Config:
     claim_ready_suffix: str | None = None
     backup_keep: int = 5
     lock_timeout: int = 60  # seconds
+    symlink_manifest: bool = False
     # --- what the user should know
     warnings: tuple[str, ...] = ()
 
@@ -146,6 +147,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
         claim_ready_suffix=read("claim.ready.suffix", values.suffix, None),
         backup_keep=read("backup.keep", values.whole, 5),
         lock_timeout=read("lock.timeout", values.duration, 60),
+        symlink_manifest=read("symlink.manifest", values.flag, False),
     )
     numeric = read("temporal.ordering.field.numeric", values.flag, None)
     kind = read("temporal.ordering.field.type", values.one_of("long", "decimal", "timestamp", "string"), None)

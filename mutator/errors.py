@@ -65,6 +65,14 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         ConfigError,
         "{path}: {scheme}:// needs packages that are not installed: pip install 'mutator[{extra}]'",
     ),
+    "path.transport": (
+        ConfigError,
+        "{path}: {scheme}:// needs packages that are not installed: pip install 'smart_open[{extra}]'",
+    ),
+    "path.readonly": (
+        ConfigError,
+        "{path}: {scheme}:// is only read, file by file; master and output must be on disks, hdfs:// or s3://",
+    ),
     "path.kind": (
         ConfigError,
         "{path}: is a {what}, and only regular files are read; {cure}",
@@ -219,6 +227,14 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         (
             "{path}: {run}, process {process} on {host}, is at work here since {since}; wait for it, or end it. "
             "If that machine is gone, its lock is free when lock.timeout has passed"
+        ),
+    ),
+    "base.alone": (
+        StateError,
+        (
+            "{path}: this storage lets one process overwrite what another has created (it does not honour conditional "
+            "puts), so only one may be at work here, and {run}, process {process} on {host}, is since {since}. Wait "
+            "for it; if you know that it has ended, remove {lock}"
         ),
     ),
     "base.lost": (

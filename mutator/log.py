@@ -30,6 +30,7 @@ class Arrived:
     name: str
     bytes: int
     modified: float
+    tag: str = ""
 
 
 @dataclass(frozen=True)

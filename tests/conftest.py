@@ -11,8 +11,19 @@ from hypothesis import HealthCheck, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tests.hdfs_server import hdfs  # noqa: F401  # one server for all tests
+from tests.s3_server import s3  # noqa: F401
+
 settings.register_profile("mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("mutator")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker have all tests of HDFS: its servers take seconds to start."""
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if "hdfs" in getattr(item, "fixturenames", ()) or "hdfs" in (params.get("place"), params.get("moving")):
+            item.add_marker(pytest.mark.xdist_group("hdfs"))
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from mutator import storage as registry
 from mutator.errors import error
+from mutator.storage import globbing
 from mutator.storage.entry import Entry
 
 KINDS = ("posix", "hdfs", "s3")
@@ -73,14 +74,16 @@ class ModelStorage:
             return [entry for entry in found if entry]
 
     def glob(self, pattern: str) -> list[Entry]:
-        return []
+        return globbing.matches(pattern, self.entries, self.look)
 
     def open(self, path: str, offset: int = 0) -> io.BytesIO:
         with self._call("open", path):
             content = self.tree.get(path)
             if content is None:
                 raise error("storage.missing", path=path, why="no such file")
-            return io.BytesIO(content[offset:])
+            stream = io.BytesIO(content)
+            stream.seek(offset)
+            return stream
 
     @contextmanager
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[io.BytesIO]:
@@ -91,8 +94,10 @@ class ModelStorage:
         with self._call("create_new", path):
             self.begun.discard(path)
             path = final() if final is not None else path
-            if path in self.tree or (self.renames and self.tree.get(posixpath.dirname(path), b"") is not None):
-                raise error("storage", path=path, why="it exists, or its directory does not")
+            if path in self.tree:
+                raise error("storage.exists", path=path, why="it exists")
+            if self.renames and self.tree.get(posixpath.dirname(path), b"") is not None:
+                raise error("storage.missing", path=path, why="its directory does not exist")
             self._put(path, stream.getvalue())
 
     def exclusive(self, path: str) -> bool:

@@ -35,11 +35,11 @@ def test_missing_feed(job, what):
 
 @pytest.mark.parametrize("role", ["master", "feed", "output"])
 def test_unknown_scheme(job, role):
-    address = "s3://bucket/data"
+    address = "gopher://bucket/data"
     place = {role: [address] if role == "feed" else address}
 
     job.refused(
-        ConfigError, address, "'s3' is not a known kind of storage; known are: file:// and plain paths", **place
+        ConfigError, address, "'gopher' is not a known kind of storage; known are: azure://, file://, ", **place
     )
 
 

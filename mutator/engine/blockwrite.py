@@ -30,7 +30,7 @@ from mutator.formats.parquet_columns import oldest_tombstone
 from mutator.inputs import Input, Split
 from mutator.manifest import Part
 from mutator.plan import Plan
-from mutator.storage import blocks, storage_for
+from mutator.storage import blocks, same_storage, storage_for
 
 __all__ = ["write_group"]
 
@@ -186,7 +186,7 @@ def _link_or_copy(source: str, target: str, checksum: str) -> None:
     """Make a file of the master one of the output, too; raises Damage where a copy shows that it is not as it was."""
     storage = storage_for(target)
     try:
-        if storage.link_new(source, target):
+        if same_storage(source, target) and storage.link_new(source, target):
             return
     except FileExistsError:
         return  # an earlier attempt of this task did it

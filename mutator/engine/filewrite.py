@@ -126,7 +126,12 @@ class _Data:
             return
         if self._writer is None:
             self._stream = self._stack.enter_context(
-                create(self._plan, self._staging, self._name + self._suffix, self._path)
+                create(
+                    self._plan,
+                    self._staging,
+                    self._name + self._suffix,
+                    self._path if self._plan.by_file_name else None,
+                )
             )
             failpoint("task.data.opened", self._attempt)
             chunk = self._plan.chunk if self._plan.by_file_name else None

@@ -74,9 +74,10 @@ def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None 
     counted: list[Counted] = []
 
     def rename() -> str:
-        counted[0].path = path if final is None else final()
+        assert final is not None
+        counted[0].path = final()
         return f"{staging}/{counted[0].path}"
 
-    with storage_for(staging).create_new(f"{staging}/{path}", rename) as stream:
+    with storage_for(staging).create_new(f"{staging}/{path}", None if final is None else rename) as stream:
         counted.append(Counted(stream, path, plan.chunk))
         yield counted[0]

@@ -15,13 +15,15 @@ from urllib.parse import unquote
 
 from mutator.errors import MutatorError, error
 from mutator.storage.entry import Entry
+from mutator.storage.hdfs import HdfsStorage
 from mutator.storage.local import LocalStorage
+from mutator.storage.remote import SCHEMES, RemoteStorage
+from mutator.storage.s3 import S3Storage
 
-__all__ = ["Entry", "Storage", "absolute", "blocks", "entries_of", "storage_for"]
+__all__ = ["Entry", "Storage", "absolute", "blocks", "entries_of", "same_storage", "storage_for"]
 
 BLOCK = 1 << 20  # bounds what a task holds of a file
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_BACKENDS = {"file": LocalStorage}
 
 
 class Storage(Protocol):
@@ -93,6 +95,15 @@ class Storage(Protocol):
         """Take a directory for as long as the returned object lives; None if another process has it."""
 
 
+_BACKENDS: dict[str, Callable[[], Storage]] = {
+    "file": LocalStorage,
+    "hdfs": HdfsStorage,
+    "s3": S3Storage,
+}
+_BACKENDS |= dict.fromkeys(SCHEMES, RemoteStorage)
+_SPELLINGS = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names
+
+
 def storage_for(path: str) -> Storage:
     """Return the backend of a path's scheme; raises ConfigError naming the known ones."""
     match = _SCHEME.match(path)
@@ -101,6 +112,11 @@ def storage_for(path: str) -> Storage:
         known = ", ".join(sorted(f"{name}://" for name in _BACKENDS))
         raise error("path.scheme", path=path, scheme=scheme, known=f"{known} and plain paths")
     return _BACKENDS[scheme]()
+
+
+def same_storage(one: str, other: str) -> bool:
+    """Tell whether two paths are of one kind of storage."""
+    return type(storage_for(one)) is type(storage_for(other))
 
 
 def entries_of(path: str) -> list[Entry]:
@@ -126,7 +142,8 @@ def absolute(path: str) -> str:
             raise error("usage", what=f"{path}: a file address has no host; write file:///{host}/…")
         path = "/" + unquote(rest)
     elif match:
-        return path
+        scheme = match[1].lower()
+        return f"{_SPELLINGS.get(scheme, scheme)}://{path[match.end() :]}"
     elif re.match(r"file:/[^/]", path):  # as Hadoop prints it
         path = unquote(path[5:])
     if "\0" in path:

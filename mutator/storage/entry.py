@@ -16,3 +16,4 @@ class Entry:
     bytes: int
     kind: str  # file | directory | symbolic link | FIFO | socket | device
     modified: float = 0.0  # when content or name last changed, in seconds of the storage's clock
+    tag: str = ""  # of the content, where the storage has such: another content has another one

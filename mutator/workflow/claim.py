@@ -157,7 +157,7 @@ def _sequence(name: str) -> int:
 
 
 def _arrived(entry: Entry) -> Arrived:
-    return Arrived(entry.name, entry.bytes, entry.modified)
+    return Arrived(entry.name, entry.bytes, entry.modified, entry.tag)
 
 
 def _unfit(entry: Entry) -> str | None:

@@ -3,6 +3,8 @@
 The lock is a file that says who has it, created exclusively under the next number; the highest number holds. It is
 taken over where its process has ended (on the same machine), or has not renewed it for longer than it said itself, by
 the clock of the storage. A renewal is a file of its own, so that nothing is ever overwritten.
+
+Where a storage lets two create the same file, the lock is no courtesy: it is all there is (``_alone``).
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from mutator.owner import Owner
 from mutator.storage import Entry, blocks, entries_of
 from mutator.workflow.base import Base
 
-__all__ = ["holder", "locked"]
+__all__ = ["BUSY", "holder", "locked"]
+
+BUSY = ("base.busy", "base.alone")  # kinds of errors
 
 _TRIES = 5
 _UNKNOWN = 60.0  # seconds after which a lock that cannot be read is taken for dead
@@ -49,6 +53,10 @@ def locked(base: Base, run: str, timeout: float) -> Iterator[None]:
     timeout: seconds without a sign of life after which others may take it.
     """
     owner = Owner.this_process(run, timeout)
+    if not base.storage.exclusive(base.at("_mutator", "lock")):
+        with _alone(base, owner):
+            yield
+        return
     number = _acquire(base, owner)
     done = threading.Event()
     thread = threading.Thread(target=_renew, args=(base, number, owner, done), daemon=True)
@@ -60,6 +68,59 @@ def locked(base: Base, run: str, timeout: float) -> Iterator[None]:
         thread.join()
         with contextlib.suppress(MutatorError):  # whoever comes next finds that this process has ended
             _release(base, owner)
+
+
+@contextmanager
+def _alone(base: Base, owner: Owner) -> Iterator[None]:
+    """Be the only one at work where two can create the same file: say so, and then look who else did.
+
+    Of two that come at once each sees the other, and at least one gives way. Nobody is taken for dead by the clock:
+    one that is only paused could overwrite a version when it wakes up.
+    """
+    mine = _path(base, int(owner.id, 16) % 10**20, 0)
+    try:
+        base.storage.make_directory(base.at("_mutator", "lock"))
+        with base.storage.create_new(mine) as stream:
+            stream.write(owner.dump())
+        failpoint("lock.created")
+        for entry in entries_of(base.at("_mutator", "lock")):
+            if _NAME.match(entry.name) and entry.path != mine:
+                other = _owner(base, entry)
+                if other is None and base.storage.look(entry.path) is None:
+                    continue  # it has come to its end just now
+                if other is None or not other.has_ended():
+                    raise _not_alone(base, entry, other)
+                base.storage.remove(entry.path)
+        failpoint("lock.cleared")
+        yield
+    finally:
+        with contextlib.suppress(MutatorError):  # whoever comes next finds that this process has ended
+            base.storage.remove(mine)
+
+
+def _not_alone(base: Base, entry: Entry, other: Owner | None) -> MutatorError:
+    if other is None:
+        other = Owner("", "something", "an unknown host", "", 0, "", "just now", 0)
+    return error(
+        "base.alone",
+        path=base.path,
+        run=other.run,
+        process=other.process,
+        host=other.host,
+        since=other.since,
+        lock=entry.path,
+    )
+
+
+def _owner(base: Base, entry: Entry) -> Owner | None:
+    """Read who wrote a lock; None where that cannot be read, or it has gone."""
+    try:
+        with base.storage.open(entry.path) as stream:
+            return Owner.parse(b"".join(blocks(stream)))
+    except MutatorError as fault:
+        if fault.kind != "storage.missing":
+            raise
+    return None
 
 
 def _acquire(base: Base, owner: Owner) -> int:

@@ -6,15 +6,17 @@ a name that only one process knows, so that a process which was paused halfway f
 
 from __future__ import annotations
 
+import posixpath
 import uuid
 
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.log import Log, Version
-from mutator.storage import entries_of
+from mutator.storage import blocks, entries_of
+from mutator.survey import read_manifest
 from mutator.workflow.base import Base, look_at_dataset, run_of
 
-__all__ = ["back_up", "hide", "master_of", "prune", "publish", "remove_hidden"]
+__all__ = ["back_up", "hide", "master_of", "prune", "publish", "remove_hidden", "write_symlinks"]
 
 _TRIES = 5
 _REMOVING = ".removing-"
@@ -33,6 +35,8 @@ def publish(base: Base, log: Log) -> str:
     Raises StateError where the dataset is nowhere.
     """
     if not base.storage.renames:
+        if base.storage.look(_symlinks(base)) is not None:
+            write_symlinks(base, log)
         return "log"  # readers go by it
     how = "done"
     for _ in range(_TRIES):
@@ -59,6 +63,34 @@ def publish(base: Base, log: Log) -> str:
     if version.dataset is None or look_at_dataset(base.storage, base.master).commit == version.dataset:
         return how
     raise error("base.master", path=base.master, version=version.number, dataset=version.dataset)
+
+
+def write_symlinks(base: Base, log: Log) -> None:
+    """Name the files of the master for readers that know no log, as Hive's and Trino's symlink tables have it.
+
+    Once it is there it is kept as the log is, by every run and recovery.
+    """
+    path = _symlinks(base)
+    for _ in range(_TRIES):
+        version = log.latest()
+        if version.dataset is None:
+            return
+        known = read_manifest(base.storage, master_of(base, version))
+        if known is None:
+            raise error("base.master", path=base.master, version=version.number, dataset=version.dataset)
+        place = posixpath.join(base.given, posixpath.relpath(master_of(base, version), base.path))
+        lines = "".join(f"{place}/{part.path}\n" for part in known.files).encode("utf-8", "surrogateescape")
+        if base.storage.look(path) is not None:
+            with base.storage.open(path) as stream:
+                if b"".join(blocks(stream)) == lines:
+                    return
+        base.storage.replace(path, lines)
+        failpoint("publish.symlinks")
+    # Somebody else publishes as well, and goes on until both see the same.
+
+
+def _symlinks(base: Base) -> str:
+    return base.at("_symlink_format_manifest", "manifest")
 
 
 def _put(base: Base, passage: str, version: Version) -> str:

@@ -22,7 +22,7 @@ from mutator.workflow import journal, masters
 from mutator.workflow.base import Base, Dataset, look_at_dataset, open_base
 from mutator.workflow.claim import arrivals
 from mutator.workflow.journal import Journal
-from mutator.workflow.lock import holder, locked
+from mutator.workflow.lock import BUSY, holder, locked
 from mutator.workflow.outcome import Outcome, Place, Status
 from mutator.workflow.recovery import Recovered, abandon, recover
 from mutator.workflow.run import Merge, Run
@@ -40,6 +40,10 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
     master as it was; after it, the next command finishes what is left.
     """
     base = open_base(path)
+    if config.symlink_manifest and base.storage.renames:
+        raise error(
+            "usage", what=f"symlink.manifest: not needed, because {base.given}/master/ is always whole; unset it"
+        )
     base.make()
     with _patiently_locked(base, config, sleep):
         recovered = recover(base, Log(base.path))
@@ -61,7 +65,7 @@ def _patiently_locked(base: Base, config: Config, sleep: Callable[[float], None]
                 yield
                 return
         except MutatorError as fault:
-            if fault.kind != "base.busy" or not left:
+            if fault.kind not in BUSY or not left:
                 raise
             owner = holder(base)
             if owner is not None and owner.run != "look":
@@ -133,7 +137,7 @@ def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
         with locked(base, "look", config.lock_timeout):
             yield recover(base, Log(base.path))
     except MutatorError as fault:
-        if fault.kind != "base.busy":
+        if fault.kind not in BUSY:
             raise
         yield None
 

@@ -125,6 +125,9 @@ class Run:
             found = entry.bytes if entry is not None else "no"
             if found != one.bytes:
                 raise error("changed", path=self.base.at(place, one.name), before=one.bytes, after=found)
+            # Where files stay where they arrived, somebody can write one anew.
+            if entry is not None and place == "incr" and entry.tag != one.tag:
+                raise error("changed", path=entry.path, before=f"{one.bytes} other", after=found)
         missing = {one.name for one in self.claimed} - {part.name for part in self._merged_feed()} - set(self.skipped)
         if missing:
             raise error("sums", problems=f"{len(missing)} feed files are in no account, one of them {min(missing)}")
@@ -163,6 +166,8 @@ class Run:
     def publish(self) -> None:
         """Make the version the master."""
         assert self.version is not None
+        if self.config.symlink_manifest:
+            masters.write_symlinks(self.base, self.log)
         self.mode = masters.publish(self.base, self.log)
         failpoint("publish.version.done")
 

@@ -1,0 +1,146 @@
+"""A real S3 server (moto's) as a process on loopback, that can be told to do what bad servers and networks do.
+
+ignore    conditions of puts are not looked at, as some servers do that speak S3's protocol
+unknown   a put with a condition is answered with 501 NotImplemented, as others do
+lose      the answer to the next so-many-th writing request gets lost: it is done, and 500 is the answer
+cut       the body of the next so-many-th answer to a GET ends after half of it
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import urllib.request
+import uuid
+from contextlib import contextmanager
+
+import pytest
+
+QUIET = {"ignore": False, "unknown": False, "lose": 0, "cut": 0}
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+class Server:
+    """A running server, and a bucket of its own for each test."""
+
+    def __init__(self, url):
+        self.url = url
+
+    @property
+    def environment(self):
+        """What a process needs to know to use it: the usual variables."""
+        return CREDENTIALS | {"AWS_ENDPOINT_URL": self.url}
+
+    def client(self):
+        import boto3
+
+        names = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
+        return boto3.client("s3", endpoint_url=self.url, **names)
+
+    def bucket(self):
+        """Make a new bucket; return its path."""
+        name = f"lake-{uuid.uuid4().hex[:12]}"
+        self.client().create_bucket(Bucket=name)
+        return f"s3://{name}"
+
+    def behave(self, **how):
+        """Say what the server does from now on."""
+        data = json.dumps(QUIET | how).encode()
+        urllib.request.urlopen(urllib.request.Request(f"{self.url}/_behave", data, method="POST")).close()
+
+    def uploads(self, path):
+        """Return the keys of the uploads of a bucket that nobody has completed."""
+        found = self.client().list_multipart_uploads(Bucket=path.split("/")[2])
+        return [one["Key"] for one in found.get("Uploads", ())]
+
+
+@contextmanager
+def s3_server():
+    """Start a server; it ends with the ``with`` block, or with this process."""
+    with subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            yield Server(f"http://127.0.0.1:{int(process.stdout.readline())}")
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """The server of all tests of this session; its address and credentials are in the environment."""
+    with s3_server() as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        patch.delenv("AWS_PROFILE", raising=False)
+        patch.setenv("AWS_MAX_ATTEMPTS", "3")
+        yield server
+
+
+class Faults:
+    """In front of the server."""
+
+    def __init__(self, application):
+        self._application = application
+        self._how = dict(QUIET)
+        self._lock = threading.Lock()
+
+    def __call__(self, environ, start_response):
+        if environ["PATH_INFO"] == "/_behave":
+            with self._lock:
+                self._how = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+            start_response("200 OK", [("Content-Length", "0")])
+            return [b""]
+        method = environ["REQUEST_METHOD"]
+        with self._lock:
+            ignore, unknown = self._how["ignore"], self._how["unknown"]
+            lose = method in ("PUT", "POST", "DELETE") and self._counted("lose")
+            cut = method == "GET" and self._counted("cut")
+        if unknown and "HTTP_IF_NONE_MATCH" in environ:
+            return _error(start_response, "501 Not Implemented", "NotImplemented")
+        if ignore:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        if lose:
+            b"".join(self._application(environ, lambda *_: None))
+            return _error(start_response, "500 Internal Server Error", "InternalError")
+        answer = self._application(environ, start_response)
+        if cut:
+            body = b"".join(answer)
+            return [body[: len(body) // 2]]
+        return answer
+
+    def _counted(self, name):
+        """Tell whether this is the request that was meant."""
+        if self._how[name] == 0:
+            return False
+        self._how[name] -= 1
+        return self._how[name] == 0
+
+
+def _error(start_response, status, code):
+    body = f"<Error><Code>{code}</Code><Message>as told</Message></Error>".encode()
+    start_response(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def main():
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import WSGIRequestHandler, make_server
+
+    class Handler(WSGIRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections are used again, as with every real server
+
+        def log(self, *_):
+            pass
+
+    application = Faults(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Handler)
+    sys.stdout.write(f"{server.server_port}\n")
+    sys.stdout.flush()
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
