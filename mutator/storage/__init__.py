@@ -108,6 +108,7 @@ def storage_for(path: str) -> Storage:
     """Return the backend of a path's scheme; raises ConfigError naming the known ones."""
     match = _SCHEME.match(path)
     scheme = match[1].lower() if match else "file"
+    scheme = _SPELLINGS.get(scheme, scheme)
     if scheme not in _BACKENDS:
         known = ", ".join(sorted(f"{name}://" for name in _BACKENDS))
         raise error("path.scheme", path=path, scheme=scheme, known=f"{known} and plain paths")
