@@ -20,7 +20,7 @@ from mutator.manifest import Manifest, Part, SideFile
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
-__all__ = ["Source", "Survey", "dataset_sources", "differing_parts", "look_at", "read_manifest"]
+__all__ = ["Source", "Survey", "dataset_sources", "differing_parts", "is_straggler", "look_at", "read_manifest"]
 
 # Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
@@ -173,11 +173,23 @@ def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Sour
     named = {part.path for part in known.parts()}
     problems = differing_parts(storage, master, known)
     for entry in storage.entries(master):
-        if not naming.is_hidden(entry.name) and entry.name not in named:
+        if (
+            not naming.is_hidden(entry.name)
+            and entry.name not in named
+            and not is_straggler(storage, known, entry.name)
+        ):
             problems.append(f"{entry.name} is not one of its files")
     if problems:
         raise error("manifest.files", path=master, what=naming.some(problems))
     return dataset_sources(master, known)
+
+
+def is_straggler(storage: Storage, known: Manifest, name: str) -> bool:
+    """Tell whether a file is of a task that ended after its run did: no part of the dataset, and no fault of it either.
+
+    That can only be where files are written where they stay; elsewhere such a task finds no directory.
+    """
+    return not storage.renames and naming.is_data_file(name) and known.run in name
 
 
 def differing_parts(storage: Storage, directory: str, known: Manifest) -> list[str]:

@@ -24,7 +24,7 @@ from mutator.manifest import Manifest
 from mutator.plan import SAMPLES, Plan, plan_of_dataset
 from mutator.staging import SUCCESS
 from mutator.storage import absolute, blocks, storage_for
-from mutator.survey import dataset_sources, read_manifest
+from mutator.survey import dataset_sources, is_straggler, read_manifest
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -112,6 +112,8 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
         else:
             readable.add(posixpath.join(path, name))
     for name in sorted(set(there) - {manifest.PATH, SUCCESS}):
+        if is_straggler(storage, known, posixpath.basename(name)):
+            continue
         problems.append(f"{name}: is not in the manifest")
     if SUCCESS not in there:
         problems.append(f"{SUCCESS}: is missing")

@@ -303,3 +303,50 @@ def test_a_forked_process_has_a_client_of_its_own(base):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert ended == (child, 0)
+
+
+CONFIGURED = """
+import sys
+from mutator.storage import storage_for
+for path in sys.argv[1:]:
+    storage = storage_for(path)
+    storage.make_directory(path)
+    with storage.create_new(path + "/file") as stream:
+        stream.write(b"content")
+    print(storage.look(path + "/file").path, storage.open(path + "/file").read().decode())
+    storage.remove(path)
+"""
+
+
+def test_names_of_the_configuration_directory(hdfs, tmp_path):
+    """A name service of two NameNodes, one of them not there, as a client sees high availability; and the default."""
+    there = hdfs.removeprefix("hdfs://")
+    settings = {
+        "fs.defaultFS": "hdfs://lake",
+        "dfs.nameservices": "lake",
+        "dfs.ha.namenodes.lake": "one,two",
+        "dfs.namenode.rpc-address.lake.one": "127.0.0.1:9",
+        "dfs.namenode.rpc-address.lake.two": there,
+    }
+    rows = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
+    )
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        (tmp_path / name).write_text(f"<configuration>{rows}</configuration>")
+    paths = [f"{root}/{uuid.uuid4().hex}" for root in ("hdfs://lake", "hdfs://", hdfs)]
+    done = subprocess.run(
+        [sys.executable, "-c", CONFIGURED, *paths],
+        env=os.environ | {"HADOOP_CONF_DIR": str(tmp_path)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == [word for path in paths for word in (f"{path}/file", "content")], done.stderr
+
+
+def test_missing_package_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    monkeypatch.setattr(backend, "_clients", {})
+    with pytest.raises(MutatorError, match=r"pip install 'mutator\[hdfs\]'") as caught:
+        STORAGE.look("hdfs://name:8020/master")
+    assert caught.value.exit_code == 2
