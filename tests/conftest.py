@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tests.hdfs_server import hdfs  # noqa: F401  # one server for all tests
-from tests.s3_server import s3  # noqa: F401
+from tests.s3_server import Server, s3  # noqa: F401
 
 settings.register_profile("mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("mutator")
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def sc() -> Iterator[SparkContext]:
+def sc(s3: Server) -> Iterator[SparkContext]:  # noqa: F811  # workers have its address in their environment
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     session = (

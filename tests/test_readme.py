@@ -15,14 +15,15 @@ from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+S3 = (ROOT / "docs" / "s3.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
 # What differs from run to run.
 VARIABLE = ((r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"), (r"\d+\.\d s\b", "N s"), (r"\d{4}-\d\d-\d\dT[\d:]+", "TIME"))
 
 
-def console_blocks():
-    return re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+def console_blocks(text=README):
+    return re.findall(r"```console\n(.*?)```", text, re.DOTALL)
 
 
 def steps(block):
@@ -54,6 +55,12 @@ def test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeyp
             found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
 
         assert same(found) == same(expected), command
+
+
+@pytest.mark.parametrize("block", console_blocks(S3))
+def test_every_command_prints_what_the_page_on_s3_shows(block, sc, s3, tmp_path, monkeypatch, capfd):
+    s3.client().create_bucket(Bucket="lake")
+    test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
 
 
 def test_there_is_something_to_run():
