@@ -6,6 +6,8 @@ the catalogue is a bug. Rows that cannot be read are not errors but data (reject
 
 from __future__ import annotations
 
+from mutator.redact import without_secrets
+
 __all__ = [
     "CATALOGUE",
     "ConfigError",
@@ -330,7 +332,7 @@ def error(kind: str, **fields: object) -> MutatorError:
     5
     """
     family, template = CATALOGUE[kind]
-    shown = {name: printable(str(value)) for name, value in fields.items()}
+    shown = {name: printable(without_secrets(str(value))) for name, value in fields.items()}
     shown |= {name: shown[name].replace("\n", "\\n") for name in ("path", "staging") if name in shown}
     made = family(template.format(**shown))
     made.kind = kind

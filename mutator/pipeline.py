@@ -26,6 +26,7 @@ from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
 from mutator.plan import Plan, make_plan
 from mutator.precedence import order_text
 from mutator.publish import check_output, publish
+from mutator.redact import without_secrets
 from mutator.report import Report
 from mutator.storage import absolute, storage_for
 from mutator.survey import Survey, look_at
@@ -121,7 +122,7 @@ def prepare(
     survey = look_at(config, master, feed)
     name, now = identity(survey.manifest)
     plan = make_plan(config, survey, run or name, now, engine)
-    places = {"master": master, "feed": tuple(feed), "output": output}
+    places = {"master": master, "feed": tuple(map(without_secrets, feed)), "output": output}
     return Prepared(config, survey, plan, place, places, started)
 
 
@@ -253,7 +254,7 @@ def _report(
         bytes=sum(part.bytes for part in made.files),
         carried=result.carried,
         rejected_file=f"{places['output']}/{rejected}" if rejected else None,
-        consumed=tuple(source.path for source in survey.consumed),
+        consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=survey.ignored,
         litter=litter,
         notes=plan.notes,

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module imports only from those above it: words, rules, intent, edges, Spark, the run, the command line. `layout`
 # stands below `config`, for it turns a configuration into ordinals.
 ORDER = [
-    *("errors", "failpoint", "interrupt", "checksum", "owner"),
+    *("redact", "errors", "failpoint", "interrupt", "checksum", "owner"),
     *("outcome", "precedence", "naming", "sequences", "sealed"),
     *("spans", "ordercolumn", "keyhash"),
     *("charset", "javaregex", "delimiter"),

@@ -8,8 +8,9 @@ import pytest
 
 from mutator import mutate
 from mutator.errors import ConfigError, MutatorError
+from mutator.redact import without_secrets
 from mutator.storage import storage_for
-from mutator.storage.remote import SCHEMES, RemoteStorage, without_secrets
+from mutator.storage.remote import SCHEMES, RemoteStorage
 
 MASTER = b"".join(b"%04d,old,1\n" % number for number in range(1000))
 FEED = b"".join(b"%04d,new,2\n" % number for number in range(0, 1000, 3))
@@ -110,6 +111,7 @@ def test_feed_over_http_is_merged(sc, url, tmp_path):
     report = mutate(sc, SETTINGS, master=str(master), feed=feed, output=str(tmp_path / "out"))
 
     assert report.counts["feed updated"] == 334 + 1
+    assert report.feed == (feed[0], feed[1].replace("version=7", "***"))  # it may be a signature
     rows = b"".join(path.read_bytes() for path in (tmp_path / "out").glob("part-*")).splitlines()
     assert b"0001,zipped,3" in rows
     again = mutate(

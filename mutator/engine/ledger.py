@@ -12,6 +12,7 @@ from mutator.engine.staged import Counted, create
 from mutator.failpoint import failpoint
 from mutator.manifest import SideFile
 from mutator.plan import SAMPLES, Plan
+from mutator.redact import without_secrets
 
 __all__ = ["write_ledger"]
 
@@ -45,11 +46,12 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
                 rows += 1
                 kept = samples.setdefault(one.side, [])
                 if len(kept) < SAMPLES:
-                    kept.append((one.source.path, offset, line, reason, row[:200]))
+                    kept.append((without_secrets(one.source.path), offset, line, reason, row[:200]))
                 if staging is not None:
                     if stream is None:
                         stream = stack.enter_context(create(plan, staging, path))
-                    path_text = one.source.path.replace("\t", "\\t").replace("\n", "\\n")  # a directory may be named so
+                    path_text = without_secrets(one.source.path)
+                    path_text = path_text.replace("\t", "\\t").replace("\n", "\\n")  # a directory may be named so
                     place_text = f"{path_text}\t{offset}\t{line}\t{reason}\t".encode("utf-8", "surrogateescape")
                     stream.write(place_text + row + b"\n")
     if stream is not None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import io
 import os
 import posixpath
-import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
 from mutator.errors import MutatorError, error
+from mutator.redact import without_secrets
 from mutator.storage.entry import Entry
 
-__all__ = ["SCHEMES", "RemoteStorage", "without_secrets"]
+__all__ = ["SCHEMES", "RemoteStorage"]
 
 # scheme -> what smart_open calls the packages that it needs
 SCHEMES = {
@@ -34,8 +34,6 @@ SCHEMES = {
     "webhdfs": "webhdfs",
 }
 _BLOCK = 1 << 20
-_USER = re.compile(r"(://[^/@:]*):[^/@]*@")
-_SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
 
 
 class RemoteStorage:
@@ -65,7 +63,7 @@ class RemoteStorage:
 
     def entries(self, path: str) -> list[Entry]:
         """Raise StorageError: nothing can be listed."""
-        raise error("storage", path=without_secrets(path), why="nothing can be listed here; name each file by itself")
+        raise error("storage", path=path, why="nothing can be listed here; name each file by itself")
 
     def glob(self, pattern: str) -> list[Entry]:
         """Return nothing: nothing can be listed."""
@@ -118,15 +116,6 @@ class RemoteStorage:
     def hold(self, path: str) -> object | None:
         """Raise StorageError."""
         raise _read_only(path)
-
-
-def without_secrets(path: str) -> str:
-    """Return an address, or a text with one, without the password and the signature that it may hold.
-
-    >>> without_secrets("sftp://me:secret@host/ups_1.txt"), without_secrets("https://host/ups_1.txt?sig=abc")
-    ('sftp://me:***@host/ups_1.txt', 'https://host/ups_1.txt?***')
-    """
-    return _SIGNATURE.sub(r"\1?***", _USER.sub(r"\1:***@", path))
 
 
 class _Remote(io.RawIOBase):
@@ -204,7 +193,7 @@ def _opened(path: str) -> Any:
 
     scheme = path.partition("://")[0].lower()
     if scheme not in SUPPORTED_SCHEMES:
-        raise error("path.transport", path=without_secrets(path), scheme=scheme, extra=SCHEMES[scheme])
+        raise error("path.transport", path=path, scheme=scheme, extra=SCHEMES[scheme])
     return smart_open.open(path, "rb", compression="disable")
 
 
@@ -236,4 +225,4 @@ def _is_missing(fault: Exception) -> bool:
 
 def _read_only(path: str) -> MutatorError:
     scheme = path.partition("://")[0]
-    return error("path.readonly", path=without_secrets(path), scheme=scheme)
+    return error("path.readonly", path=path, scheme=scheme)
