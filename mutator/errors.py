@@ -161,6 +161,7 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     ),
     # 4: storage
     "storage": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
+    "storage.service": (StorageError, "{path}: {why}; see to the address, the credentials and the service"),
     "storage.exists": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
     "storage.missing": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
     "commit.uncertain": (

@@ -40,7 +40,7 @@ FAILPOINTS = (
 
 
 # Where a storage cannot hold a directory for a process.
-REMOTE_FAILPOINTS = ("stage.announced", "publish.symlinks")
+REMOTE_FAILPOINTS = ("stage.announced", "publish.symlinks", "archive.marked", "commit.settled")
 
 # Those of the workflow, around those of the run that it does.
 WORKFLOW_FAILPOINTS = (

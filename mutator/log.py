@@ -16,9 +16,10 @@ from mutator.errors import MutatorError, error
 from mutator.manifest import FeedFile
 from mutator.storage import blocks, entries_of, storage_for
 
-__all__ = ["FORMAT_VERSION", "NONE", "Arrived", "Log", "Version"]
+__all__ = ["FORMAT_VERSION", "NONE", "UNCHANGED", "Arrived", "Log", "Version"]
 
 FORMAT_VERSION = 1
+UNCHANGED = ("abandoned", "settled")  # kinds of versions whose dataset is that of the version before
 _FORMAT = "mutator log"
 _NAME = re.compile(r"([0-9]{20})\.json\Z")
 
@@ -39,7 +40,9 @@ class Version:
 
     number: int
     id: str  # of this entry alone: tells an own entry from another's, where the answer to its creation got lost
-    kind: str  # run | restore | abandoned: a run that can no longer commit, and changed nothing
+    # run | restore | abandoned: a run that can no longer commit, and changed nothing
+    # | settled: a run whose feed files were all merged before, and stay where they are
+    kind: str
     run: str
     committed: str  # ISO 8601, UTC
     dataset: str | None  # commit id of the manifest; None: what was given before the first run

@@ -17,6 +17,7 @@ __all__ = [
     "base_name",
     "compression",
     "has_control",
+    "has_run_id",
     "is_data_file",
     "is_delete_file",
     "is_hidden",
@@ -31,7 +32,7 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".xz": "xz"}
 
 _DIGITS = re.compile(r"[0-9]+\Z")
 _DATA_FILE = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?(\.[a-z]+)*\Z")
-_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}\Z")
+_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 _MAX_SEQUENCE = 2**63 - 1
 
 
@@ -86,7 +87,7 @@ def is_run_id(text: str) -> bool:
     >>> is_run_id("20261121T024702Z-23d57ff1"), is_run_id("mine")
     (True, False)
     """
-    return _RUN_ID.match(text) is not None
+    return _RUN_ID.fullmatch(text) is not None
 
 
 def is_data_file(name: str) -> bool:
@@ -96,6 +97,15 @@ def is_data_file(name: str) -> bool:
     (True, False)
     """
     return _DATA_FILE.match(name) is not None
+
+
+def has_run_id(name: str) -> bool:
+    """Tell whether the id of a run stands in a name, as in those of all files that runs write.
+
+    >>> has_run_id("rejected-20261121T024702Z-23d57ff1-1.tsv"), has_run_id("part-00003")
+    (True, False)
+    """
+    return _RUN_ID.search(name) is not None
 
 
 def has_control(name: str) -> bool:

@@ -51,9 +51,14 @@ class Owner:
         """Return it as JSON."""
         return json.dumps(asdict(self)).encode("ascii")
 
+    def is_this_process(self) -> bool:
+        """Tell whether it is the process that asks."""
+        mine = Owner.this_process("", 0)
+        return (self.host, self.system, self.process, self.born) == (mine.host, mine.system, mine.process, mine.born)
+
     def has_ended(self) -> bool:
         """Tell whether the process is known to be gone; False where that cannot be seen from here."""
-        if (self.host, self.system) != (socket.gethostname(), _system()):
+        if not self.system or (self.host, self.system) != (socket.gethostname(), _system()):
             return False
         try:
             os.kill(self.process, 0)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from mutator import manifest
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
+from mutator.interrupt import deferred_signals
 from mutator.manifest import Manifest
 from mutator.staging import SUCCESS, announcements, clear, published, staging, walk
 from mutator.storage import Storage, storage_for
@@ -108,7 +109,8 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Manifest]) -
     failpoint("stage.success.written")
     path = posixpath.join(output, manifest.PATH)
     try:
-        with storage.create_new(path) as stream:
+        # A signal while the request is under way would leave it open whether the dataset is there.
+        with deferred_signals(), storage.create_new(path) as stream:
             stream.write(manifest.dump(made))
     except MutatorError as fault:
         try:

@@ -9,6 +9,7 @@ what is litter; any other one stops the run, for nobody can see from here whethe
 from __future__ import annotations
 
 import posixpath
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -18,10 +19,12 @@ from mutator.failpoint import failpoint
 from mutator.owner import Owner
 from mutator.storage import Storage, blocks, entries_of, storage_for
 
-__all__ = ["SUCCESS", "announcements", "clear", "discard", "published", "staging", "sweep", "walk"]
+__all__ = ["SUCCESS", "announcements", "clear", "discard", "has_manifest", "published", "staging", "sweep", "walk"]
 
 SUCCESS = "_SUCCESS"
 _SUFFIX = ".json"
+_LONG = 3600.0  # seconds after which what was begun, and has no name yet, is litter
+_here: set[str] = set()  # owners of this process that are at work
 
 
 @contextmanager
@@ -40,12 +43,16 @@ def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tupl
     mine = f"{_beside(output)}{run}{_SUFFIX}"
     place = _beside(output) + run if storage.renames else output
     try:
+        storage.exclusive(output)  # tried out before the manifest depends on it
+        owner = Owner.this_process(run, 0)
+        _here.add(owner.id)
         with storage.create_new(mine) as stream:
-            stream.write(Owner.this_process(run, 0).dump())
+            stream.write(owner.dump())
         failpoint("stage.announced")
         litter = _sweep_announced(storage, output, mine)
         failpoint("stage.swept")
     except MutatorError:
+        _here.discard(owner.id)
         storage.remove(mine)
         raise
     try:
@@ -60,6 +67,8 @@ def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tupl
     else:
         with suppress(MutatorError):  # it is published: whoever comes next sees that
             storage.remove(mine)
+    finally:
+        _here.discard(owner.id)
 
 
 def sweep(output: str) -> tuple[str, ...]:
@@ -96,12 +105,8 @@ def discard(output: str) -> None:
 def announcements(output: str) -> list[str]:
     """Return the paths of the files in which runs have said that they are at work on an output."""
     prefix = _beside(posixpath.basename(output))
-    found = entries_of(posixpath.dirname(output))
-    return [
-        one.path
-        for one in found
-        if one.kind == "file" and one.name.startswith(prefix) and "." not in one.name[len(prefix) : -len(_SUFFIX)]
-    ]
+    found = [one for one in entries_of(posixpath.dirname(output)) if one.kind == "file" and one.name.startswith(prefix)]
+    return [one.path for one in found if naming.is_run_id(one.name.removeprefix(prefix).removesuffix(_SUFFIX))]
 
 
 def clear(storage: Storage, output: str, known: manifest.Manifest | None) -> None:
@@ -126,6 +131,11 @@ def published(storage: Storage, output: str) -> manifest.Manifest | None:
     return None
 
 
+def has_manifest(storage: Storage, output: str) -> bool:
+    """Tell whether an output has a manifest, damaged or not."""
+    return storage.look(posixpath.join(output, manifest.PATH)) is not None
+
+
 def walk(storage: Storage, directory: str) -> Iterator[tuple[str, int]]:
     """Yield path and size of every file below a directory."""
     for entry in storage.entries(directory):
@@ -145,6 +155,10 @@ def _end(storage: Storage, output: str, place: str, mine: str) -> None:
 
 
 def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[str, ...]:
+    unnamed = "." + _beside(posixpath.basename(output))  # announcements that were being written
+    for one in entries_of(posixpath.dirname(output)):
+        if one.name.startswith(unnamed) and time.time() - one.modified > _LONG:
+            storage.remove(one.path)
     ended = []
     for path in announcements(output):
         if path == mine:
@@ -156,7 +170,7 @@ def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[s
             if fault.kind != "storage.missing":
                 raise
             continue  # it has come to its end just now
-        if owner is None or not owner.has_ended():
+        if owner is None or not (owner.has_ended() or (owner.is_this_process() and owner.id not in _here)):
             raise error("output.busy", path=output, staging=path)
         ended.append(path)
     removed = []

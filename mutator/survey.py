@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from mutator import checksum, manifest, naming, sequences
 from mutator.config import Config
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.formats import text
 from mutator.manifest import Manifest, Part, SideFile
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
@@ -24,9 +24,6 @@ __all__ = ["Source", "Survey", "dataset_sources", "differing_parts", "is_straggl
 
 # Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
-
-
-# What ``engine.staged`` calls data files: bucket, run id, attempt, sequence.
 
 
 @dataclass(frozen=True)
@@ -157,6 +154,9 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
             raise error("master.missing", path=master)
         return ()
     entries = _visible(storage.entries(master), ignored) if entry.kind == "directory" else [entry]
+    if any(is_straggler(storage, one.name) for one in entries):  # adopted: what its manifest names are its rows
+        named = _named(storage, master)
+        entries = [one for one in entries if not named or one.name in named or not is_straggler(storage, one.name)]
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
         _check_entry(one)
@@ -168,28 +168,34 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
     )
 
 
+def _named(storage: Storage, master: str) -> set[str]:
+    """Return the files that a manifest names; none where it cannot be read, which is why the master is adopted."""
+    try:
+        known = read_manifest(storage, master)
+    except MutatorError:
+        return set()
+    return {part.path for part in known.parts()} if known is not None else set()
+
+
 def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Hold the directory against its manifest; return the data files and the tombstone files."""
     named = {part.path for part in known.parts()}
     problems = differing_parts(storage, master, known)
     for entry in storage.entries(master):
-        if (
-            not naming.is_hidden(entry.name)
-            and entry.name not in named
-            and not is_straggler(storage, known, entry.name)
-        ):
+        if not naming.is_hidden(entry.name) and entry.name not in named and not is_straggler(storage, entry.name):
             problems.append(f"{entry.name} is not one of its files")
     if problems:
         raise error("manifest.files", path=master, what=naming.some(problems))
     return dataset_sources(master, known)
 
 
-def is_straggler(storage: Storage, known: Manifest, name: str) -> bool:
-    """Tell whether a file is of a task that ended after its run did: no part of the dataset, and no fault of it either.
+def is_straggler(storage: Storage, name: str) -> bool:
+    """Tell whether a file that no manifest names is of a task that ended after its run did, or was killed.
 
-    That can only be where files are written where they stay; elsewhere such a task finds no directory.
+    It is no part of the dataset, and no fault of it either. That can only be where files are written where they stay;
+    elsewhere such a task finds no directory.
     """
-    return not storage.renames and naming.is_data_file(name) and known.run in name
+    return not storage.renames and naming.has_run_id(name)
 
 
 def differing_parts(storage: Storage, directory: str, known: Manifest) -> list[str]:

@@ -112,7 +112,7 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
         else:
             readable.add(posixpath.join(path, name))
     for name in sorted(set(there) - {manifest.PATH, SUCCESS}):
-        if is_straggler(storage, known, posixpath.basename(name)):
+        if is_straggler(storage, name):
             continue
         problems.append(f"{name}: is not in the manifest")
     if SUCCESS not in there:

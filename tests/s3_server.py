@@ -2,6 +2,7 @@
 
 ignore    conditions of puts are not looked at, as some servers do that speak S3's protocol
 unknown   a put with a condition is answered with 501 NotImplemented, as others do
+deny      requests of these methods are answered with 403 AccessDenied
 lose      the answer to the next so-many-th writing request gets lost: it is done, and 500 is the answer
 cut       the body of the next so-many-th answer to a GET ends after half of it
 """
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 
 import pytest
 
-QUIET = {"ignore": False, "unknown": False, "lose": 0, "cut": 0}
+QUIET = {"ignore": False, "unknown": False, "deny": "", "lose": 0, "cut": 0}
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
@@ -85,6 +86,7 @@ class Faults:
         self._application = application
         self._how = dict(QUIET)
         self._lock = threading.Lock()
+        self._one = threading.Lock()
 
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"] == "/_behave":
@@ -94,21 +96,29 @@ class Faults:
             return [b""]
         method = environ["REQUEST_METHOD"]
         with self._lock:
-            ignore, unknown = self._how["ignore"], self._how["unknown"]
+            ignore, unknown, deny = self._how["ignore"], self._how["unknown"], self._how["deny"]
             lose = method in ("PUT", "POST", "DELETE") and self._counted("lose")
             cut = method == "GET" and self._counted("cut")
         if unknown and "HTTP_IF_NONE_MATCH" in environ:
             return _error(start_response, "501 Not Implemented", "NotImplemented")
         if ignore:
             environ.pop("HTTP_IF_NONE_MATCH", None)
+        if deny and method in deny:
+            return _error(start_response, "403 Forbidden", "AccessDenied")
         if lose:
-            b"".join(self._application(environ, lambda *_: None))
+            b"".join(self._run(environ, lambda *_: None))
             return _error(start_response, "500 Internal Server Error", "InternalError")
-        answer = self._application(environ, start_response)
+        answer = self._run(environ, start_response)
         if cut:
             body = b"".join(answer)
             return [body[: len(body) // 2]]
         return answer
+
+    def _run(self, environ, start_response):
+        if "HTTP_IF_NONE_MATCH" not in environ:
+            return self._application(environ, start_response)
+        with self._one:  # moto looks and then puts, which S3 does in one step
+            return list(self._application(environ, start_response))
 
     def _counted(self, name):
         """Tell whether this is the request that was meant."""

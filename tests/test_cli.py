@@ -254,7 +254,10 @@ def test_warning_goes_to_stderr_once(place, capsys):
         (["run", *options("out", master="none")], ["/none: there is no master", "allow.empty.master=true"]),
         (["run", *options("out", feed=["none"])], ["/none: there is no such feed"]),
         (["run", *options("out", feed=["none/*.txt"])], ["/none/*.txt: there is no such feed"]),
-        (["run", *options("out", feed=["s3://bucket/feed"])], ["'s3' is not a known kind of storage", "file://"]),
+        (
+            ["run", *options("out", feed=["gopher://bucket/feed"])],
+            ["'gopher' is not a known kind of storage", "file://"],
+        ),
         (["run", *options("file://host/out")], ["file:///host/"]),
         (["run", *options("sample/feed/out", feed=["sample/feed"])], ["feed and output", "different places"]),
         (["run", *options("sample/master/out", master="sample/master")], ["master and output"]),

@@ -103,6 +103,13 @@ def test_what_is_not_there(url):
     assert "secret" not in str(caught.value)
 
 
+def test_no_secret_is_told_of_a_server_that_is_not_there():
+    with pytest.raises(MutatorError) as caught:
+        storage_for("http://x").look("http://127.0.0.1:9/in/ups.txt?X-Amz-Signature=SECRET")
+    assert caught.value.exit_code == 4
+    assert "SECRET" not in str(caught.value)
+
+
 def test_feed_over_http_is_merged(sc, url, tmp_path):
     master = tmp_path / "master"
     master.mkdir()

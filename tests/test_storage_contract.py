@@ -315,7 +315,7 @@ def test_link_of_what_is_not_there_is_a_storage_error(holding, source, target):
 
 
 def rounds_on(place):
-    return 200 if place.is_local or place.is_model else int(os.environ.get("MUTATOR_RACES", "30"))
+    return 200 if place.is_local or place.is_model else int(os.environ.get("MUTATOR_RACES", "12"))
 
 
 def race_of_threads(place, step):
@@ -738,7 +738,7 @@ def test_stream_is_read_at_any_place(place):
         assert (bytes(buffer), stream.seek(2, io.SEEK_CUR), stream.tell()) == (data[5:15], 17, 17)
 
 
-MANY = [pytest.param(2_500, id="2,500"), pytest.param(10_000, id="10,000", marks=pytest.mark.soak)]
+MANY = [pytest.param(1_200, id="1,200"), pytest.param(10_000, id="10,000", marks=pytest.mark.soak)]
 
 
 @pytest.mark.parametrize("count", MANY)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mutator.errors import ConfigError, MutatorError, StorageError
-from mutator.storage import absolute, s3_client, storage_for
+from mutator.storage import absolute, s3_client
 from mutator.storage import s3 as s3_module
 from mutator.storage.s3 import S3Storage
 
@@ -184,11 +184,69 @@ def test_bucket_that_is_not_there_is_told(s3):
         STORAGE.look("s3:///incr")
 
 
-def test_missing_package_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "boto3", None)
-    monkeypatch.setattr(s3_client, "_clients", {})
-    with pytest.raises(ConfigError, match=r"pip install 'mutator\[s3\]'"):
-        storage_for("s3://lake/master").look("s3://lake/master")
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_missing_package_says_what_to_install(scheme):
+    """In a process that has never had it."""
+    lines = ["import sys", "sys.modules['boto3'] = sys.modules['botocore'] = None", "from mutator import cli"]
+    command = ["run", "--config", "sample_data/product/bumu.properties", "--master", f"{scheme}://lake/master"]
+    lines.append(f"sys.exit(cli.main({[*command, '--feed', 'sample_data/product/feed', '--output', 'out']!r}))")
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"{scheme}://lake/master: s3:// needs packages" in done.stderr.replace("s3://lake", f"{scheme}://lake")
+    assert "pip install 'mutator[s3]'" in done.stderr
+
+
+@pytest.mark.parametrize("lost", range(1, 8))
+def test_probe_outlives_a_lost_answer(s3, bucket, lost, monkeypatch):
+    monkeypatch.setattr(s3_module, "_exclusive", {})
+    s3.behave(lose=lost)
+    assert STORAGE.exclusive(f"{bucket}/base") is True
+    assert names(bucket) == []
+    assert s3.uploads(bucket) == []
+
+
+def test_without_the_probe_a_server_that_knows_no_conditions_still_replaces_nothing(s3, bucket):
+    s3.behave(unknown=True)
+    write(f"{bucket}/file", b"first")
+    with pytest.raises(StorageError) as caught:
+        write(f"{bucket}/file", b"second")
+    assert caught.value.kind == "storage.exists"
+    assert read(f"{bucket}/file") == b"first"
+
+
+@pytest.mark.parametrize(
+    ("methods", "act"),
+    [
+        ("GET HEAD", lambda path: STORAGE.look(path)),
+        ("GET HEAD", lambda path: STORAGE.entries(path)),
+        ("GET HEAD", lambda path: STORAGE.open(path)),
+        ("PUT", lambda path: write(path, b"")),
+        ("PUT POST", lambda path: write(path, LARGE)),
+        ("DELETE POST", lambda path: STORAGE.remove(path)),
+    ],
+)
+def test_what_is_not_allowed_is_told(s3, bucket, methods, act):
+    s3.behave(deny=methods)
+    with pytest.raises(StorageError, match=r"(AccessDenied|403).*see to the address, the credentials") as caught:
+        act(f"{bucket}/file")
+    assert caught.value.kind == "storage.service"
+
+
+def test_keys_without_a_path_are_told(s3, bucket):
+    s3.client().put_object(Bucket=bucket[5:], Key="incr//file")
+    with pytest.raises(StorageError, match="keys with '//' in them have no path"):
+        STORAGE.entries(f"{bucket}/incr")
+    STORAGE.remove(f"{bucket}/incr")
+    assert names(bucket) == []
+
+
+def test_name_that_is_no_text_is_a_storage_error(bucket):
+    with pytest.raises(StorageError, match="a key must be UTF-8"):
+        STORAGE.look(f"{bucket}/\udcff")
+
+
+def test_removal_in_a_bucket_that_is_not_there_is_fine(s3):
+    STORAGE.remove("s3://no-such-lake/file")
 
 
 def test_server_that_is_not_there_is_a_storage_error(monkeypatch, s3):

@@ -144,7 +144,8 @@ def absolute(path: str) -> str:
         path = "/" + unquote(rest)
     elif match:
         scheme = match[1].lower()
-        return f"{_SPELLINGS.get(scheme, scheme)}://{path[match.end() :]}"
+        rest = path[match.end() :]
+        return f"{_SPELLINGS.get(scheme, scheme)}://{rest if scheme in SCHEMES else rest.rstrip('/')}"
     elif re.match(r"file:/[^/]", path):  # as Hadoop prints it
         path = unquote(path[5:])
     if "\0" in path:

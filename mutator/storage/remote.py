@@ -34,6 +34,7 @@ SCHEMES = {
     "webhdfs": "webhdfs",
 }
 _BLOCK = 1 << 20
+_SECONDS = 60  # without a byte
 
 
 class RemoteStorage:
@@ -123,7 +124,7 @@ class _Remote(io.RawIOBase):
 
     def __init__(self, path: str, offset: int) -> None:
         super().__init__()
-        self.name = without_secrets(path)
+        self.name, self._path = without_secrets(path), path
         try:
             self._stream = _opened(path)
             if offset and not self._is_at(offset):
@@ -184,7 +185,11 @@ class _Remote(io.RawIOBase):
             raise OSError(self._why(fault)) from None
 
     def _why(self, fault: Exception) -> str:
-        return without_secrets(" ".join(str(fault).split()) or type(fault).__name__)
+        text = " ".join(str(fault).split()) or type(fault).__name__
+        parts = urlsplit(self._path)
+        for secret in (parts.query if parts.scheme in ("http", "https") else "", parts.password):
+            text = text.replace(secret, "***") if secret else text  # not always within an address
+        return without_secrets(text)
 
 
 def _opened(path: str) -> Any:
@@ -194,7 +199,8 @@ def _opened(path: str) -> Any:
     scheme = path.partition("://")[0].lower()
     if scheme not in SUPPORTED_SCHEMES:
         raise error("path.transport", path=path, scheme=scheme, extra=SCHEMES[scheme])
-    return smart_open.open(path, "rb", compression="disable")
+    patience = {"timeout": _SECONDS} if scheme in ("http", "https") else {}
+    return smart_open.open(path, "rb", compression="disable", transport_params=patience)
 
 
 def _size(stream: BinaryIO) -> int:

@@ -17,11 +17,12 @@ from typing import Any, BinaryIO, cast
 from mutator.errors import error
 from mutator.storage import globbing
 from mutator.storage.entry import Entry
-from mutator.storage.s3_client import Address, client, code_of, faults
+from mutator.storage.s3_client import Address, client, code_of, faults, service_errors
 from mutator.storage.s3_streams import Download, Upload
 
 __all__ = ["S3Storage"]
 
+_PROBES = 3
 _AT_ONCE = 1000  # objects that one request removes
 _exclusive: dict[tuple[int, str], bool] = {}  # by process and bucket
 
@@ -38,7 +39,7 @@ class S3Storage:
         known = (os.getpid(), place.bucket)
         if known not in _exclusive:
             with faults(path):
-                _exclusive[known] = _honours_conditions(place)
+                _exclusive[known] = _probed(place)
         return _exclusive[known]
 
     def look(self, path: str) -> Entry | None:
@@ -52,12 +53,12 @@ class S3Storage:
                     return Entry(
                         path, name, head["ContentLength"], "file", head["LastModified"].timestamp(), head["ETag"]
                     )
-                except _client_error() as fault:
+                except service_errors() as fault:
                     if code_of(fault) not in ("404", "NoSuchKey"):
                         raise
             try:
                 page = client(path).list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
-            except _client_error() as fault:
+            except service_errors() as fault:
                 if code_of(fault) != "NoSuchBucket":
                     raise
                 return None
@@ -79,6 +80,8 @@ class S3Storage:
                     found.append(_entry(place, one))
             for one in page.get("CommonPrefixes", ()):
                 name = one["Prefix"][len(place.prefix) : -1]
+                if not name:
+                    raise error("storage.service", path=path, why="keys with '//' in them have no path")
                 found.append(Entry(place.path_of(place.prefix + name), name, 0, "directory"))
         return sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogateescape"))
 
@@ -103,8 +106,10 @@ class S3Storage:
                 if not honoured and self.look(target.path) is not None:  # the best that can be done
                     raise error("storage.exists", path=target.path, why="it exists")
                 upload.finish(target)
-        except BaseException:
+        except BaseException as fault:
             upload.abort()
+            if isinstance(fault, OSError):  # of the file that it waits in, or of whoever writes to it
+                raise error("storage", path=path, why=fault.strerror or fault) from None
             raise
         finally:
             upload.close()
@@ -133,18 +138,22 @@ class S3Storage:
         if not place.key:
             raise error("storage", path=path, why="a whole bucket is not removed")
         with faults(path):
-            client(path).delete_object(Bucket=place.bucket, Key=place.key)
+            try:
+                client(path).delete_object(Bucket=place.bucket, Key=place.key)
+            except service_errors() as fault:
+                if code_of(fault) != "NoSuchBucket":
+                    raise
+                return
             for page in _pages(place):
                 keys = [{"Key": one["Key"]} for one in page.get("Contents", ())]
                 for start in range(0, len(keys), _AT_ONCE):
                     some = {"Objects": keys[start : start + _AT_ONCE], "Quiet": True}
                     answer = client(path).delete_objects(Bucket=place.bucket, Delete=some)
-                    for fault in answer.get("Errors", ()):
-                        raise error(
-                            "storage", path=place.path_of(fault["Key"]), why=fault.get("Message", fault["Code"])
-                        )
+                    for left in answer.get("Errors", ()):
+                        why = left.get("Message", left["Code"])
+                        raise error("storage.service", path=place.path_of(left["Key"]), why=why)
             for key, upload in _uploads(place):
-                with contextlib.suppress(_client_error()):  # somebody else aborts it as well
+                with contextlib.suppress(service_errors()):  # somebody else aborts it as well
                     client(path).abort_multipart_upload(Bucket=place.bucket, Key=key, UploadId=upload)
 
     def remove_directory(self, path: str) -> bool:
@@ -188,7 +197,7 @@ def _pages(place: Address, **options: Any) -> Iterator[dict[str, Any]]:
         pager = client(place.path).get_paginator("list_objects_v2")
         try:
             yield from pager.paginate(Bucket=place.bucket, Prefix=place.prefix, **options)
-        except _client_error() as fault:
+        except service_errors() as fault:
             if code_of(fault) != "NoSuchBucket":
                 raise
 
@@ -201,7 +210,7 @@ def _uploads(place: Address) -> Iterator[tuple[str, str]]:
             for one in page.get("Uploads", ()):
                 if one["Key"] == place.key or one["Key"].startswith(place.prefix):
                     yield one["Key"], one["UploadId"]
-    except _client_error() as fault:
+    except service_errors() as fault:
         if code_of(fault) not in ("AccessDenied", "NoSuchBucket", "NoSuchUpload", "NotImplemented"):
             raise
 
@@ -209,6 +218,14 @@ def _uploads(place: Address) -> Iterator[tuple[str, str]]:
 def _entry(place: Address, one: dict[str, Any]) -> Entry:
     name = one["Key"].rpartition("/")[2]
     return Entry(place.path_of(one["Key"]), name, one["Size"], "file", one["LastModified"].timestamp(), one["ETag"])
+
+
+def _probed(place: Address) -> bool:
+    """Try a few times: an answer that gets lost makes a probe look like one of somebody else."""
+    for _ in range(_PROBES - 1):
+        with contextlib.suppress(service_errors()):
+            return _honours_conditions(place)
+    return _honours_conditions(place)
 
 
 def _honours_conditions(place: Address) -> bool:
@@ -225,35 +242,29 @@ def _honours_conditions(place: Address) -> bool:
             part = service.upload_part(**upload, PartNumber=1, Body=b"probe")
             parts = {"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]}
             service.complete_multipart_upload(**upload, MultipartUpload=parts, IfNoneMatch="*")
-        except _client_error():
+        except service_errors():
             service.abort_multipart_upload(**upload)
             raise
 
     try:
         try:
             whole()
-        except _client_error() as fault:
+        except service_errors() as fault:
             if code_of(fault) == "NotImplemented":
                 return False
             raise
         return all(map(_is_refused, (whole, in_parts)))
     finally:
-        service.delete_object(**probe)
+        S3Storage().remove(place.path_of(probe["Key"]))  # with uploads whose beginning got lost
 
 
 def _is_refused(act: Callable[[], None]) -> bool:
     try:
         act()
-    except _client_error() as fault:
+    except service_errors() as fault:
         if code_of(fault) in ("412", "PreconditionFailed"):
             return True
         if code_of(fault) == "NotImplemented":
             return False
         raise
     return False
-
-
-def _client_error() -> type[Exception]:
-    from botocore.exceptions import ClientError
-
-    return cast(type[Exception], ClientError)

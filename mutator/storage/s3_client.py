@@ -10,7 +10,7 @@ from typing import Any
 
 from mutator.errors import error
 
-__all__ = ["Address", "client", "code_of", "faults", "storage_error"]
+__all__ = ["Address", "client", "code_of", "faults", "service_errors", "storage_error"]
 
 _MISSING = {"404", "NoSuchKey", "NoSuchBucket", "NotFound", "NoSuchUpload"}
 _EXISTS = {"412", "PreconditionFailed"}
@@ -47,41 +47,57 @@ class Address:
 
 def client(path: str) -> Any:
     """Return the client of this process. Endpoint, region and credentials are those of the environment."""
-    with _lock:
-        found = _clients.get(os.getpid())
-        if found is None:
-            try:
-                import boto3
-                from botocore.config import Config
-            except ImportError:
-                raise error("path.extra", path=path, scheme="s3", extra="s3") from None
-            attempts = int(os.environ.get("AWS_MAX_ATTEMPTS", "8"))
-            config = Config(
-                retries={"mode": "standard", "total_max_attempts": attempts},
-                max_pool_connections=32,
-                user_agent_extra="mutator",
-            )
-            with faults(path):
-                found = _clients[os.getpid()] = boto3.session.Session().client("s3", config=config)
+    found = _clients.get(os.getpid())
+    if found is not None:
         return found
+    with _lock:
+        if os.getpid() not in _clients:
+            _clients[os.getpid()] = _new_client(path)
+        return _clients[os.getpid()]
+
+
+def _new_client(path: str) -> Any:
+    try:
+        import boto3
+        from botocore.config import Config
+    except ImportError:
+        raise error("path.extra", path=path, scheme="s3", extra="s3") from None
+    retries: dict[str, Any] = {"mode": "standard"}
+    if "AWS_MAX_ATTEMPTS" not in os.environ:
+        retries["total_max_attempts"] = 8
+    with faults(path):
+        config = Config(retries=retries, max_pool_connections=32, user_agent_extra="mutator")
+        return boto3.session.Session().client("s3", config=config)
 
 
 @contextmanager
 def faults(path: str) -> Iterator[None]:
     """Give an error of the service, or of the way to it, the words and the kind of ours."""
-    from boto3.exceptions import Boto3Error
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         yield
-    except (Boto3Error, BotoCoreError, ClientError) as fault:
+    except UnicodeEncodeError:
+        raise error("storage.service", path=path, why="a key must be UTF-8") from None
+    except Exception as fault:
+        # Asked by name: where boto3 is not installed, there is no class to ask for.
+        if not any(one.__module__.startswith(("boto3.", "botocore.")) for one in type(fault).__mro__):
+            raise
         raise storage_error(path, fault) from None
+
+
+def service_errors() -> tuple[type[Exception], ...]:
+    """Return what boto3 raises; nothing where it is not installed, which is an error of ours by then."""
+    try:
+        from boto3.exceptions import Boto3Error
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        return ()
+    return (Boto3Error, BotoCoreError, ClientError)
 
 
 def storage_error(path: str, fault: Exception) -> Exception:
     """Return an error of the service as one of ours."""
     code = code_of(fault)
-    kind = "storage.missing" if code in _MISSING else "storage.exists" if code in _EXISTS else "storage"
+    kind = "storage.missing" if code in _MISSING else "storage.exists" if code in _EXISTS else "storage.service"
     response = getattr(fault, "response", {}).get("Error", {})
     text = response.get("Message") or str(fault)
     why = f"{code}: {text}" if code and code not in text else text

@@ -6,30 +6,32 @@ import contextlib
 import io
 import os
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import IO, Any
 
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
-from mutator.storage.s3_client import Address, client, code_of, storage_error
+from mutator.storage.s3_client import Address, client, code_of, faults, service_errors, storage_error
 
 __all__ = ["Download", "Upload"]
 
-# Bytes asked for at a time, twice as many each time: what is asked for and not read is on its way for nothing.
+# Bytes asked for at once after a seek, twice as many each time; what follows a seek is mostly little.
 _FIRST_RANGE, _RANGE = 4 << 20, 32 << 20
 _PART = 8 << 20  # bytes; at most 10,000 parts make an object, so 80 GB
-_SENDERS = 2  # parts on their way while the next one is written
+_SENDERS = 8  # parts that a process has on their way, of all its uploads together
 _TRIES = 5
 _TOKEN = "mutator-id"  # metadata that tells who made an object
 
 
 class Download(io.RawIOBase):
-    """An object that is read. It is asked for in ranges, each anew where the connection breaks.
+    """An object that is read: all that follows the offset is asked for, and after a seek a range at a time.
 
-    All ranges are of one and the same content: an object that is replaced meanwhile is an error.
+    Where the connection breaks, the rest is asked for anew. All of it is of one and the same content: an object that
+    is replaced meanwhile is an error.
     """
 
     def __init__(self, address: Address, offset: int = 0) -> None:
@@ -38,7 +40,7 @@ class Download(io.RawIOBase):
         self._address, self._client = address, client(address.path)
         self._body: Any = None
         self._position, self._end = offset, 0  # the end of the range that is being read
-        self._range = _FIRST_RANGE
+        self._range: int | None = None  # all that follows
         self._tag: str | None = None
         self._size = -1
         self._ask()
@@ -87,15 +89,17 @@ class Download(io.RawIOBase):
                 if data:
                     break
                 raise OSError("the connection was closed early")
+            except MutatorError as fault:
+                raise OSError(str(fault)) from None
             except _broken() as fault:
                 self._drop()
-                if attempt == _TRIES - 1 or isinstance(fault, MutatorError):
+                if attempt == _TRIES - 1:
                     raise OSError(str(fault)) from None
                 time.sleep(0.1 * 2**attempt)
         self._position += len(data)
         if self._position == self._end:
             self._body = None  # read to its end, so its connection is used again
-            self._range = min(2 * self._range, _RANGE)
+            self._range = None if self._range is None else min(2 * self._range, _RANGE)
         return data
 
     def close(self) -> None:
@@ -104,22 +108,27 @@ class Download(io.RawIOBase):
         super().close()
 
     def _ask(self) -> None:
-        """Ask for the next range."""
+        """Ask for what comes next."""
         where = {"Bucket": self._address.bucket, "Key": self._address.key}
         condition = {} if self._tag is None else {"IfMatch": self._tag}
-        asked = {"Range": f"bytes={self._position}-{self._position + self._range - 1}"}
+        last = "" if self._range is None else self._position + self._range - 1
+        if self._position or self._range is not None:  # of an empty object no range can be asked for
+            condition["Range"] = f"bytes={self._position}-{last}"
         try:
-            answer = self._client.get_object(**where, **condition, **asked)
-        except _service() as fault:
+            answer = self._client.get_object(**where, **condition)
+        except service_errors() as fault:
             code = code_of(fault)
-            if code in ("416", "InvalidRange"):  # nothing is there: it is empty, or shorter
-                self._size = self._client.head_object(**where)["ContentLength"]
+            if code in ("416", "InvalidRange"):  # nothing is there: it is shorter
+                with faults(self.name):
+                    self._size = self._client.head_object(**where)["ContentLength"]
                 return
             if code in ("412", "PreconditionFailed"):
                 raise error("storage", path=self.name, why="it was replaced while it was read") from None
             raise storage_error(self.name, fault) from None
+        if "Range" in condition and "ContentRange" not in answer:
+            raise error("storage.service", path=self.name, why="the service gives no ranges of objects")
         self._body, self._tag = answer["Body"], answer["ETag"]
-        self._size = int(answer["ContentRange"].rpartition("/")[2])
+        self._size = int(answer.get("ContentRange", f"/{answer['ContentLength']}").rpartition("/")[2])
         self._end = self._position + answer["ContentLength"]
 
     def _drop(self) -> None:
@@ -147,7 +156,6 @@ class Upload(io.RawIOBase):
             place = next((one for one in places if one and os.path.isdir(one)), None)
             self._spool = tempfile.SpooledTemporaryFile(_PART, dir=place)  # noqa: SIM115  # closed with the upload
         self._upload: str | None = None
-        self._senders: ThreadPoolExecutor | None = None
         self._parts: list[Future[dict[str, Any]]] = []
 
     def writable(self) -> bool:
@@ -190,16 +198,13 @@ class Upload(io.RawIOBase):
         """Leave nothing behind, as far as the service can be reached."""
         for part in self._parts:
             part.cancel()
-        if self._senders is not None:
-            self._senders.shutdown()  # a part that arrives after the abort would stay
+        wait(self._parts)  # a part that arrives after the abort would stay
         if self._upload is not None:
-            with contextlib.suppress(*_service()):
+            with contextlib.suppress(*service_errors()):
                 self._client.abort_multipart_upload(**self._where(), UploadId=self._upload)
 
     def close(self) -> None:
         """Give back what the upload has of this machine."""
-        if self._senders is not None:
-            self._senders.shutdown()
         if self._spool is not None:
             self._spool.close()
         super().close()
@@ -210,14 +215,22 @@ class Upload(io.RawIOBase):
     def _send(self, part: bytes) -> None:
         if self._upload is None:
             self._upload = self._client.create_multipart_upload(**self._where(), Metadata=self._metadata)["UploadId"]
-            self._senders = ThreadPoolExecutor(_SENDERS, "upload")
-        assert self._senders is not None
-        if len(self._parts) >= _SENDERS:
-            self._parts[-_SENDERS].result()  # bounds the parts in memory, and tells of a fault soon
-        self._parts.append(self._senders.submit(self._send_part, len(self._parts) + 1, part))
+        for done in self._parts:
+            if done.done():
+                done.result()  # tells of a fault soon
+        senders = _senders()
+        senders.free.acquire()
+        try:
+            self._parts.append(senders.pool.submit(self._send_part, len(self._parts) + 1, part, senders.free))
+        except BaseException:
+            senders.free.release()
+            raise
 
-    def _send_part(self, number: int, part: bytes) -> dict[str, Any]:
-        answer = self._client.upload_part(**self._where(), UploadId=self._upload, PartNumber=number, Body=part)
+    def _send_part(self, number: int, part: bytes, free: threading.Semaphore) -> dict[str, Any]:
+        try:
+            answer = self._client.upload_part(**self._where(), UploadId=self._upload, PartNumber=number, Body=part)
+        finally:
+            free.release()
         return {name: answer[name] for name in answer if name == "ETag" or name.startswith("Checksum")}
 
     def _create(self, act: Callable[..., Any], **arguments: Any) -> None:
@@ -227,36 +240,48 @@ class Upload(io.RawIOBase):
             try:
                 act(**self._where(), **arguments, **condition)
                 return
-            except _service() as fault:
-                if self._is_there():
+            except service_errors() as fault:
+                there = self._token_there()
+                if there == self._metadata[_TOKEN]:
                     return
                 code = code_of(fault)
-                if code == "NotImplemented" and self._conditional:
+                if code == "NotImplemented" and self._conditional and there is None:
                     self._conditional = False  # a service that has never heard of it: ``exclusive`` says so
+                elif code == "NotImplemented" and self._conditional:
+                    raise error("storage.exists", path=self._address.path, why="it exists") from None
                 elif code not in ("409", "ConditionalRequestConflict") or attempt == _TRIES - 1:
                     raise storage_error(self._address.path, fault) from None
                 else:
                     time.sleep(0.1 * 2**attempt)  # another writer of the same key is halfway
 
-    def _is_there(self) -> bool:
-        """Tell whether the object is the one that is written here."""
+    def _token_there(self) -> str | None:
+        """Return what the object that is there says of itself; None where none can be seen."""
         try:
-            found = self._client.head_object(**self._where())
-        except _service():
-            return False
-        return bool(found.get("Metadata", {}).get(_TOKEN) == self._metadata[_TOKEN])
+            return str(self._client.head_object(**self._where()).get("Metadata", {}).get(_TOKEN))
+        except service_errors():
+            return None
 
 
-def _service() -> tuple[type[Exception], ...]:
-    """Return what boto3 raises."""
-    from boto3.exceptions import Boto3Error
-    from botocore.exceptions import BotoCoreError, ClientError
+class _Senders:
+    """The threads of a process that send parts, and how many parts may be in its memory."""
 
-    return (Boto3Error, BotoCoreError, ClientError)
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(_SENDERS, "upload")
+        self.free = threading.BoundedSemaphore(_SENDERS)
+
+
+_of_process: dict[int, _Senders] = {}
+
+
+def _senders() -> _Senders:
+    """Return those of this process; threads do not come along when it is forked."""
+    if os.getpid() not in _of_process:
+        _of_process[os.getpid()] = _Senders()
+    return _of_process[os.getpid()]
 
 
 def _broken() -> tuple[type[Exception], ...]:
     """Return what a connection that breaks while it is read raises."""
     from urllib3.exceptions import HTTPError
 
-    return (*_service(), HTTPError, OSError, MutatorError)
+    return (*service_errors(), HTTPError, OSError)

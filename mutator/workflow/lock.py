@@ -43,7 +43,11 @@ class _Held:
 def holder(base: Base) -> Owner | None:
     """Return who is at work on a base now, None where nobody is."""
     held = _newest(base)
-    return held.owner if held is not None and _alive(base, held) else None
+    if held is None:
+        return None
+    if not base.storage.exclusive(base.at("_mutator", "lock")):  # nobody renews it there
+        return held.owner if held.owner is not None and not held.owner.has_ended() else None
+    return held.owner if _alive(base, held) else None
 
 
 @contextmanager

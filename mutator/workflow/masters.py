@@ -6,7 +6,6 @@ a name that only one process knows, so that a process which was paused halfway f
 
 from __future__ import annotations
 
-import posixpath
 import uuid
 
 from mutator.errors import MutatorError, error
@@ -15,8 +14,9 @@ from mutator.log import Log, Version
 from mutator.storage import blocks, entries_of
 from mutator.survey import read_manifest
 from mutator.workflow.base import Base, look_at_dataset, run_of
+from mutator.workflow.journal import journals
 
-__all__ = ["back_up", "hide", "master_of", "prune", "publish", "remove_hidden", "write_symlinks"]
+__all__ = ["back_up", "hide", "is_going", "master_of", "prune", "publish", "remove_hidden", "write_symlinks"]
 
 _TRIES = 5
 _REMOVING = ".removing-"
@@ -78,12 +78,16 @@ def write_symlinks(base: Base, log: Log) -> None:
         known = read_manifest(base.storage, master_of(base, version))
         if known is None:
             raise error("base.master", path=base.master, version=version.number, dataset=version.dataset)
-        place = posixpath.join(base.given, posixpath.relpath(master_of(base, version), base.path))
-        lines = "".join(f"{place}/{part.path}\n" for part in known.files).encode("utf-8", "surrogateescape")
+        before = b""
         if base.storage.look(path) is not None:
             with base.storage.open(path) as stream:
-                if b"".join(blocks(stream)) == lines:
-                    return
+                before = b"".join(blocks(stream))
+        # Its readers may know one spelling of the scheme: that of the list which is there, else that of the base.
+        scheme = before.partition(b"://")[0].decode() or base.given.partition("://")[0]
+        place = f"{scheme}://{master_of(base, version).partition('://')[2]}"
+        lines = "".join(f"{place}/{part.path}\n" for part in known.files).encode("utf-8", "surrogateescape")
+        if lines == before:
+            return
         base.storage.replace(path, lines)
         failpoint("publish.symlinks")
     # Somebody else publishes as well, and goes on until both see the same.
@@ -193,14 +197,49 @@ def remove_hidden(base: Base) -> None:
 
 
 def _prune_outputs(base: Base, log: Log, keep: int) -> list[int]:
-    """Do the same where datasets stay where their runs have put them."""
-    known = {version.dataset: version.number for version in log.all() if version.dataset is not None}
-    order = sorted(known, key=known.__getitem__, reverse=True)
-    old = set(order[keep + 1 :])
+    """Do the same where datasets stay where their runs have put them.
+
+    Whoever is paused here must not remove, when it wakes up, what was restored meanwhile. So it first marks the
+    dataset, and then looks for a restore; a restore is first in its journal, and then looks for the mark.
+    """
     removed = []
-    for version in log.all():
-        if version.dataset in old and version.path is not None and base.storage.look(base.at(version.path)) is not None:
-            base.storage.remove(base.at(version.path))
+    for dataset, version in _old(log, keep).items():
+        path, mark, mine = base.at(version.path or ""), _mark(base, dataset), True
+        if version.path is None or base.storage.look(path) is None:
+            base.storage.remove(mark)
+            continue
+        try:
+            with base.storage.create_new(mark):
+                pass
+        except MutatorError as fault:
+            if fault.kind != "storage.exists":
+                raise
+            mine = False  # somebody was killed here, or is at it as well
+        failpoint("archive.marked")
+        if dataset in _old(log, keep) and not any(one.kind == "restore" for one in journals(base)):
+            base.storage.remove(path)
             failpoint("archive.removed")
             removed.append(version.number)
+        elif not mine:
+            continue
+        base.storage.remove(mark)
     return removed
+
+
+def is_going(base: Base, dataset: str) -> bool:
+    """Tell whether somebody removes a dataset just now."""
+    return not base.storage.renames and base.storage.look(_mark(base, dataset)) is not None
+
+
+def _mark(base: Base, dataset: str) -> str:
+    return base.at("_mutator", "going", dataset)
+
+
+def _old(log: Log, keep: int) -> dict[str, Version]:
+    """Return the datasets that are too old, by what the log says now, each with a version of it."""
+    known: dict[str, Version] = {}
+    for version in log.all():
+        if version.dataset is not None:
+            known.pop(version.dataset, None)  # one that came back counts from then on
+            known[version.dataset] = version
+    return dict(list(known.items())[: max(len(known) - keep - 1, 0)])

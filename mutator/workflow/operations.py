@@ -15,7 +15,7 @@ from mutator.config import Config
 from mutator.errors import MutatorError, error, rebuilt
 from mutator.failpoint import failpoint
 from mutator.interrupt import Interrupted, deferred_signals
-from mutator.log import NONE, Log, Version
+from mutator.log import NONE, UNCHANGED, Log, Version
 from mutator.manifest import Manifest
 from mutator.survey import differing_parts, read_manifest
 from mutator.workflow import journal, masters
@@ -152,7 +152,8 @@ def status(path: str, config: Config) -> Status:
         problems = [base.shown(str(problem)) for problem in recovered.problems] if recovered else []
         problems += _differences(base, log, latest)
         inside = [one.path for one in base.datasets() if one.path.startswith(base.at("output/"))]
-        strangers = inside if recovered and base.storage.renames else []
+        known = set() if base.storage.renames else {base.at(one.path) for one in log.all() if one.path is not None}
+        strangers = [one for one in inside if one not in known] if recovered else []
         problems += [f"{base.shown(one)}: is no dataset of this base's versions; move it away" for one in strangers]
         return Status(
             base=base.given,
@@ -198,6 +199,9 @@ def restore(path: str, to: int, config: Config) -> Outcome:
         begun = Journal(name, "restore", before.number, datetime.now(UTC).isoformat(timespec="seconds"))
         journal.begin(base, begun)
         failpoint("restore.journaled")
+        if masters.is_going(base, manifest.commit):
+            journal.end(base, name)
+            raise error("base.version", path=found.path, why=f"version {to} is being removed, because it is too old")
         version = Version(
             number=before.number + 1,
             id=uuid.uuid4().hex,
@@ -273,7 +277,10 @@ def _differences(base: Base, log: Log, latest: Version) -> list[str]:
     except MutatorError as fault:
         return [base.shown(str(fault))]
     if manifest is None or manifest.commit != latest.dataset:
-        return []
+        if latest.dataset is None or base.storage.renames:  # the recovery has said so
+            return []
+        problem = error("base.master", path=place, version=latest.number, dataset=latest.dataset)
+        return [base.shown(str(problem))]
     return [f"{base.shown(place)}: {one}" for one in differing_parts(base.storage, place, manifest)]
 
 
@@ -281,7 +288,7 @@ def _made(log: Log, latest: Version) -> Version:
     """Return the version that made the master, or brought it back."""
     numbers = reversed(log.numbers())
     found = (log.read(number) for number in numbers)
-    return next((one for one in found if one.kind != "abandoned" and one.dataset == latest.dataset), NONE)
+    return next((one for one in found if one.kind not in UNCHANGED and one.dataset == latest.dataset), NONE)
 
 
 def _given(base: Base, log: Log) -> str:

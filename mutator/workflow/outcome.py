@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mutator.log import Version
+from mutator.log import UNCHANGED, Version
 from mutator.owner import Owner
 
 __all__ = ["Outcome", "Place", "Status", "history_json", "history_text"]
@@ -98,6 +98,8 @@ class Status:
             lines.append("version  none yet: the master is what was given")
         if latest.kind == "abandoned":
             lines.append(f"         version {latest.number} only says that run {latest.run} did not commit")
+        if latest.kind == "settled":
+            lines.append(f"         version {latest.number} only says that run {latest.run} found nothing new")
         lines.append(f"master   {self.master}")
         lines.append(f"feed     {len(self.ready)} files ready, {len(self.waiting)} waiting")
         lines += _listed("ready", self.ready)
@@ -125,7 +127,7 @@ def history_text(places: Sequence[Place]) -> str:
         done = [f"{counts.get(f'feed {name}', 0):,}" if counts else "" for name in ("inserted", "updated", "deleted")]
         size = f"{one.rows:,}" if one.dataset else ""
         files = str(len(one.feed)) if one.kind == "run" else ""
-        where = "as before" if one.kind == "abandoned" else place.path or "removed"
+        where = "as before" if one.kind in UNCHANGED else place.path or "removed"
         rows.append((str(one.number), one.committed[:19], what, files, *done, size, where))
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return "\n".join(

@@ -19,7 +19,7 @@ from mutator import naming
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.log import Log
-from mutator.staging import discard
+from mutator.staging import discard, has_manifest
 from mutator.storage import entries_of
 from mutator.workflow.base import Base, look_at_dataset, run_of
 from mutator.workflow.claim import give_back, put_away
@@ -43,7 +43,7 @@ def recover(base: Base, log: Log) -> Recovered:
     """Finish or put back whatever runs have left. Whoever calls this holds the lock: no run is at work politely."""
     done = Recovered()
     log.make_durable()
-    if not log.numbers() and any(one.name.isdecimal() for one in entries_of(base.at("backup"))):
+    if not log.numbers() and _has_old_datasets(base):
         done.problems.append(error("base.log", path=base.path))  # whatever lies here has an account that is gone
         return done
     try:
@@ -81,6 +81,14 @@ def recover(base: Base, log: Log) -> Recovered:
     _sweep(base)
     failpoint("recover.done")
     return done
+
+
+def _has_old_datasets(base: Base) -> bool:
+    """Tell whether there are datasets that only versions can have made."""
+    if base.storage.renames:
+        return any(one.name.isdecimal() for one in entries_of(base.at("backup")))
+    begun = {journal.run for journal in journals(base)}
+    return any(one.commit is not None and run_of(one.name) not in begun for one in base.datasets())
 
 
 def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
@@ -143,8 +151,11 @@ def _outputs(base: Base, log: Log) -> set[str]:
         if entry.kind != "directory":
             continue
         dataset = look_at_dataset(base.storage, entry.path)
-        if dataset.commit is not None and log.newest_of(dataset.commit) is None:
-            found.add(run_of(entry.name))
+        if base.storage.renames:
+            if dataset.commit is not None and log.newest_of(dataset.commit) is None:
+                found.add(run_of(entry.name))
+        elif not has_manifest(base.storage, entry.path):
+            found.add(entry.name)  # a whole one may be all that is left of something: it is not removed for its name
     return {run for run in found if naming.is_run_id(run)}
 
 

@@ -17,7 +17,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -84,7 +84,7 @@ class Run:
         self.waiting = found.waiting
         if not found.ready:
             return False
-        arrived = tuple(Arrived(one.name, one.bytes, one.modified) for one in found.ready)
+        arrived = tuple(Arrived(one.name, one.bytes, one.modified, one.tag) for one in found.ready)
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived))
         failpoint("claim.journaled")
@@ -98,6 +98,8 @@ class Run:
         failpoint("merge.done")
         if isinstance(made, tuple):
             self.skipped = made
+            if not self.base.storage.renames:
+                self._settle()
             return False
         self.merged, self.skipped = made, made.skipped
         return True
@@ -163,16 +165,28 @@ class Run:
         self.version = version
         failpoint("commit.done")
 
+    def _settle(self) -> None:
+        """Note in the log that files were merged before: where nothing is moved, they would arrive for ever."""
+        self._committing = True
+        now = max(_now(self._clock()), self.before.committed)
+        changes: dict[str, Any] = {"kind": "settled", "claimed": tuple(self.claimed), "feed": (), "counts": {}}
+        number = self.before.number + 1
+        entry = replace(
+            self.before, number=number, id=uuid.uuid4().hex, run=self.id, committed=now, restored=None, **changes
+        )
+        self.log.commit(entry)
+        failpoint("commit.settled")
+
     def publish(self) -> None:
         """Make the version the master."""
         assert self.version is not None
-        if self.config.symlink_manifest:
-            masters.write_symlinks(self.base, self.log)
         self.mode = masters.publish(self.base, self.log)
         failpoint("publish.version.done")
 
     def archive(self) -> None:
         """Put everything where it belongs."""
+        if self.config.symlink_manifest:
+            masters.write_symlinks(self.base, self.log)
         masters.back_up(self.base, self.log)
         claim.put_away(self.base, self.id)
         if self.version is not None:
