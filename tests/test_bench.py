@@ -5,18 +5,22 @@ import json
 import random
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+import bench.storage
 import bench.workload
 from bench.__main__ import conclude
-from bench.contenders.catalogue import CATALOGUE
+from bench.contenders.catalogue import SERVERS, everyone
 from bench.data import write_feed, write_master
 from bench.digest import Digest, data_files, digest
 from bench.figures import Outcome, Result, Run, targets, unequal
 from bench.memory import Sampler
-from bench.report import as_json, markdown, table
+from bench.report import as_json, markdown, table, traffic_table
+from bench.storage import exchange
+from bench.traffic import Moved, Traffic, traffic_targets
 from bench.workload import Workload, workloads
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -197,6 +201,7 @@ def test_unequal_contents_and_failures_end_with_1(tmp_path, capsys):
 
 def test_the_examples_of_the_docstrings_hold():
     assert doctest.testmod(bench.workload).failed == 0
+    assert doctest.testmod(bench.storage).failed == 0
 
 
 def test_the_sampler_sees_the_children_of_a_process():
@@ -210,6 +215,55 @@ def test_the_sampler_sees_the_children_of_a_process():
 
     assert sampler.tree >= 64 << 20
     assert sampler.worker == 0
+
+
+# --- storage
+
+
+def traffic(*writes):
+    names = ("mutator on s3", "boto3 transfers", "boto3 request")
+    results = [Moved(name, write, [1.0]) for name, write in zip(names, writes, strict=False)]
+    return Traffic("s3", 100 << 20, tuple(results))
+
+
+def test_a_share_is_taken_in_each_round_by_itself():
+    found = traffic([1.0, 2.0, 4.0], [1.0, 1.8, 2.0])
+
+    assert found.speed(found.results[0], "write") == 50
+    assert found.share(found.results[1], "write") == 0.9
+
+
+def test_mutator_is_held_against_each_client():
+    found = traffic_targets([traffic([1.0], [1.0], [0.5])])
+
+    assert [target.reached for target in found] == [True, True, False, True]
+    assert found[2].text == "s3: mutator writes at 80% of the speed of boto3 request"
+    assert found[2].measured == "50% (100 MiB/s against 200 MiB/s)"
+
+
+def test_a_server_that_is_not_here_is_named_with_the_reason():
+    found = Traffic("hdfs", 1 << 20, (Moved("hdfs-native", out="skipped", why="no jar"),))
+
+    assert "skipped: no jar" in traffic_table(found)
+    assert "| hdfs-native | - | - | - | - | skipped: no jar |" in markdown([], {}, [found])
+    assert [target.reached for target in traffic_targets([found])] == [None, None]
+
+
+def test_a_client_that_failed_ends_with_1(tmp_path, capsys):
+    found = Traffic("s3", 1 << 20, (Moved("boto3 request", out="failed", why="no reason"),))
+
+    assert conclude([], tmp_path, [found]) == 1
+    assert "FAILED, s3: boto3 request: no reason" in capsys.readouterr().err
+
+
+def test_other_bytes_than_were_written_are_a_failure(tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.storage.hash_of", lambda parts: "another")
+    monkeypatch.setattr("bench.storage._STARTERS", {"s3": lambda place: nullcontext(f"{place}/served")})
+
+    found = exchange("s3", SERVERS["s3"][:1], tmp_path, size=1000, repeat=1, limit=60, seed=1)
+
+    assert found.results[0].out == "failed"
+    assert "it read other bytes than mutator on s3 was given to write" in found.results[0].why
 
 
 # --- everything
@@ -231,6 +285,21 @@ def test_a_small_run_with_what_is_here(tmp_path):
     assert ours["runs"][0]["worker"] > 0
 
 
+@pytest.mark.parametrize("server", ["s3", "hdfs"])
+def test_a_small_file_to_a_server_and_back(server, tmp_path):
+    command = [sys.executable, "-m", "bench", "--size", "smoke", "--work", server, "--repeat", "2", "--out", tmp_path]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["traffic"]
+    if server == "hdfs" and not list((ROOT / "build" / "hadoop").glob("*.jar")):
+        pytest.skip("Hadoop's jars are not here: make hadoop")
+    assert [result["name"] for result in found["results"]] == [entry.name for entry in SERVERS[server]]
+    assert [result["out"] for result in found["results"]] == [None] * len(found["results"]), done.stderr
+    assert all(len(result[way]) == 2 for result in found["results"] for way in ("write", "read"))
+
+
 def test_a_name_that_nobody_has_is_a_usage_error():
     command = [sys.executable, "-m", "bench", "--only", "nobody"]
 
@@ -238,4 +307,4 @@ def test_a_name_that_nobody_has_is_a_usage_error():
 
     assert done.returncode == 2
     assert "nobody: no contender begins like this" in done.stderr
-    assert all(entry.name in done.stderr for entry in CATALOGUE)
+    assert all(entry.name in done.stderr for entry in everyone())

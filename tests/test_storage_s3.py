@@ -192,8 +192,8 @@ def test_missing_package_says_what_to_install(scheme):
     lines.append(f"sys.exit(cli.main({[*command, '--feed', 'sample_data/product/feed', '--output', 'out']!r}))")
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
-    assert f"{scheme}://lake/master: s3:// needs packages" in done.stderr.replace("s3://lake", f"{scheme}://lake")
-    assert "pip install 'mutator[s3]'" in done.stderr
+    assert "s3://lake/master/" in done.stderr
+    assert "s3:// needs packages that are not installed: pip install 'mutator[s3]'" in done.stderr
 
 
 @pytest.mark.parametrize("lost", range(1, 8))

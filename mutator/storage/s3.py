@@ -153,7 +153,7 @@ class S3Storage:
                         why = left.get("Message", left["Code"])
                         raise error("storage.service", path=place.path_of(left["Key"]), why=why)
             for key, upload in _uploads(place):
-                with contextlib.suppress(service_errors()):  # somebody else aborts it as well
+                with contextlib.suppress(*service_errors()):  # somebody else aborts it as well
                     client(path).abort_multipart_upload(Bucket=place.bucket, Key=key, UploadId=upload)
 
     def remove_directory(self, path: str) -> bool:
@@ -223,7 +223,7 @@ def _entry(place: Address, one: dict[str, Any]) -> Entry:
 def _probed(place: Address) -> bool:
     """Try a few times: an answer that gets lost makes a probe look like one of somebody else."""
     for _ in range(_PROBES - 1):
-        with contextlib.suppress(service_errors()):
+        with contextlib.suppress(*service_errors()):
             return _honours_conditions(place)
     return _honours_conditions(place)
 
