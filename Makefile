@@ -55,6 +55,7 @@ SIZE ?= 4m
 # Hudi's Spark, 3.5, knows Python up to 3.11 and Java up to 23.
 bench: export NEWEST_JAVA = 23
 bench: $(VENV_BENCH)/stamp java  ## side by side with the peers; SIZE=smoke, 4m (default) or 12m
+	@$(WITH_JAVA) .ci/hadoop.sh $(VENV_BENCH)/bin/python build/hadoop
 	$(WITH_JAVA) $(VENV_BENCH)/bin/python -m bench --size $(SIZE) $(BENCH)
 
 zip: venv  ## build/mutator.zip for spark-submit --py-files

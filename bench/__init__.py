@@ -1,11 +1,11 @@
-"""Side-by-side benchmarks: the same bytes merged by mutator and by what one would use instead.
+"""Side-by-side benchmarks: the same bytes merged, or moved, by mutator and by what one would use instead.
 
 =================== ======================================================================
 ``layout``          how the rows look
 ``data``            seeded master and feed
 ``digest``          an order-independent digest of rows
 ``workload``        sizes and shares: what is merged into what
-``contenders``      who merges: one module a system; ``catalogue`` lists them all
+``contenders``      who merges, or moves: one module a system; ``catalogue`` lists them all
 ``child``           the process of one contender, driven by JSON lines
 ``participant``     the other end of those lines
 ``environment``     virtual environments for those that need another Spark
@@ -13,6 +13,8 @@
 ``machine``         cores, memory, where files are put
 ``contest``         alternating rounds over all contenders
 ``figures``         raw results -> medians, ratios, targets
+``storage``         alternating rounds of writing to a server, and reading from it
+``traffic``         their seconds -> speeds, shares, targets
 ``report``          figures -> table, Markdown, JSON
 ``plot``            figures -> PNG
 =================== ======================================================================

@@ -6,16 +6,20 @@ import argparse
 import shutil
 import signal
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.contenders.catalogue import CATALOGUE, Entry
+from bench.contenders.catalogue import CATALOGUE, SERVERS, Entry, everyone
 from bench.contest import compete
 from bench.data import ROW_BYTES
-from bench.figures import Outcome, unequal
+from bench.figures import Outcome, Result, unequal
 from bench.machine import describe, file_system, scratch
 from bench.plot import plot
-from bench.report import as_json, markdown, table, target_lines
+from bench.report import as_json, markdown, table, target_lines, traffic_table
+from bench.storage import COPIES as TRANSFER_COPIES
+from bench.storage import exchange, transfer_size
+from bench.traffic import Moved, Traffic
 from bench.workload import SIZES, WORK, Workload, parse_size, workloads
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,66 +34,96 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         entries = chosen(options.only)
         rows = parse_size(options.size)
-        work = [workload for name in options.work.split(",") for workload in workloads(rows, name.strip())]
+        names = [name.strip() for name in options.work.split(",")]
+        work = [workload for name in names if name not in SERVERS for workload in workloads(rows, name)]
     except ValueError as fault:
         _parser().error(str(fault))
-    place = scratch(rows * ROW_BYTES * COPIES + (256 << 20))
+    servers = [name for name in names if name in SERVERS]
+    merging, moving = bool(work) * rows * ROW_BYTES * COPIES, bool(servers) * transfer_size(rows) * TRANSFER_COPIES
+    place = scratch(max(merging, moving) + (256 << 20))
     machine = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **describe(), "files on": file_system(place)}
     outcomes: list[Outcome] = []
+    traffics: list[Traffic] = []
     try:
+        # What is measured stays, whatever comes later.
+        for server in servers:
+            traffics += _moved(server, entries, place, rows, options)
+            _write(options.out, outcomes, machine, traffics)
         for workload in work:
-            outcomes.append(_one(workload, entries, place, options))
-            _write(options.out, outcomes, machine)  # what is measured stays, whatever comes later
+            outcomes += _one(workload, entries, place, options)
+            _write(options.out, outcomes, machine, traffics)
     finally:
         _keep_logs(place, options.out)
         shutil.rmtree(place, ignore_errors=True)
-    return conclude(outcomes, options.out)
+    return conclude(outcomes, options.out, traffics)
 
 
 def chosen(only: str) -> list[Entry]:
     """Return the contenders whose names begin with one of these; all where none is named."""
     if not only:
-        return CATALOGUE
+        return everyone()
     names = [name.strip() for name in only.split(",")]
     for name in names:
-        if not any(entry.name.startswith(name) for entry in CATALOGUE):
+        if not any(entry.name.startswith(name) for entry in everyone()):
             raise ValueError(f"{name}: no contender begins like this; there are: {_names()}")
-    return [entry for entry in CATALOGUE if entry.name.startswith(tuple(names))]
+    return [entry for entry in everyone() if entry.name.startswith(tuple(names))]
 
 
-def _one(workload: Workload, entries: list[Entry], place: Path, options: argparse.Namespace) -> Outcome:
+def _one(workload: Workload, entries: list[Entry], place: Path, options: argparse.Namespace) -> list[Outcome]:
+    """Return what came of a workload; nothing where none of its contenders is asked for."""
+    there = [entry for entry in CATALOGUE if entry in entries and entry.name in (workload.only or (entry.name,))]
+    if not there:
+        return []
     print(f"{workload.name} rows, {options.repeat} rounds", file=sys.stderr, flush=True)
-    entries = [entry for entry in entries if workload.only is None or entry.name in workload.only]
-    results = compete(entries, workload, place, repeat=options.repeat, limit=options.limit, seed=options.seed)
+    results = compete(there, workload, place, repeat=options.repeat, limit=options.limit, seed=options.seed)
     outcome = Outcome(workload, tuple(results))
     print(f"\n{table(outcome)}\n", flush=True)
-    return outcome
+    return [outcome]
 
 
-def _write(out: Path, outcomes: list[Outcome], machine: dict[str, str]) -> None:
+def _moved(server: str, entries: list[Entry], place: Path, rows: int, options: argparse.Namespace) -> list[Traffic]:
+    """Return what came of a server; nothing where none of its contenders is asked for."""
+    there = [entry for entry in SERVERS[server] if entry in entries]
+    if not there:
+        return []
+    print(f"{server}, {options.repeat} rounds", file=sys.stderr, flush=True)
+    ways = {"repeat": options.repeat, "limit": options.limit, "seed": options.seed}
+    traffic = exchange(server, there, place, size=transfer_size(rows), **ways)
+    print(f"\n{traffic_table(traffic)}\n", flush=True)
+    return [traffic]
+
+
+def _write(out: Path, outcomes: list[Outcome], machine: dict[str, str], traffics: list[Traffic]) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    (out / "bench.md").write_text(markdown(outcomes, machine), encoding="utf-8")
-    (out / "bench.json").write_text(as_json(outcomes, machine), encoding="utf-8")
+    (out / "bench.md").write_text(markdown(outcomes, machine, traffics), encoding="utf-8")
+    (out / "bench.json").write_text(as_json(outcomes, machine, traffics), encoding="utf-8")
 
 
-def conclude(outcomes: list[Outcome], out: Path) -> int:
+def conclude(outcomes: list[Outcome], out: Path, traffics: Sequence[Traffic] = ()) -> int:
     """Draw the plot, say what the figures mean, return the exit code."""
     try:
         plot(outcomes, out / "bench.png")
     except ImportError:
         print("no plot: matplotlib is not installed", file=sys.stderr)
-    print("\n".join(target_lines(outcomes)))
+    print("\n".join(target_lines(outcomes, traffics)))
     print(f"written: {out}/bench.md, bench.json and, with matplotlib, bench.png")
     status = 0
     for outcome in outcomes:
         for content, names in unequal(outcome.results).items():
             status = 1
             print(f"UNEQUAL, {outcome.workload.name}: {content}: {', '.join(names)}", file=sys.stderr)
-        for result in outcome.results:
-            if result.out == "failed":
-                status = 1
-                print(f"FAILED, {outcome.workload.name}: {result.name}: {result.why}", file=sys.stderr)
+    for name, result in _all_results(outcomes, traffics):
+        if result.out == "failed":
+            status = 1
+            print(f"FAILED, {name}: {result.name}: {result.why}", file=sys.stderr)
     return status
+
+
+def _all_results(outcomes: Sequence[Outcome], traffics: Sequence[Traffic]) -> Iterator[tuple[str, Result | Moved]]:
+    for outcome in outcomes:
+        yield from ((outcome.workload.name, result) for result in outcome.results)
+    for traffic in traffics:
+        yield from ((traffic.server, result) for result in traffic.results)
 
 
 def _keep_logs(place: Path, out: Path) -> None:
@@ -100,7 +134,7 @@ def _keep_logs(place: Path, out: Path) -> None:
 
 
 def _names() -> str:
-    return ", ".join(entry.name for entry in CATALOGUE)
+    return ", ".join(entry.name for entry in everyone())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -108,7 +142,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--size", default="4m", help=f"rows of the master: {', '.join(SIZES)} or a number (%(default)s)"
     )
-    parser.add_argument("--work", default=",".join(WORK), help="shares, numbers of mutations, scaling (%(default)s)")
+    parser.add_argument(
+        "--work", default=",".join(WORK), help="shares, numbers of mutations, scaling, servers (%(default)s)"
+    )
     parser.add_argument("--repeat", type=int, default=3, help="rounds (%(default)s)")
     parser.add_argument("--only", default="", metavar="NAME,...", help="contenders, by the beginning of their names")
     parser.add_argument("--limit", type=float, default=600, help="seconds after which a run is ended (%(default)s)")

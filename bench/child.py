@@ -1,6 +1,6 @@
 """The process of one contender: ``python -m bench.child NAME SCRATCH``, a JSON line in, a JSON line out.
 
-The clock runs from paths given to result on disk, and only here.
+The clock runs from paths given to result on disk, or from address given to last byte, and only here.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.contenders.catalogue import Entry, find
 from bench.contenders.contender import Contender, Skipped
+
+if TYPE_CHECKING:
+    from bench.contenders.transfers import Transfer
 
 __all__ = ["main"]
 
@@ -26,7 +29,7 @@ def main(name: str, scratch: str) -> None:
     # Whatever a library prints goes to the log; the pipe is for answers alone.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
-        contender: Contender | None = None
+        contender: Contender | Transfer | None = None
         for line in sys.stdin:
             command = json.loads(line)
             answer: dict[str, Any]
@@ -53,13 +56,13 @@ def blame(entry: Entry, fault: Exception) -> dict[str, str]:
     return {"failed": f"{type(fault).__name__}: {first[:300]}"}
 
 
-def make(entry: Entry) -> Contender:
+def make(entry: Entry) -> Contender | Transfer:
     """Import the contender's class and make one."""
     module, _, name = entry.where.partition(":")
     return getattr(importlib.import_module(f"bench.contenders.{module}"), name)(*entry.arguments)
 
 
-def obey(contender: Contender, command: dict[str, str], scratch: Path) -> dict[str, Any]:
+def obey(contender: Contender | Transfer, command: dict[str, str], scratch: Path) -> dict[str, Any]:
     """Do one command."""
     paths = {name: Path(value) for name, value in command.items() if name != "do"}
     match command["do"]:
@@ -75,6 +78,14 @@ def obey(contender: Contender, command: dict[str, str], scratch: Path) -> dict[s
             return {"seconds": seconds, "how": ran.how, "shuffled": ran.shuffled(), "more": ran.more}
         case "export":
             return {"directory": str(contender.export(paths["output"], paths["to"]))}
+        case "write":
+            started = time.monotonic()
+            contender.write(paths["source"], command["address"])
+            return {"seconds": time.monotonic() - started}
+        case "read":
+            started = time.monotonic()
+            found = contender.read(command["address"])
+            return {"seconds": time.monotonic() - started, "hash": found}
         case unknown:
             raise ValueError(unknown)
     return {}

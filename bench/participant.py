@@ -72,13 +72,13 @@ class Participant:
             )
         self.versions = self.ask("start")["versions"]
 
-    def ask(self, do: str, limit: float = PATIENCE, **paths: Path) -> dict[str, Any]:
+    def ask(self, do: str, limit: float = PATIENCE, **words: Path | str) -> dict[str, Any]:
         """Give a command and wait for its answer. Raises Out."""
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.used = time.monotonic()
-        command = {"do": do} | {name: str(path) for name, path in paths.items()}
+        command = {"do": do} | {name: str(word) for name, word in words.items()}
         try:
             self._process.stdin.write(json.dumps(command).encode() + b"\n")
             self._process.stdin.flush()

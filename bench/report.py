@@ -8,8 +8,9 @@ from dataclasses import asdict
 
 from bench.contenders.catalogue import find
 from bench.figures import Outcome, Result, targets
+from bench.traffic import WAYS, Moved, Traffic, traffic_targets
 
-__all__ = ["as_json", "markdown", "table"]
+__all__ = ["as_json", "markdown", "table", "target_lines", "traffic_table"]
 
 HEAD = ("contender", "median", "× aligned", "× shuffle", "rows/s", "shuffled", "peak memory", "worker", "how")
 NOTES = """\
@@ -17,45 +18,75 @@ Median: seconds from paths given to result on disk, of the runs of one invocatio
 Rows/s: rows of master and feed together. Shuffled: as Spark's status store has it; `-` without Spark.
 Peak memory: anonymous memory of all processes of the contender (a JVM keeps its heap from run to run).
 Worker: the largest single Python worker."""
+TRAFFIC_HEAD = ("contender", "writes", "reads", "mutator writes at", "mutator reads at", "how")
+TRAFFIC_NOTES = """\
+Writes, reads: the same bytes divided by the median of the seconds; each reads what another has written.
+At: mutator's speed by that of this client, each round by itself; the median of these."""
 
 
 def table(outcome: Outcome) -> str:
     """Return one workload as aligned columns."""
-    rows = [HEAD, *(_cells(outcome, result) for result in outcome.results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    lines = [f"{outcome.workload.name} rows"]
+    return _aligned(f"{outcome.workload.name} rows", [HEAD, *(_cells(outcome, result) for result in outcome.results)])
+
+
+def traffic_table(traffic: Traffic) -> str:
+    """Return what a server's contenders did as aligned columns."""
+    return _aligned(traffic.name, [TRAFFIC_HEAD, *(_traffic_cells(traffic, result) for result in traffic.results)])
+
+
+def target_lines(outcomes: Sequence[Outcome], traffics: Sequence[Traffic] = ()) -> list[str]:
+    """Return the targets, each with what was measured."""
+    words = {True: "reached", False: "missed", None: "open"}
+    found = [*(targets(outcomes) if outcomes else ()), *traffic_targets(traffics)]
+    return [f"{words[target.reached]}: {target.text}: {target.measured}" for target in found]
+
+
+def markdown(outcomes: Sequence[Outcome], machine: Mapping[str, str], traffics: Sequence[Traffic] = ()) -> str:
+    """Return everything as a Markdown document."""
+    lines = ["# Benchmark", "", *(f"- {name}: {value}" for name, value in machine.items())]
+    versions = _versions([*outcomes, *traffics])
+    lines += ["- versions: " + ", ".join(f"{name} {value}" for name, value in versions.items())]
+    for outcome in outcomes:
+        head = (*HEAD, "what differs")
+        lines += ["", f"## {outcome.workload.name} rows", "", _row(head), _row(["---", *["---:"] * 7, "---", "---"])]
+        lines += [_row((*_cells(outcome, result), find(result.name).differs)) for result in outcome.results]
+    lines += ["", *(f"{line}  " for line in NOTES.splitlines())] if outcomes else []
+    for traffic in traffics:
+        lines += ["", f"## {traffic.name}", "", _row(TRAFFIC_HEAD), _row(["---", *["---:"] * 4, "---"])]
+        lines += [_row(_traffic_cells(traffic, result)) for result in traffic.results]
+    lines += ["", *(f"{line}  " for line in TRAFFIC_NOTES.splitlines())] if traffics else []
+    lines += ["", "## Targets", "", *(f"- {line}" for line in target_lines(outcomes, traffics))]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(outcomes: Sequence[Outcome], machine: Mapping[str, str], traffics: Sequence[Traffic] = ()) -> str:
+    """Return the raw figures."""
+    document = {
+        "machine": dict(machine),
+        "outcomes": [asdict(outcome) for outcome in outcomes],
+        "traffic": [asdict(traffic) for traffic in traffics],
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _aligned(title: str, rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as columns: the first and the last to the left, the others to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [title]
     for row in rows:
         first, *middle, last = (
-            cell.ljust(width) if column in (0, len(HEAD) - 1) else cell.rjust(width)
+            cell.ljust(width) if column in (0, len(widths) - 1) else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         lines.append("  ".join((first, *middle, last)).rstrip())
     return "\n".join(lines)
 
 
-def target_lines(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the targets, each with what was measured."""
-    words = {True: "reached", False: "missed", None: "open"}
-    return [f"{words[target.reached]}: {target.text}: {target.measured}" for target in targets(outcomes)]
-
-
-def markdown(outcomes: Sequence[Outcome], machine: Mapping[str, str]) -> str:
-    """Return everything as a Markdown document."""
-    lines = ["# Benchmark", "", *(f"- {name}: {value}" for name, value in machine.items())]
-    lines += ["- versions: " + ", ".join(f"{name} {value}" for name, value in _versions(outcomes).items())]
-    for outcome in outcomes:
-        head = (*HEAD, "what differs")
-        lines += ["", f"## {outcome.workload.name} rows", "", _row(head), _row(["---", *["---:"] * 7, "---", "---"])]
-        lines += [_row((*_cells(outcome, result), find(result.name).differs)) for result in outcome.results]
-    lines += ["", *(f"{line}  " for line in NOTES.splitlines())]
-    lines += ["", "## Targets", "", *(f"- {line}" for line in target_lines(outcomes))]
-    return "\n".join(lines) + "\n"
-
-
-def as_json(outcomes: Sequence[Outcome], machine: Mapping[str, str]) -> str:
-    """Return the raw figures."""
-    document = {"machine": dict(machine), "outcomes": [asdict(outcome) for outcome in outcomes]}
-    return json.dumps(document, indent=1) + "\n"
+def _traffic_cells(traffic: Traffic, result: Moved) -> tuple[str, ...]:
+    how = find(result.name).differs if result.out is None else f"{result.out}: {result.why}"
+    speeds = [f"{speed:,.0f} MiB/s" if (speed := traffic.speed(result, way)) else "-" for way in WAYS]
+    shares = [f"{share:.0%}" if (share := traffic.share(result, way)) else "-" for way in WAYS]
+    return (result.name, *speeds, *shares, how)
 
 
 def _cells(outcome: Outcome, result: Result) -> tuple[str, ...]:
@@ -88,7 +119,7 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _versions(outcomes: Sequence[Outcome]) -> dict[str, str]:
+def _versions(outcomes: Sequence[Outcome | Traffic]) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for outcome in outcomes:
         for result in outcome.results:

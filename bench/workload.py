@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["FAMILY", "SIZES", "WORK", "Workload", "parse_size", "workloads"]
 
 SIZES = {"smoke": 20_000, "200k": 200_000, "1m": 1_000_000, "4m": 4_000_000, "12m": 12_000_000}
-WORK = ("5%", "50%", "100", "scaling")
+WORK = ("5%", "50%", "100", "scaling", "s3", "hdfs")
 FAMILY = ("mutator aligned", "mutator shuffle")  # whose scaling is looked at
 
 

@@ -1,4 +1,4 @@
-"""All contenders, and what differs in their work."""
+"""All contenders, of the merges and of each server, and what differs in their work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bench.environment import DELTA, HUDI, ICEBERG, Environment
 
-__all__ = ["CATALOGUE", "Entry", "find"]
+__all__ = ["CATALOGUE", "SERVERS", "Entry", "everyone", "find"]
 
 TABLE = "writes Parquet, text for the digest is made untimed"
 PLAIN = "no counts, checksums, tombstones or atomic publish"
@@ -55,7 +55,62 @@ CATALOGUE = [
     Entry("hudi merge", "lakehouse:Hudi", TABLE, environment=HUDI),
 ]
 
+# By server: mutator, then the ways of the server's own client.
+SERVERS = {
+    "s3": [
+        Entry(
+            "mutator on s3",
+            "transfers:Mutator",
+            "appears whole, refused where one is; 8 threads send parts, one request reads",
+            ("boto3",),
+            ours=True,
+            jvm=False,
+            needs=("boto3",),
+        ),
+        Entry(
+            "boto3 transfers",
+            "transfers:Boto3",
+            "upload_fileobj, download_fileobj: 10 threads",
+            ("boto3",),
+            jvm=False,
+            needs=("boto3",),
+        ),
+        Entry(
+            "boto3 request",
+            "transfers:Boto3Request",
+            "put_object, get_object: one request",
+            ("boto3",),
+            jvm=False,
+            needs=("boto3",),
+        ),
+    ],
+    "hdfs": [
+        Entry(
+            "mutator on hdfs",
+            "transfers:Mutator",
+            "each block synced, appears whole, refused where one is",
+            ("hdfs_native",),
+            ours=True,
+            jvm=False,
+            needs=("hdfs_native",),
+        ),
+        Entry(
+            "hdfs-native",
+            "transfers:HdfsNative",
+            "nothing synced",
+            ("hdfs_native",),
+            jvm=False,
+            needs=("hdfs_native",),
+        ),
+    ],
+}
+
+
+def everyone() -> list[Entry]:
+    """Return the contenders of the merges and of all servers."""
+    return [*CATALOGUE, *(entry for entries in SERVERS.values() for entry in entries)]
+
 
 def find(name: str) -> Entry:
     """Return the contender of that name."""
-    return next(entry for entry in CATALOGUE if entry.name == name)
+    return next(entry for entry in everyone() if entry.name == name)

@@ -214,7 +214,11 @@ class Upload(io.RawIOBase):
 
     def _send(self, part: bytes) -> None:
         if self._upload is None:
-            self._upload = self._client.create_multipart_upload(**self._where(), Metadata=self._metadata)["UploadId"]
+            # As boto3's own transfers have it, unless the service is known not to: it keeps the checksums of the parts.
+            wanted = self._client.meta.config.request_checksum_calculation == "when_supported"
+            checksum = {"ChecksumAlgorithm": "CRC32"} if wanted else {}
+            begun = self._client.create_multipart_upload(**self._where(), Metadata=self._metadata, **checksum)
+            self._upload = begun["UploadId"]
         for done in self._parts:
             if done.done():
                 done.result()  # tells of a fault soon

@@ -1,0 +1,150 @@
+"""Bytes to a server and back: mutator's storage, and the servers' own clients in their plainest use.
+
+All hash what they read while the clock runs, so that a client which keeps nothing has to hand over every byte, too.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from mutator.storage import blocks, storage_for
+
+if TYPE_CHECKING:
+    from hdfs_native import Client
+
+__all__ = ["Boto3", "Boto3Request", "HdfsNative", "Mutator", "Transfer", "hash_of"]
+
+BLOCK = 1 << 20
+
+
+class Transfer(ABC):
+    """One way to a server. ``write`` and ``read`` are timed."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def start(self, scratch: Path) -> dict[str, str]:
+        """Load the client; return its version by name."""
+        importlib.import_module(self._package)
+        return {self._package: version(self._package)}
+
+    @abstractmethod
+    def write(self, source: Path, address: str) -> None:
+        """Make a file's bytes appear at an address where nothing is."""
+
+    @abstractmethod
+    def read(self, address: str) -> str:
+        """Return the hash of the bytes at an address."""
+
+    def stop(self) -> None:  # noqa: B027  # most have nothing to end
+        """Do nothing: connections end with the process."""
+
+
+class Mutator(Transfer):
+    """What the jobs do with every file."""
+
+    def write(self, source: Path, address: str) -> None:
+        """Create the file; it appears when whole."""
+        with source.open("rb") as stream, storage_for(address).create_new(address) as sink:
+            for block in blocks(stream):
+                sink.write(block)
+
+    def read(self, address: str) -> str:
+        """Read in the blocks in which the jobs read."""
+        with storage_for(address).open(address) as stream:
+            return hash_of(blocks(stream))
+
+
+class Boto3(Transfer):
+    """The transfer manager, as boto3 sets it up: ten threads, parts and ranges of 8 MiB."""
+
+    def start(self, scratch: Path) -> dict[str, str]:
+        """Make the client."""
+        import boto3
+
+        self._client = boto3.client("s3")
+        return super().start(scratch)
+
+    def write(self, source: Path, address: str) -> None:
+        """Send parts of the file."""
+        with source.open("rb") as stream:
+            self._client.upload_fileobj(stream, *_bucket_and_key(address))
+
+    def read(self, address: str) -> str:
+        """Let the ranges arrive in order, at something that cannot seek."""
+        sink = _Sink()
+        self._client.download_fileobj(*_bucket_and_key(address), sink)
+        return sink.hash.hexdigest()
+
+
+class Boto3Request(Boto3):
+    """One request for the whole file: nothing in parallel, and nothing to be sent again but all of it."""
+
+    def write(self, source: Path, address: str) -> None:
+        """Put the file, whose length must be known."""
+        bucket, key = _bucket_and_key(address)
+        with source.open("rb") as stream:
+            self._client.put_object(Bucket=bucket, Key=key, Body=stream)
+
+    def read(self, address: str) -> str:
+        """Read the body of the one answer."""
+        bucket, key = _bucket_and_key(address)
+        return hash_of(self._client.get_object(Bucket=bucket, Key=key)["Body"].iter_chunks(BLOCK))
+
+
+class HdfsNative(Transfer):
+    """The client's file, and the iterator that it calls its most efficient way to read."""
+
+    _client: Client | None = None
+
+    def write(self, source: Path, address: str) -> None:
+        """Write and close; nothing is synced."""
+        client, path = self._at(address)
+        with source.open("rb") as stream, client.create(path) as sink:
+            while block := stream.read(BLOCK):
+                sink.write(block)
+
+    def read(self, address: str) -> str:
+        """Read the whole range as it comes."""
+        client, path = self._at(address)
+        reader = client.read(path)
+        return hash_of(reader.read_range_stream(0, len(reader)))
+
+    def _at(self, address: str) -> tuple[Client, str]:
+        from hdfs_native import Client
+
+        root, slash, path = address.removeprefix("hdfs://").partition("/")
+        if self._client is None:
+            self._client = Client(f"hdfs://{root}")
+        return self._client, slash + path
+
+
+class _Sink:
+    """Something to write to that keeps a hash alone."""
+
+    def __init__(self) -> None:
+        self.hash = xxhash.xxh3_128()
+
+    def write(self, data: bytes) -> int:
+        self.hash.update(data)
+        return len(data)
+
+
+def hash_of(parts: Iterable[bytes]) -> str:
+    """Return the hash of bytes that come in parts."""
+    sink = _Sink()
+    for part in parts:
+        sink.write(part)
+    return sink.hash.hexdigest()
+
+
+def _bucket_and_key(address: str) -> tuple[str, str]:
+    bucket, _, key = address.removeprefix("s3://").partition("/")
+    return bucket, key
