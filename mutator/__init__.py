@@ -6,7 +6,7 @@ The algorithm in five lines:
 2. ``repartitionAndSortWithinPartitions`` brings what is left of one key to its bucket, in sorted runs;
 3. the last mutation of a key meets what the master holds, and a truth table decides;
 4. tasks write files of their own and return receipts; the sums of all rows must hold;
-5. one rename makes the result visible, whole or not at all.
+5. one step makes the result visible, whole or not at all: a rename, or on S3 the creation of a manifest.
 
 =================== ======================================================================
 ``outcome``         the truth table, the counts, the sums
@@ -27,7 +27,10 @@ The algorithm in five lines:
 ``formats``         bytes <-> rows and blocks; ``formats.block`` is the contract of a format
 ``engine``          read, shuffle, merge, write: by the block, and row by row
 ``accounting``      receipts -> sums, and what must not be published
+``storage``         names and bytes: disks, S3, HDFS, a module or two a backend
 ``manifest``        what a directory is
+``owner``           who is at work, and whether it still is
+``staging``         where a run writes before its output is visible
 ``publish``         staging -> visible, in one step
 ``pipeline``        all of it, in order
 ``verify``          a directory against its manifest

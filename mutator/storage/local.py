@@ -100,9 +100,7 @@ class LocalStorage:
     @contextmanager
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[BinaryIO]:
         """Create a file that must not exist: visible only when whole and durable, aborted by an exception."""
-        directory, name = os.path.split(path)
-        begin = os.fsdecode(os.fsencode(name)[:100])  # a name is at most 255 bytes
-        scratch = os.path.join(directory, f".{begin}.{uuid.uuid4().hex}")
+        scratch = _scratch_of(path)
         try:
             with open(scratch, "xb", buffering=1 << 20) as stream:
                 yield stream
@@ -117,7 +115,7 @@ class LocalStorage:
                     raise
                 _rename_noreplace(scratch, path)
             failpoint("storage.linked")
-            self._sync_one(directory)
+            self._sync_one(os.path.dirname(path))
         except OSError as fault:
             raise _storage_error(path, fault) from None
         finally:
@@ -223,15 +221,14 @@ class LocalStorage:
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a small file, in the place of one that may be there."""
-        directory, name = os.path.split(path)
-        scratch = os.path.join(directory, f".{os.fsdecode(os.fsencode(name)[:100])}.{uuid.uuid4().hex}")
+        scratch = _scratch_of(path)
         try:
             with open(scratch, "xb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(scratch, path)
-            self._sync_one(directory)
+            self._sync_one(os.path.dirname(path))
         except OSError as fault:
             raise _storage_error(path, fault) from None
         finally:
@@ -280,6 +277,13 @@ class _Claim:
 
     def __del__(self) -> None:
         os.close(self._handle)
+
+
+def _scratch_of(path: str) -> str:
+    """Return a hidden name beside a file for as long as it is written."""
+    directory, name = os.path.split(path)
+    begin = os.fsdecode(os.fsencode(name)[:100])  # a name is at most 255 bytes
+    return os.path.join(directory, f".{begin}.{uuid.uuid4().hex}")
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:
