@@ -75,6 +75,7 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         ConfigError,
         "{path}: {scheme}:// is only read, file by file; master and output must be on disks, hdfs:// or s3://",
     ),
+    "path.bucket": (ConfigError, "{path}: there is no such bucket; make it, or mend the name"),
     "path.kind": (
         ConfigError,
         "{path}: is a {what}, and only regular files are read; {cure}",
@@ -303,7 +304,8 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         StateError,
         (
             "{path}: the directory is not what its manifest says: {what}; restore it, or set master.adopt=true to take "
-            "the files that are there as an unmanaged master (tombstones and row sequences are then forgotten)"
+            "the files that are there as an unmanaged master (tombstones, row sequences and the rows of files that are "
+            "missing are then forgotten)"
         ),
     ),
     "manifest.spec": (

@@ -28,7 +28,7 @@ from mutator.precedence import order_text
 from mutator.publish import check_output, publish
 from mutator.redact import without_secrets
 from mutator.report import Report
-from mutator.storage import absolute, storage_for
+from mutator.storage import absolute, storage_for, writable_storage_for
 from mutator.survey import Survey, look_at
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _silent(_: SparkContext) -> AbstractContextManager[object]:
 def _check_places(master: str, feed: Sequence[str], output: str) -> str:
     """Return the output's full path; refuse an output inside of an input."""
     output = absolute(output)
-    storage = storage_for(output)
+    storage = writable_storage_for(output)
     output = storage.resolve(output)
     check_output(output)
     for role, path in (("master", master), *(("feed", path) for path in feed)):

@@ -17,7 +17,7 @@ from mutator import manifest, naming
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.owner import Owner
-from mutator.storage import Storage, blocks, entries_of, storage_for
+from mutator.storage import Entry, Storage, blocks, entries_of, storage_for
 
 __all__ = ["SUCCESS", "announcements", "clear", "discard", "has_manifest", "published", "staging", "sweep", "walk"]
 
@@ -42,10 +42,10 @@ def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tupl
         return
     mine = f"{_beside(output)}{run}{_SUFFIX}"
     place = _beside(output) + run if storage.renames else output
+    storage.exclusive(output)  # tried out before the manifest depends on it
+    owner = Owner.this_process(run, 0)
+    _here.add(owner.id)
     try:
-        storage.exclusive(output)  # tried out before the manifest depends on it
-        owner = Owner.this_process(run, 0)
-        _here.add(owner.id)
         with storage.create_new(mine) as stream:
             stream.write(owner.dump())
         failpoint("stage.announced")
@@ -53,7 +53,8 @@ def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tupl
         failpoint("stage.swept")
     except MutatorError:
         _here.discard(owner.id)
-        storage.remove(mine)
+        with suppress(MutatorError):  # what went wrong first is the one to tell
+            storage.remove(mine)
         raise
     try:
         yield place, litter
@@ -98,7 +99,7 @@ def discard(output: str) -> None:
             if fault.kind != "output.busy":
                 raise
         return
-    for path in (*_staged(output), *announcements(output)):
+    for path in (*_staged(output), *announcements(output), *(one.path for one in _unnamed(output))):
         storage.remove(path)
 
 
@@ -155,9 +156,8 @@ def _end(storage: Storage, output: str, place: str, mine: str) -> None:
 
 
 def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[str, ...]:
-    unnamed = "." + _beside(posixpath.basename(output))  # announcements that were being written
-    for one in entries_of(posixpath.dirname(output)):
-        if one.name.startswith(unnamed) and time.time() - one.modified > _LONG:
+    for one in _unnamed(output):
+        if time.time() - one.modified > _LONG:
             storage.remove(one.path)
     ended = []
     for path in announcements(output):
@@ -189,6 +189,12 @@ def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[s
 def _beside(name: str) -> str:
     directory, base = posixpath.split(name)
     return posixpath.join(directory, f".{base}.mutator-")
+
+
+def _unnamed(output: str) -> list[Entry]:
+    """Return announcements that were being written: they have a hidden name of their own until they are whole."""
+    prefix = "." + _beside(posixpath.basename(output))
+    return [one for one in entries_of(posixpath.dirname(output)) if one.name.startswith(prefix)]
 
 
 def _staged(output: str) -> list[str]:

@@ -17,7 +17,7 @@ from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.formats import text
 from mutator.manifest import Manifest, Part, SideFile
-from mutator.storage import Entry, Storage, absolute, blocks, storage_for
+from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writable_storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
 __all__ = ["Source", "Survey", "dataset_sources", "differing_parts", "is_straggler", "look_at", "read_manifest"]
@@ -68,7 +68,7 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
     Raises ConfigError, DataError, StorageError or StateError, naming the path.
     """
     master = absolute(master)
-    storage = storage_for(master)
+    storage = writable_storage_for(master)
     master = storage.resolve(master)
     paths = tuple(absolute(path) for path in feed)
     ignored: list[str] = []

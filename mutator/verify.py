@@ -23,7 +23,7 @@ from mutator.errors import error, key_text, printable
 from mutator.manifest import Manifest
 from mutator.plan import SAMPLES, Plan, plan_of_dataset
 from mutator.staging import SUCCESS
-from mutator.storage import absolute, blocks, storage_for
+from mutator.storage import absolute, blocks, storage_for, writable_storage_for
 from mutator.survey import dataset_sources, is_straggler, read_manifest
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def verify(sc: SparkContext, path: str) -> Verification:
     Raises ConfigError where there is no manifest, StateError where it is damaged.
     """
     given, path = path, absolute(path)
-    storage = storage_for(path)
+    storage = writable_storage_for(path)
     path = storage.resolve(path)
     if storage.look(path) is None:
         raise error("path.missing", path=path, what="directory")

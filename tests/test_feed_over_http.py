@@ -94,6 +94,11 @@ def test_file_is_seen_and_read_at_any_offset(url):
                 assert b"".join(iter(lambda stream=stream: stream.read(999), b"")) == data[offset:]
 
 
+def test_directory_is_no_feed_file(url):
+    with pytest.raises(ConfigError, match="nothing can be listed here; name each feed file by itself"):
+        storage_for(url).look(f"{url}/in/")
+
+
 def test_what_is_not_there(url):
     storage = storage_for(url)
     assert storage.look(f"{url}/in/none.txt") is None
@@ -136,7 +141,7 @@ def test_nothing_is_written_there(sc, http_server, tmp_path, role):
     (tmp_path / "base.txt").write_bytes(MASTER)
     feed = f"{http_server}/in/ups_prod_1.txt"
     places = {"master": str(tmp_path / "base.txt"), "output": str(tmp_path / "out")} | {role: f"{http_server}/in"}
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="http:// is only read, file by file"):
         mutate(sc, SETTINGS, feed=feed, **places)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mutator.errors import ConfigError, MutatorError, StorageError
+from mutator.publish import publish
 from mutator.storage import absolute, s3_client
 from mutator.storage import s3 as s3_module
 from mutator.storage.s3 import S3Storage
@@ -176,10 +177,12 @@ def test_slash_at_the_end_is_no_other_place():
 
 
 def test_bucket_that_is_not_there_is_told(s3):
-    with pytest.raises(StorageError, match=r"s3://no-such-lake/file: NoSuchBucket: The specified bucket") as caught:
-        write("s3://no-such-lake/file", b"")
-    assert caught.value.kind == "storage.missing"
-    assert STORAGE.look("s3://no-such-lake/incr") is None
+    acts = [STORAGE.look, STORAGE.entries, STORAGE.open, STORAGE.exclusive, lambda path: write(path, b"")]
+    for act in acts:
+        with pytest.raises(ConfigError, match=r"s3://no-such-lake/file.*: there is no such bucket"):
+            act("s3://no-such-lake/file")
+    with pytest.raises(ConfigError, match="there is no such bucket"):
+        publish("s3://no-such-lake/out", "20260101T000000Z-01234567", lambda _: None)
     with pytest.raises(ConfigError, match="there is no bucket in it"):
         STORAGE.look("s3:///incr")
 
@@ -256,6 +259,20 @@ def test_server_that_is_not_there_is_a_storage_error(monkeypatch, s3):
     with pytest.raises(MutatorError, match="Could not connect to the endpoint") as caught:
         STORAGE.look("s3://lake/master")
     assert caught.value.exit_code == 4
+
+
+def test_endpoint_that_is_none_is_told(monkeypatch, s3):
+    monkeypatch.setattr(s3_client, "_clients", {})
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "127.0.0.1:9")
+    with pytest.raises(MutatorError, match=r"Invalid endpoint: 127.0.0.1:9; look at the variables AWS_") as caught:
+        STORAGE.look("s3://lake/master")
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "hdfs", "http"])
+def test_one_slash_is_no_directory_of_that_name(scheme):
+    with pytest.raises(ConfigError, match=f"write {scheme}://lake/out"):
+        absolute(f"{scheme}:/lake/out")
 
 
 def test_missing_credentials_are_a_storage_error(monkeypatch, s3):

@@ -20,7 +20,16 @@ from mutator.storage.local import LocalStorage
 from mutator.storage.remote import SCHEMES, RemoteStorage
 from mutator.storage.s3 import S3Storage
 
-__all__ = ["Entry", "Storage", "absolute", "blocks", "entries_of", "same_storage", "storage_for"]
+__all__ = [
+    "Entry",
+    "Storage",
+    "absolute",
+    "blocks",
+    "entries_of",
+    "same_storage",
+    "storage_for",
+    "writable_storage_for",
+]
 
 BLOCK = 1 << 20  # bounds what a task holds of a file
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -115,6 +124,14 @@ def storage_for(path: str) -> Storage:
     return _BACKENDS[scheme]()
 
 
+def writable_storage_for(path: str) -> Storage:
+    """Return the backend of a path that is not only read; raises ConfigError."""
+    storage = storage_for(path)
+    if isinstance(storage, RemoteStorage):
+        raise error("path.readonly", path=path, scheme=path.partition("://")[0])
+    return storage
+
+
 def same_storage(one: str, other: str) -> bool:
     """Tell whether two paths are of one kind of storage."""
     return type(storage_for(one)) is type(storage_for(other))
@@ -148,6 +165,9 @@ def absolute(path: str) -> str:
         return f"{_SPELLINGS.get(scheme, scheme)}://{rest if scheme in SCHEMES else rest.rstrip('/')}"
     elif re.match(r"file:/[^/]", path):  # as Hadoop prints it
         path = unquote(path[5:])
+    single = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/(?!/)", path)
+    if single and single[1].lower() in {*_BACKENDS, *_SPELLINGS}:
+        raise error("usage", what=f"{path}: an address has two slashes; write {single[1]}://{path[single.end() :]}")
     if "\0" in path:
         raise error("usage", what=f"{path}: a path cannot hold a NUL byte")
     return os.path.abspath(path)

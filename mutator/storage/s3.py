@@ -56,12 +56,7 @@ class S3Storage:
                 except service_errors() as fault:
                     if code_of(fault) not in ("404", "NoSuchKey"):
                         raise
-            try:
-                page = client(path).list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
-            except service_errors() as fault:
-                if code_of(fault) != "NoSuchBucket":
-                    raise
-                return None
+            page = client(path).list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
             there = "Contents" in page or not place.key
         return Entry(path, name, 0, "directory") if there else None
 
@@ -195,11 +190,7 @@ class S3Storage:
 def _pages(place: Address, **options: Any) -> Iterator[dict[str, Any]]:
     with faults(place.path):
         pager = client(place.path).get_paginator("list_objects_v2")
-        try:
-            yield from pager.paginate(Bucket=place.bucket, Prefix=place.prefix, **options)
-        except service_errors() as fault:
-            if code_of(fault) != "NoSuchBucket":
-                raise
+        yield from pager.paginate(Bucket=place.bucket, Prefix=place.prefix, **options)
 
 
 def _uploads(place: Address) -> Iterator[tuple[str, str]]:

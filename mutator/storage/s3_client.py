@@ -12,7 +12,7 @@ from mutator.errors import error
 
 __all__ = ["Address", "client", "code_of", "faults", "service_errors", "storage_error"]
 
-_MISSING = {"404", "NoSuchKey", "NoSuchBucket", "NotFound", "NoSuchUpload"}
+_MISSING = {"404", "NoSuchKey", "NotFound", "NoSuchUpload"}
 _EXISTS = {"412", "PreconditionFailed"}
 _clients: dict[int, Any] = {}  # by process: connections must not be shared with one that was forked
 _lock = threading.Lock()  # boto3 makes clients in one thread only; once made they may be shared
@@ -65,9 +65,12 @@ def _new_client(path: str) -> Any:
     retries: dict[str, Any] = {"mode": "standard"}
     if "AWS_MAX_ATTEMPTS" not in os.environ:
         retries["total_max_attempts"] = 8
-    with faults(path):
-        config = Config(retries=retries, max_pool_connections=32, user_agent_extra="mutator")
-        return boto3.session.Session().client("s3", config=config)
+    try:
+        with faults(path):
+            config = Config(retries=retries, max_pool_connections=32, user_agent_extra="mutator")
+            return boto3.session.Session().client("s3", config=config)
+    except ValueError as fault:  # boto3's own words for an address or a number that is none
+        raise error("storage.service", path=path, why=f"{fault}; look at the variables AWS_…") from None
 
 
 @contextmanager
@@ -97,6 +100,8 @@ def service_errors() -> tuple[type[Exception], ...]:
 def storage_error(path: str, fault: Exception) -> Exception:
     """Return an error of the service as one of ours."""
     code = code_of(fault)
+    if code == "NoSuchBucket":
+        return error("path.bucket", path=path)
     kind = "storage.missing" if code in _MISSING else "storage.exists" if code in _EXISTS else "storage.service"
     response = getattr(fault, "response", {}).get("Error", {})
     text = response.get("Message") or str(fault)

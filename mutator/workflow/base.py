@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from mutator.errors import MutatorError, error
 from mutator.manifest import Manifest
-from mutator.storage import Storage, absolute, entries_of, storage_for
+from mutator.storage import Storage, absolute, entries_of, storage_for, writable_storage_for
 from mutator.survey import read_manifest
 
 __all__ = ["DIRECTORIES", "Base", "Dataset", "open_base", "run_of"]
@@ -104,7 +104,7 @@ class Base:
 def open_base(given: str) -> Base:
     """Return the base at a path; raises ConfigError where there is none."""
     path = absolute(given)
-    storage = storage_for(path)
+    storage = writable_storage_for(path)
     path = storage.resolve(path)
     entry = storage.look(path)
     if storage.renames and (entry is None or entry.kind != "directory"):

@@ -66,7 +66,8 @@ def recover(base: Base, log: Log) -> Recovered:
         what = "restore" if journal is not None and journal.kind == "restore" else "run"
         if abandon(base, log, run, journal):
             names = _put_back(base, run, journal)
-            feed = f": {naming.some(names)} went back to incr/" if names else ""
+            went = "went back to" if base.storage.renames else "wait in"
+            feed = f": {naming.some(names)} {went} incr/" if names else ""
             done.actions.append(f"{what} {run} was not committed, and is undone{feed}")
         else:
             names = put_away(base, run)
