@@ -86,8 +86,6 @@ class Hdfs:
                 "ipc.client.connect.retry.interval": 50,
                 "ipc.client.connect.max.retries": 1200,
                 "dfs.heartbeat.interval": 1,
-                # A file is closed before the DataNodes' reports are in: else its client may sleep for half a second.
-                "dfs.namenode.file.close.num-committed-allowed": 1,
                 # As little as there is: HDFS refuses to write where it would leave less than this.
                 "dfs.datanode.du.reserved": 0,
                 "dfs.namenode.resource.du.reserved": 0,

@@ -315,7 +315,7 @@ def test_link_of_what_is_not_there_is_a_storage_error(holding, source, target):
 
 
 def rounds_on(place):
-    return 200 if place.is_local or place.is_model else int(os.environ.get("MUTATOR_RACES", "60"))
+    return 200 if place.is_local or place.is_model else int(os.environ.get("MUTATOR_RACES", "15"))
 
 
 def race_of_threads(place, step):
