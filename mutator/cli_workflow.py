@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator import values
-from mutator.errors import MutatorError
-from mutator.workflow.lock import BUSY
+from mutator.errors import BUSY, MutatorError
 
 __all__ = ["Answer", "workflow_commands", "workflow_options"]
 

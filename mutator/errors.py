@@ -9,6 +9,7 @@ from __future__ import annotations
 from mutator.redact import without_secrets
 
 __all__ = [
+    "BUSY",
     "CATALOGUE",
     "ConfigError",
     "DataError",
@@ -20,6 +21,9 @@ __all__ = [
     "printable",
     "rebuilt",
 ]
+
+
+BUSY = ("base.busy", "base.alone")  # kinds that say that somebody else is at work
 
 
 class MutatorError(Exception):

@@ -22,8 +22,8 @@ from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.interrupt import deferred_signals
 from mutator.manifest import Manifest
-from mutator.staging import SUCCESS, announcements, clear, published, staging, walk
-from mutator.storage import Storage, storage_for
+from mutator.staging import SUCCESS, announcements, clear, published, staging
+from mutator.storage import Storage, storage_for, walk
 
 __all__ = ["check_output", "publish"]
 
@@ -70,7 +70,7 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     failpoint("stage.created")
     made = merge(work)
     failpoint("stage.merged")
-    _check(storage, work, made)
+    _check(work, made)
     for directory in sorted({posixpath.dirname(part.path) for part in made.parts()} | {manifest.DIRECTORY}):
         storage.make_directory(posixpath.join(staged, directory))
     for part in made.parts():
@@ -101,7 +101,7 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Manifest]) -
     failpoint("stage.merged")
     if published(storage, output) is not None:
         raise error("output.exists", path=output)
-    _check(storage, output, made)
+    _check(output, made)
     clear(storage, output, made)
     failpoint("stage.litter.removed")
     with storage.create_new(posixpath.join(output, SUCCESS)):
@@ -125,9 +125,9 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Manifest]) -
     return made
 
 
-def _check(storage: Storage, work: str, made: Manifest) -> None:
+def _check(work: str, made: Manifest) -> None:
     """Hold the files that were written against the manifest."""
-    here = {posixpath.relpath(path, work): size for path, size in walk(storage, work)}
+    here = {posixpath.relpath(one.path, work): one.bytes for one in walk(work)}
     for part in made.parts():
         if here.get(part.path) != part.bytes:
             found = f"it has {here[part.path]} bytes, not {part.bytes}" if part.path in here else "it is missing"

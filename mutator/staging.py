@@ -17,9 +17,10 @@ from mutator import manifest, naming
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.owner import Owner
-from mutator.storage import Entry, Storage, blocks, entries_of, storage_for
+from mutator.storage import Entry, Storage, blocks, entries_of, storage_for, walk
+from mutator.survey import read_manifest
 
-__all__ = ["SUCCESS", "announcements", "clear", "discard", "has_manifest", "published", "staging", "sweep", "walk"]
+__all__ = ["SUCCESS", "announcements", "clear", "discard", "has_manifest", "published", "staging", "sweep"]
 
 SUCCESS = "_SUCCESS"
 _SUFFIX = ".json"
@@ -40,8 +41,8 @@ def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tupl
         with _held(storage, output, run) as place:
             yield place, litter
         return
-    mine = f"{_beside(output)}{run}{_SUFFIX}"
-    place = _beside(output) + run if storage.renames else output
+    mine = _name(output, run) + _SUFFIX
+    place = _name(output, run) if storage.renames else output
     storage.exclusive(output)  # tried out before the manifest depends on it
     owner = Owner.this_process(run, 0)
     _here.add(owner.id)
@@ -78,14 +79,16 @@ def sweep(output: str) -> tuple[str, ...]:
     if not storage.holds:
         return _sweep_announced(storage, output, None)
     removed = []
-    for entry in _staged(output):
-        claim = storage.hold(entry)
-        if claim is None:
-            if storage.look(entry) is not None:
-                raise error("output.busy", path=output, staging=entry)
+    for one in _beside(output):
+        if one.kind != "directory":
             continue
-        storage.remove(entry)
-        removed.append(entry)
+        claim = storage.hold(one.path)
+        if claim is None:
+            if storage.look(one.path) is not None:
+                raise error("output.busy", path=output, staging=one.path)
+            continue
+        storage.remove(one.path)
+        removed.append(one.path)
     return tuple(removed)
 
 
@@ -99,21 +102,19 @@ def discard(output: str) -> None:
             if fault.kind != "output.busy":
                 raise
         return
-    for path in (*_staged(output), *announcements(output), *(one.path for one in _unnamed(output))):
-        storage.remove(path)
+    for one in _beside(output):
+        storage.remove(one.path)
 
 
 def announcements(output: str) -> list[str]:
     """Return the paths of the files in which runs have said that they are at work on an output."""
-    prefix = _beside(posixpath.basename(output))
-    found = [one for one in entries_of(posixpath.dirname(output)) if one.kind == "file" and one.name.startswith(prefix)]
-    return [one.path for one in found if naming.is_run_id(one.name.removeprefix(prefix).removesuffix(_SUFFIX))]
+    return [one.path for one in _beside(output) if one.kind == "file" and not _is_begun(one)]
 
 
 def clear(storage: Storage, output: str, known: manifest.Manifest | None) -> None:
     """Remove what runs have written into an output that nothing names; files of other kinds are left alone."""
     named = {part.path for part in known.parts()} | {manifest.PATH, SUCCESS} if known is not None else set()
-    for path in [*(path for path, _ in walk(storage, output)), *storage.unfinished(output)]:
+    for path in [*(one.path for one in walk(output)), *storage.unfinished(output)]:
         name = posixpath.relpath(path, output)
         ours = name == SUCCESS or name.startswith(manifest.DIRECTORY + "/") or naming.is_data_file(name)
         if name not in named and ours:
@@ -122,28 +123,12 @@ def clear(storage: Storage, output: str, known: manifest.Manifest | None) -> Non
 
 def published(storage: Storage, output: str) -> manifest.Manifest | None:
     """Return the manifest of an output, None where it has none. Raises StateError where it is damaged."""
-    path = posixpath.join(output, manifest.PATH)
-    try:
-        with storage.open(path) as stream:
-            return manifest.parse(b"".join(blocks(stream)), path)
-    except MutatorError as fault:
-        if fault.kind != "storage.missing":
-            raise
-    return None
+    return read_manifest(storage, output) if has_manifest(storage, output) else None
 
 
 def has_manifest(storage: Storage, output: str) -> bool:
     """Tell whether an output has a manifest, damaged or not."""
     return storage.look(posixpath.join(output, manifest.PATH)) is not None
-
-
-def walk(storage: Storage, directory: str) -> Iterator[tuple[str, int]]:
-    """Yield path and size of every file below a directory."""
-    for entry in storage.entries(directory):
-        if entry.kind == "directory":
-            yield from walk(storage, entry.path)
-        else:
-            yield entry.path, entry.bytes
 
 
 def _end(storage: Storage, output: str, place: str, mine: str) -> None:
@@ -156,12 +141,12 @@ def _end(storage: Storage, output: str, place: str, mine: str) -> None:
 
 
 def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[str, ...]:
-    for one in _unnamed(output):
-        if time.time() - one.modified > _LONG:
-            storage.remove(one.path)
     ended = []
-    for path in announcements(output):
-        if path == mine:
+    for one in _beside(output):
+        path = one.path
+        if _is_begun(one) and time.time() - one.modified > _LONG:
+            storage.remove(path)
+        if _is_begun(one) or one.kind != "file" or path == mine:
             continue
         try:
             with storage.open(path) as stream:
@@ -186,31 +171,32 @@ def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[s
     return tuple(removed)
 
 
-def _beside(name: str) -> str:
-    directory, base = posixpath.split(name)
-    return posixpath.join(directory, f".{base}.mutator-")
+def _name(output: str, run: str) -> str:
+    """Return the path of what a run has beside its output: a directory to stage in, or with a suffix what it says."""
+    directory, name = posixpath.split(output)
+    return posixpath.join(directory, f".{name}.mutator-{run}")
 
 
-def _unnamed(output: str) -> list[Entry]:
-    """Return announcements that were being written: they have a hidden name of their own until they are whole."""
-    prefix = "." + _beside(posixpath.basename(output))
-    return [one for one in entries_of(posixpath.dirname(output)) if one.name.startswith(prefix)]
+def _beside(output: str) -> list[Entry]:
+    """Return what runs have beside an output: staging directories, announcements, and such that are being written."""
+    prefix = posixpath.basename(_name(output, ""))
+    found = [one for one in entries_of(posixpath.dirname(output)) if one.name.startswith((prefix, "." + prefix))]
+    return [one for one in found if _is_begun(one) or _has_run(one, one.name.removeprefix(prefix))]
 
 
-def _staged(output: str) -> list[str]:
-    """Return the staging directories of an output."""
-    prefix = _beside(posixpath.basename(output))
-    # An output may itself be named like this one's staging directory: what follows must be a run's id alone.
-    return [
-        one.path
-        for one in storage_for(output).entries(posixpath.dirname(output))
-        if one.kind == "directory" and one.name.startswith(prefix) and "." not in one.name[len(prefix) :]
-    ]
+def _has_run(one: Entry, rest: str) -> bool:
+    """Tell whether what follows is a run: an output may itself be named like another one's staging directory."""
+    return "." not in rest if one.kind == "directory" else naming.is_run_id(rest.removesuffix(_SUFFIX))
+
+
+def _is_begun(one: Entry) -> bool:
+    """Tell whether a file has not got its name yet: it has a hidden one of its own until it is whole."""
+    return one.name.startswith("..")
 
 
 @contextmanager
 def _held(storage: Storage, output: str, run: str) -> Iterator[str]:
-    place = _beside(output) + run
+    place = _name(output, run)
     claim = None
     try:
         for _ in range(10):  # a sweep of another run can take the new directory for litter, until it is claimed

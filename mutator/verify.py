@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from mutator.errors import error, key_text, printable
 from mutator.manifest import Manifest
 from mutator.plan import SAMPLES, Plan, plan_of_dataset
 from mutator.staging import SUCCESS
-from mutator.storage import absolute, blocks, storage_for, writable_storage_for
+from mutator.storage import absolute, blocks, storage_for, walk, writable_storage_for
 from mutator.survey import dataset_sources, is_straggler, read_manifest
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
     """Compare names and sizes; return the problems and the paths of the files that can be read."""
     storage = storage_for(path)
     named = {part.path: part.bytes for part in known.parts()}
-    there = {posixpath.relpath(place, path): (kind, size) for place, kind, size in _walk(path)}
+    there = {posixpath.relpath(one.path, path): (one.kind, one.bytes) for one in walk(path)}
     problems, readable = [], set()
     for name, size in sorted(named.items()):
         kind, found = there.pop(name, (None, None))
@@ -130,14 +130,6 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
             problems.append(f"{part.path}: its checksum is {found_sum} and should be {part.checksum}")
             readable.discard(posixpath.join(path, part.path))
     return problems, readable
-
-
-def _walk(directory: str) -> Iterator[tuple[str, str, int]]:
-    for entry in storage_for(directory).entries(directory):
-        if entry.kind == "directory":
-            yield from _walk(entry.path)
-        else:
-            yield entry.path, entry.kind, entry.bytes
 
 
 def _contents(path: str, plan: Plan, known: Manifest, ledger: dict[str, Any]) -> list[str]:

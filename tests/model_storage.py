@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import posixpath
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -37,6 +38,7 @@ class ModelStorage:
         self.log: list[str] = []
         self.fault: Callable[[int, str], str | None] = lambda number, name: None
         self.dead = False
+        self._step = threading.RLock()
 
     # --- faults
 
@@ -52,7 +54,8 @@ class ModelStorage:
             raise Killed
         if do is not None and do != "lost":
             raise error("storage", path=path, why=do)
-        yield
+        with self._step:  # whole or not at all, also beside other threads
+            yield
         if do == "lost":
             raise error("storage", path=path, why="timeout")
 

@@ -18,7 +18,7 @@ ORDER = [
     *("values", "settings", "config"),
     *("formats.text", "formats.parquet_columns"),
     *("formats.block", "formats.text_scan", "formats.text_blocks", "formats"),
-    *("storage.entry", "storage.compression", "storage.local", "storage.globbing"),
+    *("storage.entry", "storage.compression", "storage.local", "storage.globbing", "storage.stream"),
     *("storage.s3_client", "storage.s3_streams", "storage.s3"),
     *("storage.hdfs_client", "storage.hdfs_streams", "storage.hdfs"),
     *("storage.remote", "storage"),

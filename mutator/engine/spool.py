@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.storage.stream import scratch_place
+
 __all__ = ["SortedSpool", "scratch_directory", "write_table"]
 
 BATCH = 1 << 16  # rows that come back at a time
@@ -27,9 +29,7 @@ _SMALLEST = 1 << 16  # bytes of a batch that are too few to cut
 
 def scratch_directory(stack: ExitStack) -> str:
     """Make a directory for the time of an exit stack, where Spark keeps its own."""
-    places = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-    place = next((one for one in places if one and os.path.isdir(one)), None)
-    return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=place))
+    return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=scratch_place()))
 
 
 def write_table(path: str, table: Any, most: int | None = None) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "entries_of",
     "same_storage",
     "storage_for",
+    "walk",
     "writable_storage_for",
 ]
 
@@ -145,6 +146,15 @@ def entries_of(path: str) -> list[Entry]:
         if fault.kind != "storage.missing":
             raise
         return []
+
+
+def walk(directory: str) -> Iterator[Entry]:
+    """Yield everything below a directory that is none itself."""
+    for entry in storage_for(directory).entries(directory):
+        if entry.kind == "directory":
+            yield from walk(entry.path)
+        else:
+            yield entry
 
 
 def absolute(path: str) -> str:

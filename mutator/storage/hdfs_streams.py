@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mutator.storage.hdfs_client import FAULTS, os_errors, translated
+from mutator.storage.stream import ReadStream
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileReader, FileWriter
@@ -72,7 +73,7 @@ class Writer(io.RawIOBase):
             self._inner.close()
 
 
-class Reader(io.RawIOBase):
+class Reader(ReadStream):
     """A file that is read in ranges, which arrive while their beginning is used."""
 
     def __init__(self, name: str, inner: FileReader) -> None:
@@ -84,14 +85,6 @@ class Reader(io.RawIOBase):
         self._coming: Iterator[bytes] = iter(())  # what follows that
         self._asked = 0  # where that ends
         self._range = _FIRST_RANGE
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
 
     def tell(self) -> int:
         """Return the position."""

@@ -6,17 +6,16 @@ find; passwords and signatures in an address are left out of messages.
 
 from __future__ import annotations
 
-import io
 import os
 import posixpath
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
 from mutator.errors import MutatorError, error
 from mutator.redact import without_secrets
 from mutator.storage.entry import Entry
+from mutator.storage.stream import ReadStream
 
 __all__ = ["SCHEMES", "RemoteStorage"]
 
@@ -42,10 +41,6 @@ class RemoteStorage:
 
     renames = False
     holds = False
-
-    def exclusive(self, path: str) -> bool:
-        """Raise StorageError: nothing is written."""
-        raise _read_only(path)
 
     def look(self, path: str) -> Entry | None:
         """Return the file at a path, or None. Its size is what the server says, or is counted where it says nothing."""
@@ -76,52 +71,20 @@ class RemoteStorage:
         """Open a file for reading at an offset."""
         return cast(BinaryIO, _Remote(path, offset))
 
-    def create_new(self, path: str, final: Callable[[], str] | None = None) -> AbstractContextManager[BinaryIO]:
-        """Raise StorageError, as all that follow: nothing is written."""
-        raise _read_only(path)
-
-    def link_new(self, source: str, target: str) -> bool:
-        """Raise StorageError."""
-        raise _read_only(target)
-
-    def sync(self, path: str) -> None:
-        """Raise StorageError."""
-        raise _read_only(path)
-
-    def make_directory(self, path: str) -> None:
-        """Raise StorageError."""
-        raise _read_only(path)
-
-    def remove(self, path: str) -> None:
-        """Raise StorageError."""
-        raise _read_only(path)
-
-    def remove_directory(self, path: str) -> bool:
-        """Raise StorageError."""
-        raise _read_only(path)
-
-    def rename_new(self, source: str, target: str) -> None:
-        """Raise StorageError."""
-        raise _read_only(source)
-
-    def swap(self, one: str, other: str) -> bool:
-        """Raise StorageError."""
-        raise _read_only(one)
-
-    def replace(self, path: str, content: bytes) -> None:
-        """Raise StorageError."""
-        raise _read_only(path)
-
     def unfinished(self, path: str) -> list[str]:
         """Return nothing."""
         return []
 
-    def hold(self, path: str) -> object | None:
-        """Raise StorageError."""
-        raise _read_only(path)
+    def _refuse(self, *arguments: Any, **_: Any) -> Any:
+        """Raise ConfigError: nothing is written."""
+        path = str(arguments[0])
+        raise error("path.readonly", path=path, scheme=path.partition("://")[0])
+
+    exclusive = create_new = link_new = sync = make_directory = _refuse
+    remove = remove_directory = rename_new = swap = replace = hold = _refuse
 
 
-class _Remote(io.RawIOBase):
+class _Remote(ReadStream):
     """A file that smart_open reads; whatever its transport raises is an OSError with a text of one line."""
 
     def __init__(self, path: str, offset: int) -> None:
@@ -137,12 +100,8 @@ class _Remote(io.RawIOBase):
         except MutatorError:
             raise
         except Exception as fault:  # noqa: BLE001  # each transport has errors of its own
-            kind = "storage.missing" if _is_missing(fault) else "storage"
+            kind = "storage.missing" if _is_missing(fault) else "storage.service"
             raise error(kind, path=self.name, why=self._why(fault)) from None
-
-    def readable(self) -> bool:
-        """Tell that it can be read."""
-        return True
 
     def seekable(self) -> bool:
         """Tell whether it has places."""
@@ -155,13 +114,6 @@ class _Remote(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go to another place."""
         return int(self._guarded(self._stream.seek, offset, whence))
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the next bytes."""
-        view = memoryview(buffer).cast("B")
-        data = self.read(len(view))
-        view[: len(data)] = data
-        return len(data)
 
     def read(self, size: int | None = -1) -> bytes:
         """Read at most so many bytes; all that are left without a number."""
@@ -229,8 +181,3 @@ def _is_missing(fault: Exception) -> bool:
     answer = getattr(fault, "response", None)
     codes = (getattr(fault, "code", None), getattr(fault, "status_code", None), getattr(answer, "status_code", None))
     return isinstance(fault, FileNotFoundError) or 404 in codes
-
-
-def _read_only(path: str) -> MutatorError:
-    scheme = path.partition("://")[0]
-    return error("path.readonly", path=path, scheme=scheme)

@@ -16,6 +16,7 @@ from typing import IO, Any
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.storage.s3_client import Address, client, code_of, faults, service_errors, storage_error
+from mutator.storage.stream import ReadStream, scratch_place
 
 __all__ = ["Download", "Upload"]
 
@@ -27,7 +28,11 @@ _TRIES = 5
 _TOKEN = "mutator-id"  # metadata that tells who made an object
 
 
-class Download(io.RawIOBase):
+class _Replaced(OSError):
+    """What comes next is of another content."""
+
+
+class Download(ReadStream):
     """An object that is read: all that follows the offset is asked for, and after a seek a range at a time.
 
     Where the connection breaks, the rest is asked for anew. All of it is of one and the same content: an object that
@@ -45,14 +50,6 @@ class Download(io.RawIOBase):
         self._size = -1
         self._ask()
 
-    def readable(self) -> bool:
-        """Tell that it can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Tell that it has places."""
-        return True
-
     def tell(self) -> int:
         """Return the place that is read next."""
         return self._position
@@ -64,13 +61,6 @@ class Download(io.RawIOBase):
             self._drop()
             self._position, self._range = max(place, 0), _FIRST_RANGE
         return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the next bytes, as many as there are at once."""
-        view = memoryview(buffer).cast("B")
-        data = self.read(len(view))
-        view[: len(data)] = data
-        return len(data)
 
     def read(self, size: int | None = -1) -> bytes:
         """Read at most so many bytes; all that are left without a number."""
@@ -89,6 +79,8 @@ class Download(io.RawIOBase):
                 if data:
                     break
                 raise OSError("the connection was closed early")
+            except _Replaced:
+                raise
             except MutatorError as fault:
                 raise OSError(str(fault)) from None
             except _broken() as fault:
@@ -123,7 +115,7 @@ class Download(io.RawIOBase):
                     self._size = self._client.head_object(**where)["ContentLength"]
                 return
             if code in ("412", "PreconditionFailed"):
-                raise error("storage", path=self.name, why="it was replaced while it was read") from None
+                raise _Replaced("it was replaced while it was read") from None
             raise storage_error(self.name, fault) from None
         if "Range" in condition and "ContentRange" not in answer:
             raise error("storage.service", path=self.name, why="the service gives no ranges of objects")
@@ -152,9 +144,7 @@ class Upload(io.RawIOBase):
         self._buffer = bytearray()
         self._spool: IO[bytes] | None = None
         if not key_known:
-            places = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-            place = next((one for one in places if one and os.path.isdir(one)), None)
-            self._spool = tempfile.SpooledTemporaryFile(_PART, dir=place)  # noqa: SIM115  # closed with the upload
+            self._spool = tempfile.SpooledTemporaryFile(_PART, dir=scratch_place())  # noqa: SIM115  # closed with the upload
         self._upload: str | None = None
         self._parts: list[Future[dict[str, Any]]] = []
 
@@ -196,8 +186,6 @@ class Upload(io.RawIOBase):
 
     def abort(self) -> None:
         """Leave nothing behind, as far as the service can be reached."""
-        for part in self._parts:
-            part.cancel()
         wait(self._parts)  # a part that arrives after the abort would stay
         if self._upload is not None:
             with contextlib.suppress(*service_errors()):

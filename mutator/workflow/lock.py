@@ -23,9 +23,7 @@ from mutator.owner import Owner
 from mutator.storage import Entry, blocks, entries_of
 from mutator.workflow.base import Base
 
-__all__ = ["BUSY", "holder", "locked"]
-
-BUSY = ("base.busy", "base.alone")  # kinds of errors
+__all__ = ["holder", "locked"]
 
 _TRIES = 5
 _UNKNOWN = 60.0  # seconds after which a lock that cannot be read is taken for dead

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from mutator import naming
 from mutator.config import Config
-from mutator.errors import MutatorError, error, rebuilt
+from mutator.errors import BUSY, MutatorError, error, rebuilt
 from mutator.failpoint import failpoint
 from mutator.interrupt import Interrupted, deferred_signals
 from mutator.log import NONE, UNCHANGED, Log, Version
@@ -22,7 +22,7 @@ from mutator.workflow import journal, masters
 from mutator.workflow.base import Base, Dataset, look_at_dataset, open_base
 from mutator.workflow.claim import arrivals
 from mutator.workflow.journal import Journal
-from mutator.workflow.lock import BUSY, holder, locked
+from mutator.workflow.lock import holder, locked
 from mutator.workflow.outcome import Outcome, Place, Status
 from mutator.workflow.recovery import Recovered, abandon, recover
 from mutator.workflow.run import Merge, Run
