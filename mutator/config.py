@@ -29,6 +29,7 @@ FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 
 
 _SMALL_SPLIT = 64 << 10
+_DEFAULT = "default."  # and a field
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,12 @@ class Config:
     """A checked configuration. ``None`` means unset; ordinals count from 0 in the feed's layout."""
 
     # --- settings that change the result
-    id_fields: tuple[int, ...]
-    order_field: int | None = None  # None: order comes from file names
+    id_fields: tuple[Any, ...]  # a field is an ordinal, or a name where files have names for their fields
+    order_field: Any = None  # None: order comes from file names
     order_type: str = "sequence"  # long | decimal | timestamp | string, or sequence
-    op_field: int | None = None
+    order_stated: bool = False  # the type was set, and is no default
+    null_order: str = "reject"  # or lowest: a record without an order value is older than every other
+    op_field: Any = None
     delete_codes: frozenset[bytes] = frozenset((b"D",))
     upsert_codes: frozenset[bytes] | None = None  # None: whatever is not a delete code
     op_keep: bool = False
@@ -50,6 +53,13 @@ class Config:
     field_count: int | str = "auto"  # a number, "auto" or "any"
     field_names: tuple[str, ...] = ()
     header_lines: int = 0
+    master_format: str | None = None  # text | csv | avro | parquet | orc; None: seen in the files
+    feed_format: str | None = None
+    output_format: str | None = None  # None: the master's
+    output_codec: str | None = None
+    output_schema: str | None = None  # path of an Avro schema
+    csv_null: bytes = b""  # what stands for NULL in CSV, without quotes
+    defaults: Mapping[str, str] = field(default_factory=dict)  # of fields that rows lack
     sync_mode: str = "partial"
     allow_older_snapshot: bool = False
     allow_empty_master: bool = False
@@ -109,6 +119,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
     faults: list[str] = []
     read = _Reader(given, faults)
     names = read("field.names", values.texts, ())
+    both = read("input.format", _format, None)
     config = Config(
         id_fields=read("id.field.ordinals", lambda text: values.ordinals(text, names), ()),
         order_field=read("temporal.ordering.field.ordinal", lambda text: values.ordinal_or_unset(text, names), None),
@@ -123,6 +134,14 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
         field_count=read("field.count", values.field_count, "auto"),
         field_names=names,
         header_lines=read("header.lines", values.whole, 0),
+        null_order=read("null.order", values.one_of("reject", "lowest"), "reject"),
+        master_format=read("master.format", _format, both),
+        feed_format=read("feed.format", _format, both),
+        output_format=read("output.format", _format, None),
+        output_codec=read("output.codec", values.one_of("none", "snappy", "zstd", "gzip", "lz4"), None),
+        output_schema=read("output.schema", str, None),
+        csv_null=read("csv.null", values.joint, b""),
+        defaults={key.removeprefix(_DEFAULT): shown(value) for key, value in given.items() if key.startswith(_DEFAULT)},
         sync_mode=read("sync.mode", values.one_of("partial", "full"), "partial"),
         allow_older_snapshot=read("allow.older.snapshot", values.flag, False),
         allow_empty_master=read("allow.empty.master", values.flag, False),
@@ -152,10 +171,10 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
     numeric = read("temporal.ordering.field.numeric", values.flag, None)
     kind = read("temporal.ordering.field.type", values.one_of("long", "decimal", "timestamp", "string"), None)
     for key in given:
-        if key not in read.known:
+        if key not in read.known and not key.startswith(_DEFAULT):
             near = difflib.get_close_matches(key, read.known, n=1)
             faults.append(f"{key}: is not a known setting" + (f"; did you mean {near[0]}?" if near else ""))
-    config = replace(config, order_type=_order_type(config, numeric, kind, faults))
+    config = replace(config, order_type=_order_type(config, numeric, kind, faults), order_stated=kind is not None)
     _check_together(config, given, faults, warnings)
     if faults:
         raise error("config", where=where, faults="\n  ".join(["the configuration cannot be used:", *faults]))
@@ -197,7 +216,7 @@ def _check_together(config: Config, given: Mapping[str, Any], faults: list[str],
             ("op.code.field.ordinal", (op,)),
         ):
             for ordinal in ordinals:
-                if ordinal is not None and ordinal >= config.field_count:
+                if isinstance(ordinal, int) and ordinal >= config.field_count:
                     faults.append(f"{key}: field {ordinal} is beyond field.count = {config.field_count}")
     if config.field_names and isinstance(config.field_count, int) and len(config.field_names) != config.field_count:
         faults.append(f"field.names: {len(config.field_names)} names, and field.count = {config.field_count}")
@@ -228,6 +247,12 @@ def _check_together(config: Config, given: Mapping[str, Any], faults: list[str],
     literal = config.delimiter.literal
     if literal is not None and "field.delim" in given and config.joint != literal:
         warnings.append("field.delim is ignored: rows are rejoined with the delimiter that they were split by")
+
+
+def _format(text: str) -> str | None:
+    """Read the name of a format; None for auto."""
+    found = values.one_of("auto", "text", "csv", "avro", "parquet", "orc")(text)
+    return None if found == "auto" else found
 
 
 class _Reader:

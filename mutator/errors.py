@@ -127,6 +127,15 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         DataError,
         "{path}: is {content}, which is not read here; deliver it as plain text, .gz, .bz2, .zst or .xz",
     ),
+    "schema.field": (DataError, "{path}: field {field} {what}; mend the file, or the setting that names the field"),
+    "schema.type": (
+        DataError,
+        (
+            "field {field} is {one} in {path} and {other} in {other_path}: {why}; have one of them delivered as the "
+            "other's type, or name a schema with output.schema"
+        ),
+    ),
+    "format": (DataError, "{path}: {what}; {cure}"),
     "encoding": (DataError, "{path}: the file is {encoding} text; convert it to a single-byte encoding or UTF-8"),
     "changed": (
         DataError,

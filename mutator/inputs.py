@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mutator import checksum
-from mutator.config import Config
 from mutator.formats.block import Window
 from mutator.precedence import NO_SEQUENCE
+from mutator.shape import Shape
 from mutator.survey import Source, Survey
-from mutator.width import is_delete_source
 
 __all__ = ["INFLATED", "Input", "Split", "inputs_of", "numbered", "packed_tasks", "splits_of"]
 
@@ -27,6 +26,7 @@ class Input:
     layout: str  # which layout of the plan: master | feed | deletes
     rank: int  # of the base name among those of its side; equal names have equal ranks
     sequence: int  # NO_SEQUENCE for none
+    in_ranges: bool = True  # tasks may read parts of it
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,14 @@ class Split:
         return Window(source.ending, self.start, self.end, source.bom, source.header_end)
 
 
-def inputs_of(config: Config, survey: Survey) -> tuple[Input, ...]:
+def inputs_of(survey: Survey, shape: Shape) -> tuple[Input, ...]:
     """Number the files of a run: tombstones, master, feed."""
-    made = numbered(survey.tombstones, survey.master, survey.feed)
-    return tuple(
-        replace(one, layout="deletes") if one.side == "feed" and is_delete_source(config, one.source) else one
-        for one in made
-    )
+    return numbered(survey.tombstones, survey.master, survey.feed, shape)
 
 
-def numbered(tombstones: Sequence[Source], master: Sequence[Source], feed: Sequence[Source]) -> tuple[Input, ...]:
+def numbered(
+    tombstones: Sequence[Source], master: Sequence[Source], feed: Sequence[Source], shape: Shape
+) -> tuple[Input, ...]:
     """Make inputs of files, ranked by their names within master and feed."""
     made = [Input(source, "tombstones", "master", 0, NO_SEQUENCE) for source in tombstones]
     for side, sources in (("master", master), ("feed", feed)):
@@ -61,7 +59,8 @@ def numbered(tombstones: Sequence[Source], master: Sequence[Source], feed: Seque
         for source in sources:
             rank = ranks[source.name.encode("utf-8", "surrogateescape")]
             sequence = NO_SEQUENCE if source.sequence is None else source.sequence
-            made.append(Input(source, side, side, rank, sequence))
+            layout, in_ranges = shape.layout_of.get(source.path, side), shape.in_ranges.get(source.path, True)
+            made.append(Input(source, side, layout, rank, sequence, in_ranges))
     return tuple(made)
 
 
@@ -70,7 +69,7 @@ def splits_of(inputs: Sequence[Input], size: int, feed_size: int) -> list[Split]
     made = []
     for index, one in enumerate(inputs):
         source = one.source
-        if one.side == "tombstones" or source.compression:
+        if one.side == "tombstones" or source.compression or (not one.in_ranges and source.checksum is None):
             made.append(Split(index, 0, 0, None))
             continue
         # A file of our own is read by the chunks of its checksum, so that it can be checked while it is read.

@@ -7,14 +7,13 @@ shuffle     everything else, once: its output is bucketed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats import FORMATS
 from mutator.inputs import INFLATED
-from mutator.layout import RowLayout
+from mutator.shape import Shape
 from mutator.survey import Survey
 
 __all__ = ["ENGINES", "Join", "choose"]
@@ -36,12 +35,12 @@ class Join:
     reason: str
 
 
-def choose(config: Config, survey: Survey, layouts: Mapping[str, RowLayout], name: str, wanted: str) -> Join:
+def choose(config: Config, survey: Survey, shape: Shape, wanted: str) -> Join:
     """Choose engine and join. wanted: one of ``ENGINES``."""
     if wanted not in ENGINES:
         raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
-    form = FORMATS[name]
-    refused = form.takes(layouts["feed"]) or form.takes(layouts["master"])
+    form = FORMATS[shape.format]
+    refused = form.takes(shape.layouts["feed"]) or form.takes(shape.layouts["master"])
     buckets, why_buckets = _buckets(config, survey)
     if wanted == "records" or refused:
         why = "it was asked for" if wanted == "records" else refused

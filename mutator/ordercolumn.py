@@ -18,10 +18,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.precedence import NO_SEQUENCE, ORDER_TYPES, format_order
+from mutator.precedence import LOWEST, ORDER_TYPES, format_order
 from mutator.spans import Bytes, Flags, Ints, Spans, packed
 
-__all__ = ["column_type", "flags", "from_texts", "parse_column", "ranks", "texts", "to_column", "to_value"]
+__all__ = [
+    "column_type",
+    "flags",
+    "from_texts",
+    "lowest",
+    "parse_column",
+    "ranks",
+    "stamps",
+    "texts",
+    "to_column",
+    "to_value",
+]
 
 _BIAS = 1 << 63
 _EPOCH_DAYS = 719162  # from 0001-01-01 to 1970-01-01
@@ -70,6 +81,8 @@ def to_value(kind: str, encoded: Any) -> Any:
     >>> to_value("timestamp", parse_column("timestamp", Spans.of([b"1970-01-01T00:00:01.25"]))[0][0].as_py())
     (1, b'25')
     """
+    if encoded == b"" and kind != "string":
+        return LOWEST[kind]
     if kind == "timestamp":
         seconds, nanos = np.frombuffer(encoded[:12], _STAMP)[0]
         return int(seconds) - _BIAS, (b"%09d" % nanos + encoded[12:]).rstrip(b"0")
@@ -82,26 +95,47 @@ def to_column(kind: str, values: list[Any]) -> Any:
 
 
 def texts(kind: str, column: Any) -> Any:
-    """Write a column as ``format_order`` does, null for the lowest sequence; the inverse of ``from_texts``.
+    """Write a column as ``format_order`` does, null for what is lower than every value; undone by ``from_texts``.
 
     >>> texts("sequence", pa.array([12, -1])).to_pylist()
     [b'12', None]
     """
     if column.type == pa.int64():
         found = column.cast(pa.large_string()).cast(pa.large_binary())
-        lowest = pc.equal(column, NO_SEQUENCE)
-        return pc.if_else(lowest, pa.scalar(None, found.type), found) if kind == "sequence" else found
+        return pc.if_else(pc.equal(column, LOWEST[kind]), pa.scalar(None, found.type), found)
     if kind == "string":
         return column
-    return pa.array([format_order(kind, to_value(kind, value)) for value in column.to_pylist()], pa.large_binary())
+    found = [None if value is None else format_order(kind, to_value(kind, value)) for value in column.to_pylist()]
+    return pa.array(found, pa.large_binary())
 
 
 def from_texts(kind: str, column: Any) -> Any:
     """Read a column of texts that ``texts`` wrote."""
     column = column.cast(pa.large_binary())
-    if kind != "sequence":
-        return parse_column(kind, Spans.of_array(column))[0]
-    return parse_column("long", Spans.of_array(pc.fill_null(column, b"%d" % NO_SEQUENCE)))[0]
+    null = column.is_null()
+    if not column.null_count:
+        return parse_column("long" if kind == "sequence" else kind, Spans.of_array(column))[0]
+    found = from_texts(kind, column.drop_null())
+    return pc.replace_with_mask(pa.nulls(len(column), found.type), pc.invert(null), found).fill_null(
+        pa.scalar(lowest(kind), found.type)
+    )
+
+
+def lowest(kind: str) -> Any:
+    """Return what stands in a column for a value that is lower than every other."""
+    return LOWEST[kind] if kind in ("long", "sequence") else b""
+
+
+def stamps(seconds: Ints, nanos: Ints) -> Any:
+    """Make a column of timestamps of seconds since 1970 and nanoseconds.
+
+    >>> to_value("timestamp", stamps(np.array([1]), np.array([250_000_000]))[0].as_py())
+    (1, b'25')
+    """
+    found = np.empty(len(seconds), _STAMP)
+    found["seconds"] = seconds.view(np.uint64) + np.uint64(_BIAS)
+    found["nanos"] = nanos
+    return packed(found.view(np.uint8), np.full(len(found), 12))
 
 
 def ranks(column: Any) -> Ints:
@@ -129,6 +163,8 @@ def flags(values: Any) -> Flags:
 
 
 def _encode(kind: str, value: Any) -> Any:
+    if value == LOWEST[kind]:
+        return lowest(kind)
     if kind == "timestamp":
         seconds, fraction = value
         stamp = (seconds + _BIAS).to_bytes(8, "big") + int(fraction[:9].ljust(9, b"0")).to_bytes(4, "big")
@@ -195,10 +231,7 @@ def _timestamps(fields: Spans) -> tuple[Any, Flags]:
             text = fields.data[fields.starts[rows][:, None] + np.arange(length)]
             good, when, fraction = _timestamps_of(text)
             plain[rows], seconds[rows], nanos[rows] = good, when, fraction
-    stamps = np.empty(int(plain.sum()), _STAMP)
-    stamps["seconds"] = (seconds[plain].view(np.uint64)) + np.uint64(_BIAS)
-    stamps["nanos"] = nanos[plain]
-    return packed(stamps.view(np.uint8), np.full(len(stamps), 12)), plain
+    return stamps(seconds[plain], nanos[plain]), plain
 
 
 def _timestamps_of(text: Bytes) -> tuple[Flags, Ints, Ints]:

@@ -6,25 +6,24 @@ No question about the configuration is asked after this: the executors get the p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mutator import checksum, delimiter
+from mutator import checksum
 from mutator.config import Config
-from mutator.delimiter import Delimiter
 from mutator.errors import error
 from mutator.inputs import Input, Split, inputs_of, numbered, packed_tasks, splits_of
 from mutator.joins import Join, choose
 from mutator.keyhash import HASH_NAME
-from mutator.layout import RowLayout, without_field
 from mutator.manifest import Manifest
+from mutator.named import is_named, named_shape, shape_of_dataset
 from mutator.precedence import order_value
 from mutator.spans import Ints
 from mutator.survey import Source, Survey
-from mutator.width import check_ordinals, decide_widths, is_delete_source, layouts
+from mutator.width import is_delete_source, text_shape, text_shape_of
 
 __all__ = ["SAMPLES", "Plan", "make_plan", "plan_of_dataset", "rejects_allowed"]
 
@@ -44,8 +43,10 @@ class Plan:
     inputs: tuple[Input, ...]
     tasks: tuple[tuple[Split, ...], ...]  # what each task reads for the shuffle
     local: tuple[tuple[Split, ...], ...]  # what is not shuffled: read by each group (aligned) or task (broadcast)
-    format: str
-    layouts: dict[str, RowLayout]
+    format: str  # what the engine merges: a key of ``formats.FORMATS``
+    layouts: dict[str, Any]  # the format's own: where key, order value and op code are
+    output: Any  # the format's own: what is written
+    carries: bool  # files of the master that no mutation concerns may stay as they are
     engine: str
     join: str
     master_buckets: int | None  # of a managed master
@@ -59,6 +60,7 @@ class Plan:
     horizon: Any  # highest order value ever expired, or None
     expire_before: int | None  # commit time in ms; older tombstones are forgotten
     chunk: int  # bytes of a checksum chunk, and of a split
+    written_chunk: int  # bytes of a checksum chunk of what is written
     feed_chunk: int  # the same in feed files: smaller, so that a small feed keeps several tasks busy
     memory: int  # bytes of the feed that a worker holds at once
     unique: bool  # no ID has two rows in the master: its manifest says so, or the user
@@ -106,41 +108,20 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     """
     known = survey.manifest
     _check_feed_names(config, survey)
-    feed_width, master_width, op_in_master = decide_widths(config, survey)
-    feed, master = layouts(config, feed_width, master_width, op_in_master)
-    check_ordinals(config, survey, feed, op_in_master)
-    spec = _spec(config, feed, known)
+    shape = named_shape(config, survey) if is_named(config, survey) else text_shape(config, survey)
     if known is not None:
-        _check_spec(survey.master_path, known, spec)
-    all_layouts = {
-        "master": master,
-        "feed": feed,
-        "deletes": replace(feed, deletes=True, keys_only=config.by_file_name),
-    }
-    join = choose(config, survey, all_layouts, spec["format"], engine)
-    inputs = inputs_of(config, survey)
+        _check_spec(survey.master_path, known, shape.spec)
+    join = choose(config, survey, shape, engine)
+    inputs = inputs_of(survey, shape)
     feed_chunk = config.split_bytes if config.split_bytes < _LARGE else config.split_bytes // _FEED_TASKS
     tasks, local = _tasks(config, inputs, join, feed_chunk)
-    notes = list(survey.notes)
-    if config.op_field is not None:
-        read, written = ("with" if has else "without" for has in (op_in_master, config.op_keep))
-        notes.append(f"the master's rows are {read} the op code column; rows are written {written} it")
+    notes = [*survey.notes, *shape.notes]
     deletes = any(is_delete_source(config, source) for source in survey.feed)
     if config.delete_prefix is not None and config.op_field is None and survey.feed and not deletes:
         notes.append(f"no name of a feed file starts with {config.delete_prefix}: the feed has no deletes")
-    warnings = list(config.warnings)
+    warnings = [*config.warnings, *shape.warnings]
     if known is None and not survey.master and not config.allow_empty_master:
         warnings.append(f"{survey.master_path} holds no data files (is it the right directory, and mounted?)")
-    if op_in_master and feed.cut_op and known is None and config.op_in_master is None and survey.master:
-        warnings.append(
-            f"the master's rows are as wide as the feed's, so field {config.op_field} is taken for their op code, and "
-            "cut; set op.code.in.master to confirm it"
-        )
-    if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
-        warnings.append(
-            "field.delim is not matched by field.delim.regex: rows that lost their op code cannot be read as the next "
-            "master with this configuration"
-        )
     retention = config.tombstone_retention
     return Plan(
         run=run,
@@ -148,8 +129,10 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         inputs=inputs,
         tasks=tasks,
         local=local,
-        format=spec["format"],
-        layouts=all_layouts,
+        format=shape.format,
+        layouts=dict(shape.layouts),
+        output=shape.output,
+        carries=shape.carries,
         engine=join.engine,
         join=join.kind,
         master_buckets=known.buckets if known is not None else None,
@@ -157,12 +140,13 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         groups=len(local) if join.kind == "broadcast" else join.groups,
         reason=join.reason,
         by_file_name=config.by_file_name,
-        order_type=config.order_type,
+        order_type=shape.order_type,
         full=config.full,
-        spec=spec,
-        horizon=order_value(config.order_type, known.horizon) if known else None,
+        spec=shape.spec,
+        horizon=order_value(shape.order_type, known.horizon) if known else None,
         expire_before=None if retention is None else now - int(retention * 1000),
         chunk=config.split_bytes,
+        written_chunk=1 << 62 if shape.whole else config.split_bytes,
         feed_chunk=feed_chunk,
         memory=config.memory_bytes,
         unique=join.kind == "broadcast" or (known is not None and known.buckets is not None),
@@ -183,16 +167,8 @@ def rejects_allowed(config: Config, side: str) -> int:
 
 def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple[Source, ...]) -> Plan:
     """Return the plan that reads a dataset back, as its manifest describes it."""
-    spec = known.spec
-    order, by_file_name = spec["order"], spec["order"]["by"] == "file name"
-    layout = RowLayout(
-        delimiter=_delimiter(spec["delimiter"]),
-        id_fields=tuple(spec["key"]["ordinals"]),
-        order_field=None if by_file_name else order["ordinal"],
-        order_type="sequence" if by_file_name else order["type"],
-        width=spec["width"] if isinstance(spec["width"], int) else None,
-    )
-    inputs = numbered(tombstones, data, ())
+    shape = shape_of_dataset(known) if "fields" in known.spec["key"] else text_shape_of(known)
+    inputs = numbered(tombstones, data, (), shape)
     buckets = known.buckets or max(2, sum(one.bytes for one in data) >> 26)
     return Plan(
         run=known.run,
@@ -200,21 +176,24 @@ def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple
         inputs=inputs,
         tasks=packed_tasks(inputs, splits_of(inputs, 64 << 20, 64 << 20), 64 << 20),
         local=(),
-        format=spec["format"],
-        layouts={"master": layout, "feed": layout},
+        format=shape.format,
+        layouts=dict(shape.layouts),
+        output=shape.output,
+        carries=True,
         engine="records",
         join="shuffle",
         master_buckets=known.buckets,
         buckets=buckets,
         groups=buckets,
         reason="",
-        by_file_name=by_file_name,
-        order_type=layout.order_type,
+        by_file_name=shape.spec["order"]["by"] == "file name",
+        order_type=shape.order_type,
         full=False,
-        spec=dict(spec),
+        spec=shape.spec,
         horizon=None,
         expire_before=None,
         chunk=64 << 20,
+        written_chunk=64 << 20,
         feed_chunk=64 << 20,
         memory=0,
         unique=False,
@@ -222,12 +201,6 @@ def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple
         notes=(),
         warnings=(),
     )
-
-
-def _delimiter(spec: dict[str, str]) -> Delimiter:
-    if "literal" in spec:
-        return Delimiter(spec["literal"].encode("utf-8", "surrogateescape"), None, spec["literal"])
-    return delimiter.parse(spec["regex"])
 
 
 def _check_feed_names(config: Config, survey: Survey) -> None:
@@ -245,36 +218,9 @@ def _check_feed_names(config: Config, survey: Survey) -> None:
             raise error("feed.sequences", sequences=shown)
 
 
-def _spec(config: Config, feed: RowLayout, known: Manifest | None) -> dict[str, Any]:
-    """Describe the rows as they are written: what the next run must agree with."""
-    place = without_field(config.op_field) if feed.cut_op and config.op_field is not None else int
-    width: int | str | None = feed.output_width
-    if config.field_count == "any" or (config.field_count == "auto" and known and known.spec["width"] == "any"):
-        width = "any"
-    return {
-        "key": {
-            "ordinals": [place(ordinal) for ordinal in config.id_fields],
-            "types": ["bytes"] * len(config.id_fields),
-        },
-        "order": {"by": "file name"}
-        if config.order_field is None
-        else {"by": "field", "ordinal": place(config.order_field), "type": config.order_type},
-        "op code": config.op_field if config.op_keep else None,
-        "delimiter": _spec_delimiter(config.delimiter),
-        "width": width,
-        "format": "text",
-    }
-
-
-def _spec_delimiter(delimiter: Delimiter) -> dict[str, str]:
-    if delimiter.literal is not None:
-        return {"literal": delimiter.literal.decode("utf-8", "surrogateescape")}
-    return {"regex": delimiter.text}
-
-
 def _check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
-    for name, now in spec.items():
-        before = known.spec.get(name)
+    for name in ("key", "order", "op code", *(("delimiter", "width", "format") if "delimiter" in spec else ())):
+        before, now = known.spec.get(name), spec.get(name)
         if before != now and not (name == "width" and before is None):
             raise error("manifest.spec", path=path, name=name, before=_shown(before), now=_shown(now))
     if known.hash not in (None, HASH_NAME):

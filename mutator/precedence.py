@@ -26,6 +26,7 @@ from decimal import Decimal
 from typing import Any
 
 __all__ = [
+    "LOWEST",
     "NO_SEQUENCE",
     "ORDER_TYPES",
     "format_order",
@@ -156,6 +157,15 @@ def _format_string(value: bytes) -> bytes:
     return value
 
 
+# What is older than every value, by type: where a record has no order value, and that is allowed.
+LOWEST: dict[str, Any] = {
+    "long": _MIN_LONG,
+    "decimal": Decimal("-Infinity"),
+    "timestamp": (-(2**63), b""),
+    "string": b"",
+    "sequence": NO_SEQUENCE,
+}
+
 Parser = Callable[[bytes], Any]
 Formatter = Callable[[Any], bytes]
 
@@ -169,24 +179,23 @@ ORDER_TYPES: dict[str, tuple[Parser, Formatter]] = {
 }
 
 
-def format_order(kind: str, value: Any) -> bytes:
-    """Write an order value so that the type's parser reads the same value again.
+def format_order(kind: str, value: Any) -> bytes | None:
+    """Write an order value so that the type's parser reads the same value again; None for the lowest.
 
     >>> format_order("timestamp", parse_timestamp(b"2026-01-31 12:00:00.50+02:00"))
     b'2026-01-31T10:00:00.5Z'
     """
-    return ORDER_TYPES[kind][1](value)
+    return None if value == LOWEST[kind] and kind != "string" else ORDER_TYPES[kind][1](value)
 
 
 def order_text(kind: str, value: Any) -> str | None:
-    """Write an order value as a manifest keeps it; None for none, and for the lowest sequence.
+    """Write an order value as a manifest keeps it; None for none, and for the lowest.
 
     >>> order_text("long", 12)
     '12'
     """
-    if value is None or (kind == "sequence" and value == NO_SEQUENCE):
-        return None
-    return format_order(kind, value).decode("utf-8", "surrogateescape")
+    text = None if value is None else format_order(kind, value)
+    return None if text is None else text.decode("utf-8", "surrogateescape")
 
 
 def order_value(kind: str, text: str | None) -> Any:

@@ -8,43 +8,22 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import BinaryIO
+
+import pyarrow as pa
 
 from mutator import checksum, manifest, naming, sequences
 from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.formats import text
-from mutator.manifest import Manifest, Part, SideFile
+from mutator.formats.kinds import KINDS
+from mutator.formats.tabular import Look
+from mutator.look import Source, look_inside, read_schema
+from mutator.manifest import Manifest
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writable_storage_for
-from mutator.storage.compression import CorruptStream, decompress, sniff
 
 __all__ = ["Source", "Survey", "dataset_sources", "differing_parts", "is_straggler", "look_at", "read_manifest"]
-
-# Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
-_OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
-
-
-@dataclass(frozen=True)
-class Source:
-    """One input file."""
-
-    path: str
-    name: str
-    bytes: int
-    sequence: int | None = None
-    compression: str | None = None
-    ending: str = text.LF
-    bom: bool = False  # begins with a UTF-8 byte order mark, which is no part of the first row
-    header_end: int = 0  # lines that begin before this offset are headers
-    width: int | None = None  # number of fields of the first row; None where there is no row
-    order_path: str | None = None  # sequences of the rows, in a managed master
-    order_checksum: str | None = None
-    checksum: str | None = None  # as the manifest has it
-    bucket: int | None = None
-    part: Part | None = None  # what the manifest says of it
-    order_part: SideFile | None = None  # and of the file with the sequences
 
 
 @dataclass(frozen=True)
@@ -60,6 +39,8 @@ class Survey:
     consumed: tuple[Source, ...] = ()  # feed files that an earlier run has merged
     ignored: tuple[str, ...] = ()  # names that start with _ or .
     notes: tuple[str, ...] = ()
+    dataset_look: Look | None = None  # of all files of a managed master whose fields have names
+    output_schema: tuple[str, Look] | None = None  # that the user wants, and where it stands
 
 
 def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
@@ -86,13 +67,17 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         if path == master or posixpath.dirname(path) == master:
             raise error("path.roles", path=path, roles="master and feed")
         _check_entry(entry)
-    found = [_look_inside(config, storage_for(path), entry) for path, entry in feed_files.items()]
+    found = [look_inside(config, storage_for(path), entry, config.feed_format) for path, entry in feed_files.items()]
+    _check_kinds("feed", found)
+    _check_kinds("master", sources)
     fresh, consumed, notes = _split_consumed(config, known, found)
     notes += _sequence_notes(config, known, fresh)
     if known is None and any(naming.is_data_file(one.name) for one in sources):
         what = "is adopted" if config.master_adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
         notes = (*notes, f"the master {what}: its tombstones, row sequences and merged feed files are forgotten")
-    return Survey(sources, known, master, fresh, paths, tombstones, consumed, tuple(ignored), notes)
+    dataset = _dataset_look(known, master) if known is not None else None
+    wanted = read_schema(config.output_schema) if config.output_schema is not None else None
+    return Survey(sources, known, master, fresh, paths, tombstones, consumed, tuple(ignored), notes, dataset, wanted)
 
 
 def read_manifest(storage: Storage, directory: str) -> Manifest | None:
@@ -160,10 +145,12 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
         _check_entry(one)
-    found = tuple(_look_inside(config, storage, one) for one in entries)
+    found = tuple(look_inside(config, storage, one, config.master_format) for one in entries)
     # What this program wrote, and is adopted now, has no headers and no marks, and its lines end at LF alone.
     return tuple(
-        replace(one, ending=text.EXACT_LF, bom=False, header_end=0) if naming.is_data_file(one.name) else one
+        replace(one, ending=text.EXACT_LF, bom=False, header_end=0)
+        if naming.is_data_file(one.name) and one.kind == "text"
+        else one
         for one in found
     )
 
@@ -213,6 +200,8 @@ def differing_parts(storage: Storage, directory: str, known: Manifest) -> list[s
 def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Return the data files and the tombstone files that a manifest names."""
     beside = {part.path: part for part in known.beside}
+    look = _dataset_look(known, path)
+    kind = known.spec["format"]
     data = tuple(
         Source(
             path=posixpath.join(path, part.path),
@@ -226,6 +215,9 @@ def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tup
             bucket=part.bucket,
             part=part,
             order_part=beside[part.order] if part.order else None,
+            kind=kind,
+            look=look,
+            header_end=0 if look is None else look.header_end,
         )
         for part in sorted(known.files, key=lambda part: os.fsencode(part.path))
     )
@@ -244,47 +236,31 @@ def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tup
     return data, tombstones
 
 
-def _look_inside(config: Config, storage: Storage, entry: Entry) -> Source:
-    """Look at a file's first bytes: compression, encoding, line ends, header, number of fields of the first row."""
-    path, name = entry.path, entry.name
-    with storage.open(path) as stream:
-        head = stream.read(64)
-    promised, content = naming.compression(name), sniff(head)
-    suffix = posixpath.splitext(name)[1].lower()
-    if content is not None and content not in naming.COMPRESSIONS.values():
-        raise error("compression.unknown", path=path, content=content)
-    if suffix in _OTHER:
-        raise error("compression", path=path, name=suffix[1:], content=content or "plain text")
-    if promised != content:
-        if not head:
-            raise error("damaged", path=path, why=f"it is empty, and no {promised} file is")
-        raise error("compression", path=path, name=promised or "plain text", content=content or "plain text")
+def _check_kinds(side: str, sources: Iterable[Source]) -> None:
+    """Raise DataError where files of a side are of several kinds: one of them is not meant to be there."""
+    kinds: dict[str, list[str]] = {}
+    for source in sources:
+        kinds.setdefault(source.kind, []).append(source.path)
+    if len(kinds) > 1:
+        counts = ", ".join(f"{len(paths)} {kind}" for kind, paths in sorted(kinds.items()))
+        fewest = min(kinds.values(), key=len)[0]
+        raise error(
+            "format",
+            path=fewest,
+            what=f"the {side} has files of several formats ({counts})",
+            cure=f"take out what is not meant, or set {side}.format",
+        )
 
-    def content_blocks(opened: BinaryIO) -> Iterator[bytes]:
-        raw = blocks(opened)
-        return decompress(raw, content) if content else raw
 
+def _dataset_look(known: Manifest, path: str) -> Look | None:
+    """Return what a manifest says of the fields of its files; None for text."""
+    spec = known.spec
+    if "fields" not in spec["key"]:
+        return None
     try:
-        with storage.open(path) as stream:
-            first = next((block for block in content_blocks(stream) if block), b"")
-        wide = text.wide_encoding(first)
-        if wide:
-            raise error("encoding", path=path, encoding=wide)
-        with storage.open(path) as stream:
-            ending = text.line_end(content_blocks(stream))
-        bom, header_end, width = first.startswith(text.UTF8_BOM), 0, None
-        with storage.open(path) as stream:
-            for number, (offset, row) in enumerate(text.rows(content_blocks(stream), ending)):
-                if offset == 0 and bom:
-                    row = row[len(text.UTF8_BOM) :]
-                if number < config.header_lines:
-                    header_end = offset + 1
-                elif row:
-                    width = len(config.delimiter.split(row))
-                    break
-    except CorruptStream as fault:
-        raise error("damaged", path=path, why=fault) from None
-    return Source(path, name, entry.bytes, naming.sequence(name), content, ending, bom, header_end, width)
+        return KINDS[spec["format"]].stored(spec)
+    except (KeyError, ValueError, pa.ArrowException) as fault:
+        raise error("manifest.damaged", path=path, why=f"its schema cannot be read: {fault}") from None
 
 
 def _split_consumed(

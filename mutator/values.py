@@ -71,26 +71,28 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def ordinal(text: str, names: tuple[str, ...]) -> int:
-    """Read a field's ordinal, or its name where the layout has names."""
+def ordinal(text: str, names: tuple[str, ...]) -> int | str:
+    """Read a field's ordinal, or its name; an ordinal where the names of all fields are known."""
     text = text.strip()
     if text in names:
         return names.index(text)
-    if not re.fullmatch(r"[0-9]{1,6}", text):
+    if re.fullmatch(r"[0-9]{1,6}", text):
+        return int(text)
+    if names:
         near = difflib.get_close_matches(text, names, n=1)
-        raise ValueError(
-            "must be an ordinal counted from 0"
-            + (f", or one of field.names{f' (did you mean {near[0]}?)' if near else ''}" if names else "")
-        )
-    return int(text)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(f"must be an ordinal counted from 0, or one of field.names{meant}")
+    if not text or re.fullmatch(r"[-+]?[0-9.]+", text):
+        raise ValueError("must be an ordinal counted from 0, or a name")
+    return text
 
 
-def ordinal_or_unset(text: str, names: tuple[str, ...]) -> int | None:
+def ordinal_or_unset(text: str, names: tuple[str, ...]) -> int | str | None:
     """Read an ordinal; -1 is the original job's way to say unset."""
     return None if text.strip() == "-1" else ordinal(text, names)
 
 
-def ordinals(text: str, names: tuple[str, ...]) -> tuple[int, ...]:
+def ordinals(text: str, names: tuple[str, ...]) -> tuple[int | str, ...]:
     """Read ordinals or names with commas between them."""
     return tuple(ordinal(part, names) for part in text.split(","))
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
-from mutator import naming
+from mutator import delimiter, naming
 from mutator.config import Config
+from mutator.delimiter import Delimiter
 from mutator.errors import error
 from mutator.layout import RowLayout, without_field
+from mutator.manifest import Manifest
+from mutator.shape import Shape
 from mutator.survey import Source, Survey
 
-__all__ = ["check_ordinals", "decide_widths", "is_delete_source", "layouts"]
+__all__ = ["check_ordinals", "decide_widths", "is_delete_source", "layouts", "text_shape", "text_shape_of"]
 
 
 def is_delete_source(config: Config, source: Source) -> bool:
@@ -149,3 +153,106 @@ def layouts(
         op_field=None,
         cut_op=False,
     )
+
+
+def text_shape(config: Config, survey: Survey) -> Shape:
+    """Decide what a run over delimited text reads and writes."""
+    _check_places(config)
+    known = survey.manifest
+    feed_width, master_width, op_in_master = decide_widths(config, survey)
+    feed, master = layouts(config, feed_width, master_width, op_in_master)
+    check_ordinals(config, survey, feed, op_in_master)
+    notes, warnings = [], []
+    if config.op_field is not None:
+        read, written = ("with" if has else "without" for has in (op_in_master, config.op_keep))
+        notes.append(f"the master's rows are {read} the op code column; rows are written {written} it")
+    if op_in_master and feed.cut_op and known is None and config.op_in_master is None and survey.master:
+        warnings.append(
+            f"the master's rows are as wide as the feed's, so field {config.op_field} is taken for their op code, and "
+            "cut; set op.code.in.master to confirm it"
+        )
+    if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
+        warnings.append(
+            "field.delim is not matched by field.delim.regex: rows that lost their op code cannot be read as the next "
+            "master with this configuration"
+        )
+    deletes = replace(feed, deletes=True, keys_only=config.by_file_name)
+    return Shape(
+        format="text",
+        layouts={"master": master, "feed": feed, "deletes": deletes},
+        output=None,
+        spec=_spec(config, feed, known),
+        order_type=config.order_type,
+        layout_of={source.path: "deletes" for source in survey.feed if is_delete_source(config, source)},
+        notes=tuple(notes),
+        warnings=tuple(warnings),
+    )
+
+
+def text_shape_of(known: Manifest) -> Shape:
+    """Return the shape of a dataset of delimited text."""
+    spec = dict(known.spec)
+    order, by_file_name = spec["order"], spec["order"]["by"] == "file name"
+    layout = RowLayout(
+        delimiter=_delimiter(spec["delimiter"]),
+        id_fields=tuple(spec["key"]["ordinals"]),
+        order_field=None if by_file_name else order["ordinal"],
+        order_type="sequence" if by_file_name else order["type"],
+        width=spec["width"] if isinstance(spec["width"], int) else None,
+    )
+    return Shape("text", {"master": layout, "feed": layout}, None, spec, layout.order_type)
+
+
+def _check_places(config: Config) -> None:
+    """Raise ConfigError where fields are called by names, which delimited text does not have."""
+    for key, fields in (
+        ("id.field.ordinals", config.id_fields),
+        ("temporal.ordering.field.ordinal", (config.order_field,)),
+        ("op.code.field.ordinal", (config.op_field,)),
+    ):
+        for one in fields:
+            if isinstance(one, str):
+                what = f"'{one}' is a name, and the fields of delimited text have none"
+                raise error("width", where=key, what=what, cure="give its ordinal (from 0), or set field.names")
+    for name, setting in (
+        ("null.order", config.null_order != "reject"),
+        ("output.schema", config.output_schema),
+        ("output.codec", config.output_codec),
+        *((f"default.{field}", True) for field in config.defaults),
+    ):
+        if setting:
+            what = "has no meaning for delimited text, whose rows stay as they are"
+            raise error("width", where=name, what=what, cure="leave it out")
+
+
+def _delimiter(spec: dict[str, str]) -> Delimiter:
+    if "literal" in spec:
+        return Delimiter(spec["literal"].encode("utf-8", "surrogateescape"), None, spec["literal"])
+    return delimiter.parse(spec["regex"])
+
+
+def _spec(config: Config, feed: RowLayout, known: Manifest | None) -> dict[str, Any]:
+    """Describe the rows as they are written: what the next run must agree with."""
+    place = without_field(config.op_field) if feed.cut_op and config.op_field is not None else int
+    width: int | str | None = feed.output_width
+    if config.field_count == "any" or (config.field_count == "auto" and known and known.spec["width"] == "any"):
+        width = "any"
+    return {
+        "key": {
+            "ordinals": [place(ordinal) for ordinal in config.id_fields],
+            "types": ["bytes"] * len(config.id_fields),
+        },
+        "order": {"by": "file name"}
+        if config.order_field is None
+        else {"by": "field", "ordinal": place(config.order_field), "type": config.order_type},
+        "op code": config.op_field if config.op_keep else None,
+        "delimiter": _spec_delimiter(config.delimiter),
+        "width": width,
+        "format": "text",
+    }
+
+
+def _spec_delimiter(delimiter: Delimiter) -> dict[str, str]:
+    if delimiter.literal is not None:
+        return {"literal": delimiter.literal.decode("utf-8", "surrogateescape")}
+    return {"regex": delimiter.text}

@@ -22,6 +22,7 @@ from mutator.engine.parts import Parts
 from mutator.engine.spool import SortedSpool
 from mutator.engine.tally import Tally
 from mutator.engine.winners import GONE, TOUCH, WRITE, Winners, tombstone_table
+from mutator.formats import FORMATS
 from mutator.formats.block import Hashes, patched
 from mutator.ordercolumn import flags, from_texts, texts, to_value
 from mutator.plan import Plan
@@ -40,6 +41,7 @@ class Output:
     def __init__(self, plan: Plan, tally: Tally, exact: bool, stack: ExitStack) -> None:
         """exact: rows must stay one element each, because they go to several files or are numbered."""
         self.plan, self.tally, self.exact = plan, tally, exact
+        self.run_together = FORMATS[plan.format].run_together
         keys = [f"key_{number}" for number in range(plan.key_width)]
         self.inserted = SortedSpool(keys, plan.memory, stack)
         self.tombstones = SortedSpool(keys, plan.memory, stack)
@@ -176,7 +178,7 @@ def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
             index = np.arange(len(places))
             index[at] = len(places) + np.arange(len(written))
             values = pa.concat_arrays([values, new]).take(pa.array(index))
-        content = patched(content, places, values, gone[places], exact=output.exact)
+        content = patched(content, places, values, gone[places], exact=output.exact or not output.run_together)
     live = count - int(gone.sum())
     if not output.exact:
         return content, live, None, None

@@ -97,7 +97,7 @@ def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tup
     content = Content(plan, split, one)
     layout = plan.layouts[one.layout]
     rows = rejects = ignored = lines = 0
-    reader = FORMATS[plan.format].read(content.blocks(), split.window(one.source), layout, trusted)
+    reader = FORMATS[plan.format].read(content, layout, trusted)
     try:
         batch = next(reader, None)
         while batch is not None:

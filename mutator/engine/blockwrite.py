@@ -88,7 +88,13 @@ class _Task:
         plan, parts = self.plan, self.parts
         for value in sections.of(RUN):
             parts.append(mutations_of_run(plan, Run(*value)))
-        if plan.join == "aligned" and not len(parts) and not plan.full and plan.buckets == plan.master_buckets:
+        if (
+            plan.join == "aligned"
+            and not len(parts)
+            and not plan.full
+            and plan.carries
+            and plan.buckets == plan.master_buckets
+        ):
             self._carry_over()
             return
         rows: Blocks = partial(from_files, plan, self.data, self._done)

@@ -9,8 +9,10 @@ Plain functions, no Spark. What no record is goes to the ledger, a partition of 
 
 from __future__ import annotations
 
+import io
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from pyarrow import ArrowException
 
@@ -22,6 +24,7 @@ from mutator.plan import Plan
 from mutator.spans import Ints
 from mutator.storage import blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress
+from mutator.storage.stream import scratch_place
 
 __all__ = [
     "DAMAGE",
@@ -39,6 +42,9 @@ __all__ = [
 ]
 
 RECEIPT, REJECT, DAMAGE = 0, 1, 2
+
+_HELD = 64 << 20  # bytes of a file that are held rather than read twice over a network
+_BUFFER = 1 << 20
 
 
 class Receipt(NamedTuple):
@@ -126,10 +132,38 @@ class Content:
     """A split's bytes: read, counted and checksummed, as far as they are the split's own."""
 
     def __init__(self, plan: Plan, split: Split, one: Input) -> None:
+        self.window = split.window(one.source)
         ours = one.source.checksum is not None and split.end is not None
         self._checksum = ChunkedChecksum((split.end or 0) - split.start or 1 if ours else plan.chunk_of(one))
         self._split, self._one = split, one
         self._grown = False
+
+    def file(self) -> BinaryIO:
+        """Open all of the content, uncompressed, to be read at any place; what is the split's own is counted before.
+
+        A file that is far away and small is read once, and kept.
+        """
+        source, split = self._one.source, self._split
+        storage = storage_for(source.path)
+        if source.compression:
+            return _spooled(self.blocks())
+        whole = split.start == 0 and split.end in (None, source.bytes)
+        if whole and not storage.holds and source.bytes <= _HELD:
+            held = io.BytesIO(b"".join(self.blocks()))
+            self.result()
+            return held
+        for _ in self._own():
+            pass
+        self.result()
+        return cast(BinaryIO, io.BufferedReader(storage.open(source.path), _BUFFER))
+
+    def _own(self) -> Iterator[bytes]:
+        """Yield the split's own bytes, as they are stored."""
+        split, source = self._split, self._one.source
+        end = source.bytes if split.end is None else split.end
+        with storage_for(source.path).open(source.path, split.start) as stream:
+            yield from self._counted(blocks(stream, end - split.start), end - split.start)
+            self._grown = self._grown or (end == source.bytes and bool(stream.read(1)))
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the bytes from one before the split on, uncompressed, as far as they are asked for."""
@@ -170,3 +204,12 @@ class Content:
             more = "more" if self._grown and seen == expected else seen
             raise Damage("changed", {"path": one.source.path, "before": expected, "after": more})
         return seen, self._checksum.digests()
+
+
+def _spooled(found: Iterator[bytes]) -> BinaryIO:
+    """Keep uncompressed content, on disk if it is much."""
+    file = tempfile.SpooledTemporaryFile(_HELD, dir=scratch_place())  # noqa: SIM115  # closed by who reads it
+    for block in found:
+        file.write(block)
+    file.seek(0)
+    return cast(BinaryIO, file)

@@ -111,7 +111,7 @@ class _Data:
     ) -> None:
         self.bucket, self.parts = bucket, list[DataFile | SideFile]()
         self._plan, self._staging, self._attempt = plan, staging, attempt
-        self._name, self._suffix = file_name(plan, number, attempt), FORMATS[plan.format].suffix
+        self._name, self._suffix = file_name(plan, number, attempt), FORMATS[plan.format].suffix(plan.output)
         self._stack = stack.enter_context(ExitStack())
         self._writer: Writer | None = None
         self._stream: Counted | None = None
@@ -134,8 +134,9 @@ class _Data:
                 )
             )
             failpoint("task.data.opened", self._attempt)
-            chunk = self._plan.chunk if self._plan.by_file_name else None
-            self._writer = FORMATS[self._plan.format].writer(self._stream, chunk)  # type: ignore[arg-type]
+            chunk = self._plan.written_chunk if self._plan.by_file_name else None
+            stream: Any = self._stream
+            self._writer = FORMATS[self._plan.format].writer(stream, self._plan.output, chunk)
             self._stack.callback(self._writer.close)
         self._writer.write(rows)
         if self._plan.by_file_name:

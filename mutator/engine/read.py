@@ -27,13 +27,13 @@ from mutator.engine.content import (
     row_sequences,
     tombstones_receipt,
 )
-from mutator.formats import text
+from mutator.formats import FORMATS
+from mutator.formats.block import NotReadable, Record, Reject
 from mutator.formats.parquet_columns import read_tombstones
 from mutator.inputs import Input, Split
 from mutator.keyhash import bucket_of
-from mutator.layout import Unreadable, compile_reader
 from mutator.plan import Plan
-from mutator.precedence import NO_SEQUENCE, ORDER_TYPES, precedence
+from mutator.precedence import LOWEST, ORDER_TYPES, precedence
 from mutator.storage import storage_for
 
 __all__ = ["FEED", "MASTER", "TOMBSTONE", "Element", "read_task"]
@@ -55,20 +55,16 @@ def _read(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
 
 
 def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
-    source, buckets, ledger = one.source, plan.groups, plan.ledger
-    read = compile_reader(plan.layouts[one.layout])
+    buckets, ledger = plan.groups, plan.ledger
     side = MASTER if one.side == "master" else FEED
     rank, sequence, by_file_name = one.rank, one.sequence, plan.by_file_name
     found = row_sequences(plan, split, one)
     sequences = None if found is None else iter(found.tolist())
     content = Content(plan, split, one)
     rows = rejected = ignored = lines = 0
-    for offset, row in text.rows(content.blocks(), source.ending, split.start, split.end):
+    for found_row in records_of(plan, content, one):
         lines += 1
-        header = offset < source.header_end
-        if offset == 0 and source.bom:
-            offset, row = len(text.UTF8_BOM), row[len(text.UTF8_BOM) :]
-        if header or not row:
+        if found_row is None:
             ignored += 1
             continue
         rows += 1
@@ -76,14 +72,14 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
             sequence = next(sequences, _NO_MORE)
             if sequence == _NO_MORE:
                 raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
-        try:
-            key, order, is_delete, written = read(row)
-        except Unreadable as reason:
+        if isinstance(found_row, Reject):
             rejected += 1
             # More than may be set aside need not travel: they are counted, and the run will fail.
             if rejected <= plan.rejects_shipped[one.side]:
-                yield (ledger, (), REJECT, (split.input, offset)), (split.number, lines, str(reason), row)
+                offset, line, reason, row = found_row
+                yield (ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
             continue
+        offset, key, order, is_delete, written, row = found_row
         if by_file_name:
             order = sequence
         yield (
@@ -95,11 +91,19 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
     yield receipt_of(plan, split, Receipt(rows, rejected, ignored, lines, *content.result()))
 
 
+def records_of(plan: Plan, content: Content, one: Input) -> Iterator[Record | Reject | None]:
+    """Read the rows of a split; raises Damage where the content is none of its format."""
+    try:
+        yield from FORMATS[plan.format].records(content, plan.layouts[one.layout])
+    except NotReadable as fault:
+        raise Damage(*damaged(one, fault)) from None
+
+
 def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
     parse_order = ORDER_TYPES[plan.order_type][0]
     receipt = tombstones_receipt(plan, split, one)
     with storage_for(one.source.path).open(one.source.path) as stream:
         for key, order, committed in read_tombstones(stream):
-            value = NO_SEQUENCE if order is None else parse_order(order)
+            value = LOWEST[plan.order_type] if order is None else parse_order(order)
             yield (bucket_of(key, plan.groups), key, TOMBSTONE, ()), (value, committed)
     yield receipt_of(plan, split, receipt)

@@ -79,5 +79,5 @@ def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None 
         return f"{staging}/{counted[0].path}"
 
     with storage_for(staging).create_new(f"{staging}/{path}", None if final is None else rename) as stream:
-        counted.append(Counted(stream, path, plan.chunk))
+        counted.append(Counted(stream, path, plan.written_chunk))
         yield counted[0]

@@ -11,13 +11,13 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from mutator.engine.filewrite import Files
 from mutator.engine.merge import merge_bucket
 from mutator.engine.read import Element
 from mutator.engine.tally import Tally
 from mutator.failpoint import failpoint
+from mutator.formats import FORMATS
 from mutator.formats.parquet_columns import Tombstone, tombstone_table
 from mutator.plan import Plan
 from mutator.precedence import format_order
@@ -41,6 +41,7 @@ def write_bucket(
     """
     failpoint("task.started", attempt)
     tally = Tally()
+    form = FORMATS[plan.format]
     with ExitStack() as stack:
         files = Files(plan, staging, (bucket,), attempt, stack)
         tombstones = _Tombstones(plan, files)
@@ -54,9 +55,9 @@ def write_bucket(
             expire_before=plan.expire_before,
         )
         for batch in _batches(rows if staging is None else sort(rows)):
-            lines = pa.array([row + b"\n" for _, row, _ in batch], pa.large_binary())
+            found = form.from_contents([row for _, row, _ in batch], plan.layouts["master"])
             orders = np.array([order for _, _, order in batch], np.int64) if plan.by_file_name else None
-            files.write(lines, len(batch), None, orders)
+            files.write(found, len(batch), None, orders)
         tombstones.flush()
         files.close()
     tally.counts["output rows"] += files.rows
@@ -87,8 +88,7 @@ class _Tombstones:
 
     def append(self, tombstone: tuple[tuple[bytes, ...], Any, int]) -> None:
         key, order, committed = tombstone
-        lowest = self._plan.by_file_name and order < 0
-        self._batch.append((key, None if lowest else format_order(self._plan.order_type, order), committed))
+        self._batch.append((key, format_order(self._plan.order_type, order), committed))
         if len(self._batch) == _BATCH:
             self.flush()
 

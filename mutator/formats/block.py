@@ -1,26 +1,42 @@
-"""The block contract: what the blocks engine asks of a format, and nothing else.
+"""The contract of a format: what the engines ask of it, and nothing else.
 
 A block is a bounded number of rows of one file, held as columns. Its rows are an Arrow array of whatever type the
 format likes: the engine filters, takes and joins them, and asks the format for the rest. ``text_blocks`` is the one for
-delimited text; a format is added by a class with these methods and a line in ``formats.FORMATS``.
+delimited text, ``columns`` for whatever has typed columns, ``avro_blocks`` for Avro records that stay encoded; a format
+is added by a class with these methods and a line in ``formats.FORMATS``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from io import BytesIO
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.layout import RowLayout
 from mutator.ordercolumn import flags
 from mutator.spans import Flags, Ints, offsets_of
+from mutator.typed import exact
 
-__all__ = ["Batch", "Block", "Format", "Hashes", "NotReadable", "Window", "Writer", "patched", "unequal"]
+__all__ = [
+    "Batch",
+    "Block",
+    "Content",
+    "Format",
+    "Hashes",
+    "InMemory",
+    "NotReadable",
+    "Record",
+    "Reject",
+    "Window",
+    "Writer",
+    "patched",
+    "unequal",
+]
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -63,13 +79,47 @@ class Block(Protocol):
 
 @dataclass(frozen=True)
 class Window:
-    """What a reader must know of a file, and which part of it to read: the rows that begin in [start, end)."""
+    """Which part of a file to read: the rows that begin in [start, end). The rest is of text alone."""
 
-    ending: str
+    ending: str = ""
     start: int = 0
     end: int | None = None  # None: to the end of the content
     bom: bool = False
     header_end: int = 0
+
+
+class Content(Protocol):
+    """A file's content, uncompressed, and which part of it is read."""
+
+    @property
+    def window(self) -> Window:
+        """The part."""
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield bytes from one before the window on, if there is one, as far as they are asked for."""
+
+    def file(self) -> BinaryIO:
+        """Open all of the content, to be read at any place."""
+
+
+class Reject(NamedTuple):
+    """A row that cannot be read as a record."""
+
+    offset: int
+    line: int  # within the split, from 1
+    reason: str
+    row: bytes
+
+
+class Record(NamedTuple):
+    """A row that can, as the records engine has it."""
+
+    offset: int
+    key: tuple[bytes, ...]  # canonical bytes
+    order: Any  # as ``precedence`` has it; None where order comes from file names
+    is_delete: bool
+    written: bytes  # the row as it would be written
+    row: bytes  # as it was read, as ``Format.contents`` has it
 
 
 @dataclass(frozen=True)
@@ -77,7 +127,7 @@ class Batch:
     """Some consecutive rows of a split."""
 
     block: Block
-    rejects: tuple[tuple[int, int, str, bytes], ...]  # offset, line within the split from 1, reason, row
+    rejects: tuple[Reject, ...]
     lines: int
     ignored: int  # of them, blank lines and headers
 
@@ -101,31 +151,56 @@ class Writer(Protocol):
 
 
 class Format(Protocol):
-    """A file format, as the blocks engine uses it."""
+    """A file format, as the engines use it. What a layout is, and what an output, is its own affair."""
 
-    suffix: str  # of the files that are written
+    run_together: bool  # a writer knows its rows apart where several come in one element
 
-    def takes(self, layout: RowLayout) -> str | None:
+    def takes(self, layout: Any) -> str | None:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
 
-    def read(self, content: Iterable[bytes], window: Window, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
-        """Read rows. ``content`` begins one byte before the window, if there is one.
+    def read(self, content: Content, layout: Any, trusted: bool) -> Iterator[Batch]:
+        """Read rows.
 
         trusted: the file was written by this program and has its checksum, so only what is asked for is decoded.
-        Raises NotReadable where a trusted file holds what is no row.
+        Raises NotReadable where the content is none of the format, or a trusted file holds what is no row.
         """
+
+    def records(self, content: Content, layout: Any) -> Iterator[Record | Reject | None]:
+        """Read rows one by one, for the records engine; None for a line that is ignored."""
 
     def contents(self, rows: Any) -> Any:
         """Return the bytes of each row (large binaries): they decide between rows that are equal in all else."""
 
+    def from_contents(self, contents: Sequence[bytes], layout: Any) -> Any:
+        """Return the rows, as they are written, that have these bytes; the layout is the master's."""
+
     def pack(self, rows: Any) -> bytes:
         """Write rows for the shuffle; packed rows can be joined."""
 
-    def load(self, packed: Sequence[bytes], layout: RowLayout) -> Block:
+    def load(self, packed: Sequence[bytes], layout: Any) -> Block:
         """Read what was packed; the rows are good ones, and their offsets count from 0."""
 
-    def writer(self, stream: BinaryIO, chunk: int | None) -> Writer:
+    def suffix(self, output: Any) -> str:
+        """Return the end of the names of files that are written."""
+
+    def writer(self, stream: BinaryIO, output: Any, chunk: int | None) -> Writer:
         """Write to a stream; ``chunk`` is the size of a checksum chunk where rows are to be counted by chunk."""
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Content that is held in memory."""
+
+    data: bytes
+    window: Window = Window()
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes from one before the window on."""
+        yield self.data[max(self.window.start - 1, 0) :]
+
+    def file(self) -> BinaryIO:
+        """Open it."""
+        return BytesIO(self.data)
 
 
 def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -> Any:
@@ -138,11 +213,27 @@ def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -
         return rows
     if not exact and pa.types.is_large_binary(rows.type):
         return _patched_bytes(rows, places, values, gone)
+    mask = np.zeros(len(rows), np.bool_)
+    mask[places] = True
     index = np.arange(len(rows))
     index[places] = len(rows) + np.arange(len(places))
+    found = _replaced(rows, values, pa.array(mask), pa.array(index))
+    if not gone.any():
+        return found
     keep = np.ones(len(rows), np.bool_)
     keep[places[gone]] = False
-    return pa.concat_arrays([rows, values]).take(pa.array(index[keep]))
+    return found.filter(pa.array(keep))
+
+
+def _replaced(rows: Any, values: Any, mask: Any, index: Any) -> Any:
+    """Put values in the places of a mask; index: which of rows and values together each row becomes."""
+    if pa.types.is_struct(rows.type) and not rows.null_count and not values.null_count:
+        pairs = zip(rows.flatten(), values.flatten(), strict=True)
+        parts = [_replaced(one, other, mask, index) for one, other in pairs]
+        return pa.StructArray.from_arrays(parts, fields=list(rows.type))
+    if pa.types.is_nested(rows.type) or pa.types.is_null(rows.type):
+        return pa.concat_arrays([rows, values]).take(index)
+    return pc.replace_with_mask(rows, mask, values)
 
 
 def unequal(one: Any, other: Any) -> Flags:
@@ -154,9 +245,9 @@ def unequal(one: Any, other: Any) -> Flags:
         for left, right in zip(one.flatten(), other.flatten(), strict=True):
             found |= unequal(left, right)
         return found
-    if pa.types.is_nested(one.type):  # as they are written down, so that NaN is equal to NaN here, too
-        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
-        return np.array([repr(left) != repr(right) for left, right in pairs], np.bool_)
+    if pa.types.is_nested(one.type):
+        pairs = zip(exact(one).to_pylist(), exact(other).to_pylist(), strict=True)
+        return np.array([left != right for left, right in pairs], np.bool_)
     if pa.types.is_floating(one.type):
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
         one, other = one.view(bits), other.view(bits)

@@ -6,8 +6,9 @@ plain (another number of fields, an order value that is none, an unknown op code
 which says why it is rejected: both engines reject the same rows for the same reasons.
 
 >>> from mutator.delimiter import parse
+>>> from mutator.formats.block import InMemory
 >>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), order_field=1, order_type="long", width=2)
->>> batch = next(TextFormat().read([b"a,1\\nb,x\\nc,3\\n"], Window("lf"), layout, False))
+>>> batch = next(TextFormat().read(InMemory(b"a,1\\nb,x\\nc,3\\n", Window("lf")), layout, False))
 >>> batch.block.keys()[0].to_pylist(), [reason for _, _, reason, _ in batch.rejects]
 ([b'a', b'c'], ["field 1 (order value) is not an integer: 'x'"])
 """
@@ -23,7 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.block import Batch, Hashes, NotReadable, Window
+from mutator.formats import text
+from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject, Window
 from mutator.formats.text import CR
 from mutator.formats.text_scan import NEWLINE, Table, chunks, clean, ends_of_fields
 from mutator.keyhash import hash_columns
@@ -39,7 +41,11 @@ _FEW = 32  # beginnings of IDs that are compared with each row sooner than the r
 class TextFormat:
     """The block contract for delimited text."""
 
-    suffix = ".txt"
+    run_together = True
+
+    def suffix(self, output: None) -> str:
+        """Return the end of the names of files that are written."""
+        return ".txt"
 
     def takes(self, layout: RowLayout) -> str | None:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
@@ -48,17 +54,38 @@ class TextFormat:
             return f"field.delim.regex {layout.delimiter.text} is a pattern"
         return None if len(literal) == 1 else f"field.delim.regex {layout.delimiter.text} is longer than one byte"
 
-    def read(self, content: Iterable[bytes], window: Window, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
+    def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows; raises NotReadable where a trusted file holds what is no row."""
-        lines = 0
-        for offset, chunk in chunks(content, b"\r" if window.ending == CR else b"\n", window.start, window.end):
+        window, lines = content.window, 0
+        mark = b"\r" if window.ending == CR else b"\n"
+        for offset, chunk in chunks(content.blocks(), mark, window.start, window.end):
             batch = _batch(chunk, offset, lines, window, layout, trusted)
             lines += batch.lines
             yield batch
 
+    def records(self, content: Content, layout: RowLayout) -> Iterator[Record | Reject | None]:
+        """Read rows one by one; None for headers and blank lines."""
+        window, read = content.window, compile_reader(layout)
+        lines = text.rows(content.blocks(), window.ending, window.start, window.end)
+        for line, (offset, row) in enumerate(lines, 1):
+            header = offset < window.header_end
+            if offset == 0 and window.bom:
+                offset, row = len(text.UTF8_BOM), row[len(text.UTF8_BOM) :]
+            if header or not row:
+                yield None
+                continue
+            try:
+                yield Record(offset, *read(row), row)
+            except Unreadable as reason:
+                yield Reject(offset, line, str(reason), row)
+
     def contents(self, rows: Any) -> Any:
         """Return the lines without their line ends, which are no part of a row."""
         return pc.binary_slice(rows, 0, -1)
+
+    def from_contents(self, contents: Sequence[bytes], layout: RowLayout) -> Any:
+        """Return lines."""
+        return pa.array([row + b"\n" for row in contents], pa.large_binary())
 
     def pack(self, rows: Any) -> bytes:
         """Write rows for the shuffle."""
@@ -69,7 +96,7 @@ class TextFormat:
         data = np.frombuffer(b"".join((*packed, PAD)), np.uint8)
         return _known_block(data, 0, layout) if _is_simple(layout) else _checked_block(data, 0, layout)
 
-    def writer(self, stream: BinaryIO, chunk: int | None) -> TextWriter:
+    def writer(self, stream: BinaryIO, output: None, chunk: int | None) -> TextWriter:
         """Write to a stream."""
         return TextWriter(stream, chunk)
 
@@ -188,13 +215,15 @@ def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLa
     if trusted:
         block = _known_block(data, offset, layout) if _is_simple(layout) else _checked_block(data, offset, layout)
         return Batch(block, (), len(block), 0)
-    table = Table.of(data, layout)
+    assert layout.delimiter.literal is not None
+    mark = layout.delimiter.literal[0]
+    table = Table.of(data, mark, layout.width)
     count, ignored = len(table), 0
     offsets, numbers = table.starts + offset, np.arange(count)
     cleaned = clean(data, table, offset, terminated, window)
     if cleaned is not None:
         data, offsets, numbers = cleaned
-        table = Table.of(data, layout)
+        table = Table.of(data, mark, layout.width)
         ignored = count - len(table)
     block, odd = _block(data, table, offsets, numbers, layout, trusted=False)
     read, rejects = compile_reader(layout), []
@@ -203,7 +232,7 @@ def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLa
         try:
             read(content)
         except Unreadable as reason:
-            rejects.append((int(offsets[row]), before + int(numbers[row]) + 1, str(reason), content))
+            rejects.append(Reject(int(offsets[row]), before + int(numbers[row]) + 1, str(reason), content))
             continue
         raise AssertionError(f"the row reader takes what the column code refuses: {content!r}")
     return Batch(block, tuple(rejects), count, ignored)
@@ -240,7 +269,8 @@ def _leading_ids(lines: Spans, layout: RowLayout) -> list[Spans]:
 
 def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
     """Find all fields of rows that were checked before."""
-    table = Table.of(data, layout)
+    assert layout.delimiter.literal is not None
+    table = Table.of(data, layout.delimiter.literal[0], layout.width)
     offsets = table.starts + offset
     block, odd = _block(data, table, offsets, offsets, layout, trusted=True)
     if len(odd):

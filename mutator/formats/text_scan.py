@@ -10,8 +10,7 @@ import numpy as np
 
 from mutator.formats.block import Window
 from mutator.formats.text import LF, UTF8_BOM
-from mutator.layout import RowLayout
-from mutator.spans import PAD, Bytes, Ints, Spans, joined
+from mutator.spans import PAD, Bytes, Flags, Ints, Spans, joined
 
 __all__ = ["CHUNK", "NEWLINE", "Table", "chunks", "clean", "ends_of_fields"]
 
@@ -30,13 +29,17 @@ class Table:
     ends: Ints  # of the rows' content: where the line end stands
 
     @classmethod
-    def of(cls, data: Bytes, layout: RowLayout) -> Table:
-        """Find every line end and delimiter of some whole lines, which are followed by padding."""
+    def of(cls, data: Bytes, delimiter: int, width: int | None, quoted: Flags | None = None) -> Table:
+        """Find every line end and delimiter of some whole lines, which are followed by padding.
+
+        width: how many fields most rows have. quoted: tells which bytes stand in quotes, and mean nothing.
+        """
         body = data[: -len(PAD)]
-        assert layout.delimiter.literal is not None
         newline = body == NEWLINE
-        marks = np.flatnonzero(newline | (body == layout.delimiter.literal[0]))
-        width = layout.width
+        if quoted is not None:
+            newline &= ~quoted
+        mark = newline | (body == delimiter if quoted is None else (body == delimiter) & ~quoted)
+        marks = np.flatnonzero(mark)
         count = int(np.count_nonzero(newline))
         if width is not None and len(marks) == count * width and newline[marks[width - 1 :: width]].all():
             last = np.arange(width - 1, len(marks), width)  # as nearly every chunk is: no row is ragged

@@ -1,0 +1,321 @@
+"""Avro records as blocks: they stay encoded, and only key, order value and op code are decoded.
+
+Decoding and encoding again would lose which branch of a union a value had, and costs more. Where the schema changes,
+records are put together anew: of the bytes of fields that stay, of values that get a wider type, and of defaults.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats.avro_container import BlockWriter, blocks, faults, opened
+from mutator.formats.avro_files import decoded, encoded
+from mutator.formats.avro_schema import arrow_field, physical
+from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject
+from mutator.formats.convert import converted
+from mutator.keyhash import hash_columns
+from mutator.ordercolumn import column_type, flags, to_value
+from mutator.spans import Flags, Ints, Spans, packed
+from mutator.typed import canonical, order_column
+
+__all__ = ["AvroFormat", "AvroLayout", "AvroOutput", "Piece"]
+
+_HEAD = 8  # bytes of the length before packed rows
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some neighbouring fields of a file's records, and what becomes of them in the result."""
+
+    fields: tuple[Mapping[str, Any], ...]
+    places: tuple[int, ...]  # in the result; none: they are left out
+    prefix: bytes = b""  # before their bytes: the branch of a union
+    target: Mapping[str, Any] | None = None  # field of the result that the (one) value is converted to
+
+
+@dataclass(frozen=True)
+class AvroLayout:
+    """How the files of one schema are read."""
+
+    fields: tuple[Mapping[str, Any], ...]  # key, order value and op code, of the file's expanded schema
+    id_names: tuple[str, ...]
+    order_name: str | None
+    order_type: str
+    pieces: tuple[Piece, ...] | None  # None: records are as they are written
+    fill: Mapping[int, bytes] = field(default_factory=dict)  # place in the result -> encoded default
+    null_lowest: bool = False
+    op_field: str | None = None
+    delete_codes: frozenset[bytes] = frozenset()
+    upsert_codes: frozenset[bytes] | None = None
+    deletes: bool = False
+    deletes_allowed: bool = True
+    feed: bool = True
+
+    @property
+    def id_fields(self) -> tuple[str, ...]:
+        """The fields of the ID."""
+        return self.id_names
+
+    @property
+    def row_type(self) -> Any:
+        """The type of a row."""
+        order = pa.null() if self.order_name is None else column_type(self.order_type)
+        keys = [pa.field(f"key_{number}", pa.large_binary()) for number in range(len(self.id_names))]
+        more = [pa.field("delete", pa.bool_())] if self.feed else []
+        return pa.struct([pa.field("record", pa.large_binary()), *keys, pa.field("order", order), *more])
+
+
+@dataclass(frozen=True)
+class AvroOutput:
+    """What is written."""
+
+    schema: Mapping[str, Any]
+    codec: str | None = None
+
+
+class AvroFormat:
+    """The block contract for Avro records."""
+
+    run_together = False
+
+    def takes(self, layout: AvroLayout) -> str | None:
+        """Return None: all are taken."""
+        return None
+
+    def read(self, content: Content, layout: AvroLayout, trusted: bool) -> Iterator[Batch]:
+        """Read the blocks of the window."""
+        lines = 0
+        with content.file() as stream:
+            known = opened(stream)
+            projected = physical({**known.expanded, "fields": list(layout.fields)})
+            for place, block in blocks(stream, known, content.window, projected):
+                batch = _batch(place, block, layout, known.expanded, lines)
+                lines += batch.lines
+                yield batch
+
+    def records(self, content: Content, layout: AvroLayout) -> Iterator[Record | Reject | None]:
+        """Read records one by one."""
+        for batch in self.read(content, layout, trusted=False):
+            yield from batch.rejects
+            block = batch.block
+            keys = zip(*(column.to_pylist() for column in block.keys(None)), strict=True)
+            orders = [None] * len(block)
+            if layout.order_name is not None:
+                orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
+            written = block.written().to_pylist()
+            rows = zip(block.offsets.tolist(), keys, orders, block.deletes().tolist(), written, written, strict=True)
+            for row in rows:
+                yield Record(*row)
+
+    def contents(self, rows: Any) -> Any:
+        """Return the encoded records."""
+        return rows if pa.types.is_large_binary(rows.type) else rows.field(0)
+
+    def from_contents(self, contents: Sequence[bytes], layout: AvroLayout) -> Any:
+        """Return encoded records."""
+        return pa.array(contents, pa.large_binary())
+
+    def pack(self, rows: Any) -> bytes:
+        """Write rows as an Arrow message, with its length before it."""
+        if not len(rows):
+            return b""
+        message = pa.RecordBatch.from_struct_array(rows).serialize().to_pybytes()
+        return len(message).to_bytes(_HEAD, "big") + bytes(message)
+
+    def load(self, packed: Sequence[bytes], layout: AvroLayout) -> AvroBlock:
+        """Read what was packed."""
+        schema, parts = pa.schema(list(layout.row_type)), []
+        for piece in packed:
+            at = 0
+            while at < len(piece):
+                end = at + _HEAD + int.from_bytes(piece[at : at + _HEAD], "big")
+                message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
+                parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
+                at = end
+        rows = pa.concat_arrays(parts) if parts else pa.array([], layout.row_type)
+        return AvroBlock(rows, np.arange(len(rows)), layout)
+
+    def suffix(self, output: AvroOutput) -> str:
+        """Return the suffix of Avro files."""
+        return ".avro"
+
+    def writer(self, stream: BinaryIO, output: AvroOutput, chunk: int | None) -> _Writer:
+        """Write to a stream."""
+        return _Writer(BlockWriter(stream, output.schema, output.codec))
+
+
+class _Writer:
+    def __init__(self, inner: BlockWriter) -> None:
+        self._inner = inner
+        self.rows = 0
+
+    def write(self, rows: Any) -> None:
+        """Take the next rows, which may be run together: their number is not theirs alone to tell."""
+        self._inner.write(iter(rows.to_pylist()))
+        self.rows += len(rows)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._inner.close()
+
+    @property
+    def rows_by_chunk(self) -> list[int]:
+        """All of them."""
+        return [self.rows]
+
+
+class AvroBlock:
+    """Encoded records, and beside each what was decoded of it."""
+
+    def __init__(self, rows: Any, offsets: Ints, layout: AvroLayout) -> None:
+        self.rows, self.offsets, self._layout = rows, offsets, layout
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def hashes(self, rows: Ints | None = None) -> Hashes:
+        """Return the key hashes of some rows."""
+        return hash_columns([Spans.of_array(column) for column in self.keys(rows)])
+
+    def keys(self, rows: Ints | None = None) -> list[Any]:
+        """Return a column of canonical bytes for each ID field."""
+        columns = [self.rows.field(1 + number) for number in range(len(self._layout.id_names))]
+        return columns if rows is None else [column.take(pa.array(rows)) for column in columns]
+
+    def likely(self, firsts: Collection[bytes]) -> Ints | None:
+        """Return the rows whose first ID value is one of a few."""
+        known = pa.array(sorted(firsts), pa.large_binary())
+        return np.flatnonzero(flags(pc.is_in(self.rows.field(1), value_set=known)))
+
+    def orders(self, rows: Ints | None = None) -> Any:
+        """Return the order values of some rows."""
+        column = self.rows.field(1 + len(self._layout.id_names))
+        return column if rows is None else column.take(pa.array(rows))
+
+    def deletes(self) -> Flags:
+        """Tell which rows are deletes."""
+        last = self.rows.type.num_fields - 1
+        return flags(self.rows.field(last)) if self._layout.feed else np.zeros(len(self), np.bool_)
+
+    def written(self) -> Any:
+        """Return the encoded records."""
+        return self.rows.field(0)
+
+
+def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any], lines: int) -> Batch:
+    """Read a block."""
+    data = block.bytes_
+    tell, ends, values = data.tell, [0], []
+    with faults():
+        for row in block:
+            values.append(row)
+            ends.append(tell())
+    count, content = len(values), data.getvalue()
+    if ends[-1] != len(content):
+        raise NotReadable(f"the block at byte {block.offset} is longer than its {count} records")
+    problems: dict[int, str] = {}
+    columns = {one["name"]: decoded([row[one["name"]] for row in values], one) for one in layout.fields}
+    keys = [canonical(columns[name]) for name in layout.id_names]
+    for name, key in zip(layout.id_names, keys, strict=True):
+        _note(problems, flags(key.is_null()), f"field {name} (ID) is NULL")
+    order = pa.nulls(count)
+    if layout.order_name is not None:
+        column = columns[layout.order_name]
+        order, bad, why = order_column(layout.order_type, column, layout.null_lowest)
+        null = flags(column.is_null())
+        _note(problems, bad & null, f"field {layout.order_name} (order value) is NULL")
+        _note(problems, bad & ~null, f"field {layout.order_name} (order value) {why}")
+    places = np.array(ends, np.int64)
+    lengths = places[1:] - places[:-1]
+    records = packed(np.frombuffer(content, np.uint8), lengths)
+    delete = _deletes(columns, layout, problems, count)
+    if layout.pieces is not None:
+        records = _put_together(content, ends, layout, problems)
+    parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]
+    rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
+    offsets = place + np.arange(count)
+    rejects: list[Reject] = []
+    if problems:
+        parsed = fastavro.parse_schema(physical(schema))
+        for row in sorted(problems):
+            record = fastavro.schemaless_reader(io.BytesIO(content[ends[row] : ends[row + 1]]), parsed, None)
+            shown = json.dumps(record, default=repr, ensure_ascii=False).encode()
+            rejects.append(Reject(int(offsets[row]), lines + row + 1, problems[row], shown))
+        good = np.ones(count, np.bool_)
+        good[list(problems)] = False
+        rows, offsets = rows.filter(pa.array(good)), offsets[good]
+    return Batch(AvroBlock(rows, offsets, layout), tuple(rejects), count, 0)
+
+
+def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, problems: dict[int, str]) -> Any:
+    """Return records of the result's schema, of those of the file's."""
+    assert layout.pieces is not None
+    stream, count = io.BytesIO(content), len(ends) - 1
+    there = {place for piece in layout.pieces for place in piece.places}
+    width = 1 + max([-1, *layout.fill, *there])
+    # The bytes of neighbours are one part, in the place of the first.
+    lacking = [layout.fill.get(place, b"") if place not in there else b"" for place in range(width)]
+    parts: list[list[bytes]] = [[part] * count for part in lacking]
+    readers = [_reader(piece) for piece in layout.pieces]
+    values: list[list[Any]] = [[] for _ in layout.pieces]
+    with faults():
+        for row in range(count):
+            stream.seek(ends[row])
+            start = ends[row]
+            for number, piece in enumerate(layout.pieces):
+                found: Any = fastavro.schemaless_reader(stream, readers[number], None)
+                end = stream.tell()
+                if piece.target is not None:
+                    values[number].append(found[piece.fields[0]["name"]])
+                elif piece.places:
+                    parts[piece.places[0]][row : row + 1] = [piece.prefix + content[start:end]]
+                start = end
+    for number, piece in enumerate(layout.pieces):
+        if piece.target is not None:
+            (source,), target = piece.fields, arrow_field(piece.target)
+            column, bad, why = converted(decoded(values[number], source), target.type, True)
+            _note(problems, bad, f"field {source['name']} {why}")
+            if not target.nullable:
+                column = column.fill_null(_any(target.type)) if bad.any() else column
+            parts[piece.places[0]] = encoded(column, piece.target)
+    return pa.array([b"".join(row) for row in zip(*parts, strict=True)], pa.large_binary())
+
+
+def _any(kind: Any) -> Any:
+    return pa.array([0]).cast(kind)[0]
+
+
+def _reader(piece: Piece) -> Any:
+    fields = [{"name": one["name"], "type": physical(one["type"])} for one in piece.fields]
+    return fastavro.parse_schema({"type": "record", "name": "piece", "fields": fields})
+
+
+def _deletes(columns: Mapping[str, Any], layout: AvroLayout, problems: dict[int, str], count: int) -> Flags:
+    """Tell which records are deletes; note those whose op code their side may not have."""
+    if layout.op_field is None:
+        return np.full(count, layout.deletes)
+    codes, name = canonical(columns[layout.op_field]), layout.op_field
+
+    def are(known: Collection[bytes]) -> Flags:
+        return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
+
+    delete = are(layout.delete_codes)
+    if not layout.deletes_allowed:
+        _note(problems, delete, f"field {name} (op code) marks a delete in the master")
+    if layout.upsert_codes is not None:
+        _note(problems, ~delete & ~are(layout.upsert_codes), f"field {name} (op code) is none of the known codes")
+    return delete
+
+
+def _note(problems: dict[int, str], bad: Flags, reason: str) -> None:
+    for row in np.flatnonzero(bad).tolist():
+        problems.setdefault(row, reason)

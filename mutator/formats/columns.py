@@ -1,0 +1,313 @@
+"""Rows with named, typed fields as blocks: whatever kind of file they come from, they have the types of the result.
+
+A row is a struct of the result's fields. What a file has beside them is not read, what it lacks gets a default or
+NULL, and where its type is another one the values are converted. A row of the feed also carries whether it is a delete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject
+from mutator.formats.convert import converted
+from mutator.formats.kinds import KINDS
+from mutator.formats.tabular import Dialect, Found, TableWriter
+from mutator.keyhash import hash_columns
+from mutator.ordercolumn import flags, to_value
+from mutator.spans import Flags, Ints, Spans
+from mutator.typed import canonical, from_row_bytes, order_column, row_bytes
+
+__all__ = ["ColumnLayout", "ColumnOutput", "ColumnsFormat"]
+
+_HEAD = 8  # bytes of the length before packed rows
+_FEW = 256  # first ID values that are looked for sooner than the rows' hashes are computed
+_DELETE = pa.field("delete", pa.bool_(), nullable=False)
+
+
+@dataclass(frozen=True)
+class ColumnLayout:
+    """How the files of one schema are read, and what their rows become."""
+
+    kind: str
+    schema: Any  # of the files
+    result: Any  # of the rows
+    id_fields: tuple[int, ...]  # their places in the result
+    order_field: int | None  # its place in the result; None: order comes from file names
+    order_type: str
+    dialect: Dialect = field(default_factory=Dialect)
+    null_lowest: bool = False  # a record without an order value is older than every other
+    op_field: str | None = None
+    delete_codes: frozenset[bytes] = frozenset()
+    upsert_codes: frozenset[bytes] | None = None
+    deletes: bool = False  # every row is a delete (a delete file)
+    deletes_allowed: bool = True  # a master row with a delete code is none
+    feed: bool = True
+    typed: bool = True
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def row_type(self) -> Any:
+        """The type of a row."""
+        return pa.struct([*self.result, _DELETE] if self.feed else list(self.result))
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The fields that are read of a file."""
+        names = [name for name in self.result.names if self.schema.get_field_index(name) >= 0]
+        return (*names, self.op_field) if self.op_field is not None and self.op_field not in names else tuple(names)
+
+
+@dataclass(frozen=True)
+class ColumnOutput:
+    """What is written."""
+
+    kind: str
+    schema: Any
+    dialect: Dialect = field(default_factory=Dialect)
+
+
+class ColumnsFormat:
+    """The block contract for typed columns."""
+
+    run_together = False
+
+    def takes(self, layout: ColumnLayout) -> str | None:
+        """Return None: all are taken."""
+        return None
+
+    def read(self, content: Content, layout: ColumnLayout, trusted: bool) -> Iterator[Batch]:
+        """Read rows."""
+        for found in KINDS[layout.kind].read(content, layout.schema, layout.wanted, layout.dialect):
+            yield _batch(found, layout, trusted)
+
+    def records(self, content: Content, layout: ColumnLayout) -> Iterator[Record | Reject | None]:
+        """Read rows one by one."""
+        for batch in self.read(content, layout, trusted=False):
+            yield from (None for _ in range(batch.ignored))
+            yield from batch.rejects
+            block = batch.block
+            keys = zip(*(column.to_pylist() for column in block.keys(None)), strict=True)
+            orders: Any = [None] * len(block)
+            if layout.order_field is not None:
+                orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
+            contents = self.contents(block.rows).to_pylist()
+            written = self.contents(block.written()).to_pylist() if layout.feed else contents
+            places, deletes = block.offsets.tolist(), block.deletes().tolist()
+            for row in zip(places, keys, orders, deletes, written, contents, strict=True):
+                yield Record(*row)
+
+    def contents(self, rows: Any) -> Any:
+        """Return bytes that tell rows apart."""
+        return row_bytes(rows)
+
+    def from_contents(self, contents: Sequence[bytes], layout: ColumnLayout) -> Any:
+        """Return the rows that have these bytes."""
+        return from_row_bytes(contents, pa.struct(list(layout.result)))
+
+    def pack(self, rows: Any) -> bytes:
+        """Write rows as an Arrow message, with its length before it."""
+        if not len(rows):
+            return b""
+        message = pa.RecordBatch.from_struct_array(rows).serialize()
+        return len(message).to_bytes(_HEAD, "big") + bytes(message)
+
+    def load(self, packed: Sequence[bytes], layout: ColumnLayout) -> ColumnBlock:
+        """Read what was packed."""
+        schema, parts = pa.schema(list(layout.row_type)), []
+        for piece in packed:
+            at = 0
+            while at < len(piece):
+                end = at + _HEAD + int.from_bytes(piece[at : at + _HEAD], "big")
+                message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
+                parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
+                at = end
+        rows = pa.concat_arrays(parts) if parts else pa.array([], layout.row_type)
+        return ColumnBlock(rows.cast(layout.row_type), np.arange(len(rows)), layout)
+
+    def suffix(self, output: ColumnOutput) -> str:
+        """Return the suffix of the kind."""
+        return KINDS[output.kind].suffix
+
+    def writer(self, stream: BinaryIO, output: ColumnOutput, chunk: int | None) -> _Writer:
+        """Write to a stream."""
+        return _Writer(KINDS[output.kind].writer(stream, output.schema, output.dialect), output.schema)
+
+
+class _Writer:
+    def __init__(self, inner: TableWriter, schema: Any) -> None:
+        self._inner, self._schema = inner, schema
+        self.rows = 0
+
+    def write(self, rows: Any) -> None:
+        """Take the next rows."""
+        if len(rows):
+            self._inner.write(pa.RecordBatch.from_arrays(rows.flatten(), schema=self._schema))
+            self.rows += len(rows)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._inner.close()
+
+    @property
+    def rows_by_chunk(self) -> list[int]:
+        """All of them: a file of columns is read whole."""
+        return [self.rows]
+
+
+class ColumnBlock:
+    """Rows as a struct array."""
+
+    def __init__(self, rows: Any, offsets: Ints, layout: ColumnLayout, parsed: Any = None) -> None:
+        self.rows, self.offsets = rows, offsets
+        self._layout, self._parsed = layout, parsed
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def _columns(self) -> list[Any]:
+        return list(self.rows.flatten())
+
+    @cached_property
+    def _keys(self) -> list[Any]:
+        return [canonical(self._columns[place]) for place in self._layout.id_fields]
+
+    def hashes(self, rows: Ints | None = None) -> Hashes:
+        """Return the key hashes of some rows."""
+        return hash_columns([Spans.of_array(column) for column in self.keys(rows)])
+
+    def keys(self, rows: Ints | None = None) -> list[Any]:
+        """Return a column of canonical bytes for each ID field."""
+        if rows is None or "_keys" in vars(self):
+            return self._keys if rows is None else [column.take(pa.array(rows)) for column in self._keys]
+        return [canonical(self._columns[place].take(pa.array(rows))) for place in self._layout.id_fields]
+
+    def likely(self, firsts: Collection[bytes]) -> Ints | None:
+        """Return the rows whose first ID value is one of a few."""
+        column = self._columns[self._layout.id_fields[0]]
+        if len(firsts) > _FEW:
+            return None
+        if pa.types.is_string(column.type):
+            found = pa.array([first.decode("utf-8", "replace") for first in firsts], pa.string())
+        elif pa.types.is_signed_integer(column.type):
+            most = 1 << column.type.bit_width - 1
+            numbers = [int(first) for first in firsts]
+            found = pa.array([number for number in numbers if -most <= number < most], column.type)
+        else:
+            return None
+        return np.flatnonzero(flags(pc.is_in(column, value_set=found)))
+
+    def orders(self, rows: Ints | None = None) -> Any:
+        """Return the order values of some rows."""
+        if self._parsed is not None:
+            return self._parsed if rows is None else self._parsed.take(pa.array(rows))
+        assert self._layout.order_field is not None
+        column = self._columns[self._layout.order_field]
+        column = column if rows is None else column.take(pa.array(rows))
+        found, bad, why = order_column(self._layout.order_type, column, self._layout.null_lowest)
+        if bad.any():
+            raise NotReadable(f"a row has an order value that {why or 'is NULL'}")
+        return found
+
+    def deletes(self) -> Flags:
+        """Tell which rows are deletes."""
+        return flags(self._columns[-1]) if self._layout.feed else np.zeros(len(self), np.bool_)
+
+    def written(self) -> Any:
+        """Return the rows without the mark of a delete."""
+        if not self._layout.feed:
+            return self.rows
+        return pa.StructArray.from_arrays(self._columns[:-1], fields=list(self._layout.result))
+
+
+def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
+    """Convert columns to those of the result; what cannot be is a reject."""
+    batch, count = found.batch, found.batch.num_rows
+    problems: dict[int, str] = {}
+    columns = []
+    for one in layout.result:
+        if layout.schema.get_field_index(one.name) < 0:
+            columns.append(_filled(layout.defaults.get(one.name), one.type, count))
+            continue
+        column, bad, why = converted(batch.column(one.name), one.type, layout.typed)
+        columns.append(column)
+        _note(problems, bad, f"field {one.name} {why}")
+        if not one.nullable and not layout.deletes and column.null_count:
+            _note(problems, flags(column.is_null()), f"field {one.name} is NULL")
+    parsed = None
+    if not trusted:
+        for place in layout.id_fields:
+            name = layout.result.field(place).name
+            _note(problems, flags(columns[place].is_null()), f"field {name} (ID) is NULL")
+        if layout.order_field is not None:
+            column, name = columns[layout.order_field], layout.result.field(layout.order_field).name
+            parsed, bad, why = order_column(layout.order_type, column, layout.null_lowest)
+            null = flags(column.is_null())
+            _note(problems, bad & null, f"field {name} (order value) is NULL")
+            _note(problems, bad & ~null, f"field {name} (order value) {why}")
+    delete = _deletes(batch, layout, problems, count)
+    if layout.feed:
+        columns.append(pa.array(delete))
+    rows = pa.StructArray.from_arrays(columns, fields=list(layout.row_type))
+    offsets, rejects = found.offsets, tuple(found.rejects)
+    if problems:
+        if trusted:
+            row = min(problems)
+            raise NotReadable(f"row {int(offsets[row]) + 1}: {problems[row]}")
+        good = np.ones(count, np.bool_)
+        good[list(problems)] = False
+        places = sorted(problems)
+        shown = batch.take(pa.array(places)).to_pylist()
+        rejects += tuple(
+            Reject(int(offsets[row]), int(found.numbers[row]), problems[row], _shown(values))
+            for row, values in zip(places, shown, strict=True)
+        )
+        keep = pa.array(good)
+        rows, offsets = rows.filter(keep), offsets[good]
+        parsed = None if parsed is None else parsed.filter(keep)
+    return Batch(ColumnBlock(rows, offsets, layout, parsed), rejects, found.lines, found.ignored)
+
+
+def _deletes(batch: Any, layout: ColumnLayout, problems: dict[int, str], count: int) -> Flags:
+    """Tell which rows are deletes; note those whose op code their side may not have."""
+    if layout.op_field is None:
+        return np.full(count, layout.deletes)
+    codes = canonical(batch.column(layout.op_field))
+    name = layout.op_field
+
+    def are(known: Collection[bytes]) -> Flags:
+        return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
+
+    delete = are(layout.delete_codes)
+    if not layout.deletes_allowed:
+        _note(problems, delete, f"field {name} (op code) marks a delete in the master")
+    if layout.upsert_codes is not None:
+        unknown = ~delete & ~are(layout.upsert_codes)
+        _note(problems, unknown, f"field {name} (op code) is none of the known codes")
+    return delete
+
+
+def _note(problems: dict[int, str], bad: Flags, reason: str) -> None:
+    for row in np.flatnonzero(bad).tolist():
+        problems.setdefault(row, reason)
+
+
+def _filled(value: Any, kind: Any, count: int) -> Any:
+    return pa.nulls(count, kind) if value is None else pa.repeat(value, count)
+
+
+def _shown(row: Mapping[str, Any]) -> bytes:
+    shown = {name: _text(value) for name, value in row.items()}
+    return json.dumps(shown, default=str, ensure_ascii=False).encode()
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value

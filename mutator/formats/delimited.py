@@ -1,0 +1,298 @@
+"""Delimited files as columns: CSV with quotes (RFC 4180), and plain delimited text, whose bytes mean themselves.
+
+A quote begins or ends a field, or is doubled within quotes; anywhere else its row is rejected. Quoted text may hold
+delimiters, line ends and quotes. What stands for NULL does so without quotes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats import text
+from mutator.formats.block import Content, NotReadable, Reject, Window
+from mutator.formats.tabular import Dialect, Found, Look
+from mutator.formats.text_scan import CHUNK, NEWLINE, Table, chunks, clean
+from mutator.ordercolumn import flags
+from mutator.schema import from_text
+from mutator.spans import PAD, Bytes, Flags, Spans
+
+__all__ = ["CsvFiles", "TextFiles"]
+
+_QUOTE = 34
+_BLOCK = 1 << 20
+_SAMPLE = 64 << 20  # bytes in which a first row must end
+
+
+class CsvFiles:
+    """The kind "csv"."""
+
+    suffix = ".csv"
+    in_ranges = False  # whether a line end stands in quotes is known from the beginning alone
+    nested = False
+    typed = False
+    codecs: ClassVar[Mapping[str, str]] = {"none": "none"}
+    quotes = True
+
+    def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
+        """Read the first row."""
+        data = b""
+        while block := stream.read(_BLOCK):
+            data += block
+            row = next(self._rows(data, dialect), None)
+            if row is not None or len(data) > _SAMPLE:
+                break
+        else:
+            row = next(self._rows(data + b"\n", dialect), None)
+        bom = data.startswith(text.UTF8_BOM)
+        fields, end = row if row is not None else ([], 0)
+        names, header_end = list(dialect.names), 0
+        if dialect.header:
+            header_end = end
+            names = names or [_name(field) for field in fields]
+        if fields and names and len(names) != len(fields):
+            raise NotReadable(f"its first row has {len(fields)} fields, and {len(names)} names are given")
+        if fields and any(not name for name in names):
+            raise NotReadable("its header has an empty name")
+        named = bool(names)
+        names = names or [str(number) for number in range(len(fields))]
+        return Look(pa.schema([(name, pa.string()) for name in names]), False, named, header_end, bom)
+
+    def _rows(self, data: bytes, dialect: Dialect) -> Iterator[tuple[list[bytes], int]]:
+        """Yield the fields of the first whole row that is not blank, and where it ends."""
+        start = len(text.UTF8_BOM) if data.startswith(text.UTF8_BOM) else 0
+        for offset, chunk in self._chunks([data], Window(text.LF)):
+            body = np.frombuffer(chunk[start:] + PAD, np.uint8)
+            table = Table.of(body, dialect.delimiter[0], None, self._quoted(body))
+            for row in np.flatnonzero(table.ends > table.starts).tolist():
+                ends = table.marks[table.first[row] : table.first[row] + table.fields[row]]
+                starts = np.append(table.starts[row], ends[:-1] + 1)
+                fields = [body[a:b].tobytes() for a, b in zip(starts, ends, strict=True)]
+                fields[-1] = fields[-1].removesuffix(b"\r")
+                if fields != [b""]:
+                    yield [self._plain(field) for field in fields], offset + start + int(table.ends[row])
+            return
+
+    def _plain(self, field: bytes) -> bytes:
+        quoted = self.quotes and len(field) > 1 and field[:1] == field[-1:] == b'"'
+        return field[1:-1].replace(b'""', b'"') if quoted else field
+
+    def count(self, stream: BinaryIO) -> int:
+        """Count nothing: rows are lines, which the caller counts."""
+        raise NotImplementedError
+
+    def stored(self, spec: Mapping[str, Any]) -> Look:
+        """Return the schema that the manifest has."""
+        return Look(
+            from_text(spec["schema"]), header_end=1 if spec["csv"]["header"] else 0, named=spec["csv"]["header"]
+        )
+
+    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
+        """Read rows; all fields are binaries, and what is NULL is null."""
+        lines = 0
+        for offset, chunk in self._chunks(content.blocks(), content.window):
+            found = self._found(chunk, offset, lines, content.window, schema, names, dialect)
+            lines += found.lines
+            yield found
+
+    def _chunks(self, blocks: Iterable[bytes], window: Window) -> Iterator[tuple[int, bytes]]:
+        """Yield (offset, whole rows); the last row may have no line end."""
+        offset, held = 0, b""
+        for block in blocks:
+            held += block
+            if len(held) < CHUNK and len(block) >= _BLOCK:
+                continue
+            body = np.frombuffer(held + PAD, np.uint8)
+            ends = np.flatnonzero((body == NEWLINE) & ~self._quoted(body, padded=True))
+            if len(ends):
+                cut = int(ends[-1]) + 1
+                yield offset, held[:cut]
+                offset, held = offset + cut, held[cut:]
+        if held:
+            yield offset, held
+
+    def _quoted(self, data: Bytes, *, padded: bool = False) -> Any:
+        """Tell which bytes stand in quotes, the opening one included; without padding, unless it is asked for."""
+        body = data if padded else data[: -len(PAD)]
+        quote = body == _QUOTE
+        return np.logical_xor.accumulate(quote) if quote.any() else np.zeros(len(body), np.bool_)
+
+    def _found(
+        self,
+        chunk: bytes,
+        offset: int,
+        before: int,
+        window: Window,
+        schema: Any,
+        names: Sequence[str],
+        dialect: Dialect,
+    ) -> Found:
+        """Read a chunk of whole rows; before: number of rows of the split before it."""
+        delimiter, width = dialect.delimiter[0], len(schema)
+        terminated = chunk.endswith(b"\r" if window.ending == text.CR else b"\n")
+        if window.ending == text.CR:
+            chunk = chunk.replace(b"\r", b"\n")
+        data = np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8)
+        table = Table.of(data, delimiter, width, quoted := self._quoted(data))
+        open_at_end = quoted is not None and len(quoted) > 0 and bool(quoted[-1])
+        if open_at_end:  # the line end that was put behind it stands in quotes, too: let it be one
+            quoted = quoted.copy()
+            quoted[-1] = False
+            table = Table.of(data, delimiter, width, quoted)
+        count, offsets, numbers = len(table), table.starts + offset, np.arange(len(table))
+        cleaned = clean(data, table, offset, terminated, window)
+        if cleaned is not None:
+            data, offsets, numbers = cleaned
+            quoted = self._quoted(data)
+            if open_at_end and len(data) > len(PAD):
+                quoted[-1] = False
+            table = Table.of(data, delimiter, width, quoted)
+        good, reasons = self._good(data, table, quoted, width, delimiter, open_at_end)
+        rows = np.flatnonzero(good)
+        columns = [self._column(table.field(data, rows, schema.get_field_index(name)), dialect) for name in names]
+        batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema([(name, pa.large_binary()) for name in names]))
+        rejects = [
+            Reject(
+                int(offsets[row]),
+                before + int(numbers[row]) + 1,
+                reasons(row),
+                data[table.starts[row] : table.ends[row]].tobytes(),
+            )
+            for row in np.flatnonzero(~good).tolist()
+        ]
+        return Found(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table))
+
+    def _good(
+        self, data: Bytes, table: Table, quoted: Flags | None, width: int, delimiter: int, open_at_end: bool
+    ) -> tuple[Flags, Any]:
+        """Return which rows are such, and a function that says why another one is not."""
+        good = table.fields == width
+        stray = np.zeros(len(table), np.bool_)
+        if quoted is not None:
+            body = data[: -len(PAD)]
+            marks = np.flatnonzero(body == _QUOTE)
+            opens = quoted[marks]
+            first = opens & np.isin(marks, table.starts)
+            around = np.array([delimiter, NEWLINE, _QUOTE], np.uint8)
+            behind = np.where(marks > 0, body[marks - 1], NEWLINE)
+            bad = np.where(opens, ~(first | np.isin(behind, around)), ~np.isin(data[marks + 1], around))
+            rows = np.searchsorted(table.starts, marks[bad], side="right") - 1
+            stray[rows] = True
+        if open_at_end and len(table):
+            stray[-1] = True
+        good &= ~stray
+
+        def reason(row: int) -> str:
+            if open_at_end and row == len(table) - 1:
+                return "a quote is opened in it, and never closed"
+            if stray[row]:
+                return "has a quote within a field, or text behind a closing quote"
+            return f"has {table.fields[row]} fields and should have {width}"
+
+        return good, reason
+
+    def _column(self, fields: Spans, dialect: Dialect) -> Any:
+        """Return the values of a field: without their quotes, and null where they stand for NULL."""
+        if not len(fields):
+            return pa.array([], pa.large_binary())
+        lengths = fields.ends - fields.starts
+        in_quotes = (lengths > 1) & (fields.data[fields.starts] == _QUOTE)
+        inner = Spans(fields.data, fields.starts + in_quotes, fields.ends - in_quotes)
+        values = inner.take()
+        if in_quotes.any():
+            doubled = in_quotes & flags(pc.match_substring(values, '""'))
+            if doubled.any():
+                mended = pc.replace_substring(values.filter(pa.array(doubled)), '""', '"')
+                values = pc.replace_with_mask(values, pa.array(doubled), mended)
+        null = ~in_quotes & (lengths == len(dialect.null))
+        if dialect.null and null.any():
+            null &= flags(pc.equal(values, pa.scalar(dialect.null, pa.large_binary())))
+        return pc.if_else(pa.array(null), pa.scalar(None, pa.large_binary()), values) if null.any() else values
+
+    def held(self, kind: Any) -> Any:
+        """Return the type itself, if it is no nested one: fields are text, and the manifest knows their types."""
+        return None if pa.types.is_nested(kind) or pa.types.is_duration(kind) else kind
+
+    def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> _Writer:
+        """Write to a stream."""
+        return _Writer(stream, schema, dialect)
+
+
+class TextFiles(CsvFiles):
+    """The kind "text": no quotes, and nothing stands for NULL."""
+
+    suffix = ".txt"
+    in_ranges = True
+    quotes = False
+
+    def _chunks(self, blocks: Iterable[bytes], window: Window) -> Iterator[tuple[int, bytes]]:
+        mark = b"\r" if window.ending == text.CR else b"\n"
+        return chunks(blocks, mark, window.start, window.end)
+
+    def _quoted(self, data: Bytes, *, padded: bool = False) -> Any:
+        return None
+
+    def _column(self, fields: Spans, dialect: Dialect) -> Any:
+        return fields.take()
+
+    def held(self, kind: Any) -> Any:
+        """Return nothing: a value may hold the delimiter, and there is no way to write it then."""
+        return None
+
+
+class _Writer:
+    """Quotes what must be, and nothing else."""
+
+    def __init__(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> None:
+        self._stream, self._dialect = stream, dialect
+        special = "".join(f"\\x{byte:02x}" for byte in {*dialect.delimiter, *b'"\r\n'})
+        self._special = f"[{special}]"
+        if dialect.header:
+            names = pa.array([name.encode() for name in schema.names], pa.large_binary())
+            stream.write(dialect.delimiter.join(self._quoted(names).to_pylist()) + b"\n")
+
+    def write(self, batch: Any) -> None:
+        columns = [self._quoted(_as_bytes(column)) for column in batch.columns]
+        delimiter = pa.scalar(self._dialect.delimiter, pa.large_binary())
+        rows = pc.binary_join_element_wise(*columns, delimiter) if len(columns) > 1 else columns[0]
+        lines = pc.binary_join_element_wise(
+            rows, pa.scalar(b"\n", pa.large_binary()), pa.scalar(b"", pa.large_binary())
+        )
+        self._stream.write(b"".join(lines.to_pylist()))
+
+    def _quoted(self, values: Any) -> Any:
+        null = pa.scalar(self._dialect.null, pa.large_binary())
+        must = pc.match_substring_regex(values, self._special)
+        # What stands for NULL needs quotes where it is text, and so does an empty line, which would be none.
+        must = pc.or_(must, pc.equal(values, null))
+        must = pc.fill_null(pc.or_(must, pc.equal(pc.binary_length(values), 0)), False)
+        if flags(must).any():
+            quote = pa.scalar(b'"', pa.large_binary())
+            inner = pc.replace_substring(values.filter(must), '"', '""')
+            around = pc.binary_join_element_wise(quote, inner, quote, pa.scalar(b"", pa.large_binary()))
+            values = pc.replace_with_mask(values, must, around)
+        return pc.fill_null(values, null)
+
+    def close(self) -> None:
+        pass
+
+
+def _as_bytes(column: Any) -> Any:
+    """Write a column of scalars as text; timestamps and dates as ISO 8601."""
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        return column.cast(pa.large_binary())
+    if pa.types.is_fixed_size_binary(kind):
+        return column.cast(pa.binary()).cast(pa.large_binary())
+    return column.cast(pa.large_string()).cast(pa.large_binary())
+
+
+def _name(field: bytes) -> str:
+    try:
+        return field.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise NotReadable("its header is not UTF-8") from None

@@ -1,0 +1,108 @@
+"""ORC files: stripes as record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import orc
+
+from mutator.formats.block import Content, NotReadable
+from mutator.formats.tabular import Dialect, Found, Look, rows_at_once
+from mutator.schema import from_text
+
+__all__ = ["OrcFiles"]
+
+_STRIPE = 64 << 20
+_PLACE = 32  # bits of a row's number in its stripe
+
+
+class OrcFiles:
+    """The kind "orc"."""
+
+    suffix = ".orc"
+    in_ranges = True
+    nested = True
+    typed = True
+    codecs: ClassVar[Mapping[str, str]] = {
+        "none": "uncompressed",
+        "snappy": "snappy",
+        "gzip": "zlib",
+        "zstd": "zstd",
+        "lz4": "lz4",
+    }
+
+    def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
+        """Read the footer."""
+        with _faults():
+            return Look(orc.ORCFile(stream).schema)
+
+    def count(self, stream: BinaryIO) -> int:
+        """Return what the footer says."""
+        with _faults():
+            return int(orc.ORCFile(stream).nrows)
+
+    def stored(self, spec: Mapping[str, Any]) -> Look:
+        """Return the schema that the manifest has."""
+        return Look(from_text(spec["schema"]))
+
+    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
+        """Read the stripes of the window; Arrow does not say where they begin, so they share the file evenly."""
+        start, end = content.window.start, content.window.end
+        with content.file() as stream, _faults():
+            file, seen = orc.ORCFile(stream), 0
+            for number in range(file.nstripes):
+                begin = number * file.file_length // file.nstripes
+                if start <= begin and (end is None or begin < end):
+                    stripe = file.read_stripe(number, columns=list(names))
+                    rows = stripe.num_rows
+                    size = rows_at_once(rows, stripe.nbytes)
+                    for first in range(0, rows, size):
+                        batch = stripe.slice(first, size)
+                        places = np.arange(first, first + batch.num_rows)
+                        found = batch.select(list(names))
+                        yield Found(found, (number << _PLACE) + places, seen + places + 1, lines=batch.num_rows)
+                    seen += rows
+
+    def held(self, kind: Any) -> Any:
+        """Return what is read back: ORC has signed integers, and timestamps of nanoseconds, with UTC as their zone."""
+        types = pa.types
+        if types.is_timestamp(kind):
+            return pa.timestamp("ns", None if kind.tz is None else "UTC")
+        if types.is_unsigned_integer(kind) or types.is_time(kind) or types.is_duration(kind):
+            return None
+        if types.is_float16(kind) or types.is_null(kind):
+            return None
+        return pa.binary() if types.is_fixed_size_binary(kind) else kind
+
+    def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> _Writer:
+        """Write to a stream."""
+        return _Writer(stream, schema, dialect.codec or "zstd")
+
+
+class _Writer:
+    def __init__(self, stream: BinaryIO, schema: Any, codec: str) -> None:
+        self._writer = orc.ORCWriter(stream, compression=codec, stripe_size=_STRIPE)
+        self._schema = schema
+        self._empty = True
+
+    def write(self, batch: Any) -> None:
+        self._writer.write(pa.Table.from_batches([batch]))
+        self._empty = False
+
+    def close(self) -> None:
+        if self._empty:
+            self._writer.write(self._schema.empty_table())
+        self._writer.close()
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Turn what Arrow raises for a file that is damaged into NotReadable."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, NotImplementedError, RuntimeError) as fault:
+        raise NotReadable(f"it cannot be read as ORC: {fault}") from None

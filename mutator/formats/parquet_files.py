@@ -1,0 +1,129 @@
+"""Parquet files: row groups as record batches, pages with checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mutator.formats.block import Content, NotReadable
+from mutator.formats.tabular import Dialect, Found, Look, rows_at_once
+from mutator.schema import from_text
+
+__all__ = ["ParquetFiles"]
+
+_GROUP_ROWS = 1 << 20  # of a row group that is written
+_GROUP_BYTES = 64 << 20
+_LEVELS = {"zstd": 1}
+
+
+class ParquetFiles:
+    """The kind "parquet"."""
+
+    suffix = ".parquet"
+    in_ranges = True
+    nested = True
+    typed = True
+    codecs: ClassVar[Mapping[str, str]] = {name: name for name in ("none", "snappy", "gzip", "zstd", "lz4")}
+
+    def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
+        """Read the footer."""
+        with _faults():
+            return Look(_opened(stream).schema_arrow)
+
+    def count(self, stream: BinaryIO) -> int:
+        """Return what the footer says."""
+        with _faults():
+            return int(pq.ParquetFile(stream).metadata.num_rows)
+
+    def stored(self, spec: Mapping[str, Any]) -> Look:
+        """Return the schema that the manifest has."""
+        return Look(from_text(spec["schema"]))
+
+    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
+        """Read the row groups that begin in the window."""
+        start, end = content.window.start, content.window.end
+        with content.file() as stream, _faults():
+            file = _opened(stream)
+            before = seen = 0
+            for number in range(file.metadata.num_row_groups):
+                group = file.metadata.row_group(number)
+                if start <= _begin(group) and (end is None or _begin(group) < end):
+                    yield from _batches(file, number, names, before, seen)
+                    seen += group.num_rows
+                before += group.num_rows
+
+    def held(self, kind: Any) -> Any:
+        """Return the type itself, except for seconds, which Parquet has not."""
+        if pa.types.is_timestamp(kind) and kind.unit == "s":
+            return pa.timestamp("ms", kind.tz)
+        if pa.types.is_time32(kind):
+            return pa.time32("ms")
+        return None if pa.types.is_duration(kind) and kind.unit == "s" else kind
+
+    def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> _Writer:
+        """Write to a stream."""
+        return _Writer(stream, schema, dialect.codec or "snappy")
+
+
+class _Writer:
+    """Collects rows to row groups."""
+
+    def __init__(self, stream: BinaryIO, schema: Any, codec: str) -> None:
+        self._writer = pq.ParquetWriter(
+            stream, schema, compression=codec, compression_level=_LEVELS.get(codec), write_page_checksum=True
+        )
+        self._held: list[Any] = []
+        self._rows = self._bytes = 0
+
+    def write(self, batch: Any) -> None:
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.Table.from_batches(self._held), row_group_size=max(self._rows, 1))
+        self._held, self._rows, self._bytes = [], 0, 0
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+
+def _opened(stream: BinaryIO) -> Any:
+    # INT96, in which Spark writes timestamps, is read in Spark's own unit: nanoseconds would not reach far enough.
+    return pq.ParquetFile(stream, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
+
+
+def _begin(group: Any) -> int:
+    """Return the place of a row group's first byte."""
+    if not group.num_columns:
+        return 0
+    column = group.column(0)
+    places = [column.data_page_offset, column.dictionary_page_offset]
+    return int(min(place for place in places if place is not None and place > 0))
+
+
+def _batches(file: Any, number: int, names: Sequence[str], before: int, seen: int) -> Iterator[Found]:
+    group = file.metadata.row_group(number)
+    size = rows_at_once(group.num_rows, group.total_byte_size)
+    for batch in file.iter_batches(size, row_groups=[number], columns=list(names), use_threads=False):
+        rows = np.arange(batch.num_rows)
+        yield Found(batch, before + rows, seen + rows + 1, lines=batch.num_rows)
+        before, seen = before + batch.num_rows, seen + batch.num_rows
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Turn what Arrow raises for a file that is damaged into NotReadable."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, NotImplementedError, RuntimeError) as fault:
+        raise NotReadable(f"it cannot be read as Parquet: {fault}") from None

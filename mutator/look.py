@@ -1,0 +1,165 @@
+"""Look at one file: its compression, its encoding, its first row, or what it says of its fields.
+
+No file is read further than its first row or line end.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from mutator import naming
+from mutator.config import Config
+from mutator.errors import error
+from mutator.formats import text
+from mutator.formats.block import NotReadable
+from mutator.formats.kinds import KINDS, kind_of
+from mutator.formats.tabular import Dialect, Look
+from mutator.manifest import Part, SideFile
+from mutator.storage import Entry, Storage, absolute, blocks, storage_for
+from mutator.storage.compression import CorruptStream, decompress, sniff
+
+__all__ = ["Source", "look_inside", "read_schema"]
+
+# Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
+_OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input file."""
+
+    path: str
+    name: str
+    bytes: int
+    sequence: int | None = None
+    compression: str | None = None
+    ending: str = text.LF
+    bom: bool = False  # begins with a UTF-8 byte order mark, which is no part of the first row
+    header_end: int = 0  # lines that begin before this offset are headers
+    width: int | None = None  # number of fields of the first row; None where there is no row
+    order_path: str | None = None  # sequences of the rows, in a managed master
+    order_checksum: str | None = None
+    checksum: str | None = None  # as the manifest has it
+    bucket: int | None = None
+    part: Part | None = None  # what the manifest says of it
+    order_part: SideFile | None = None  # and of the file with the sequences
+    kind: str = "text"  # of file: a key of ``formats.kinds.KINDS``
+    look: Look | None = None  # what it says of its fields; text may have none
+
+
+def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None) -> Source:
+    """Look at a file's first bytes: compression, encoding, line ends, header, number of fields of the first row."""
+    path, name = entry.path, entry.name
+    with storage.open(path) as stream:
+        head = stream.read(64)
+    promised, content = naming.compression(name), sniff(head)
+    suffix = posixpath.splitext(name)[1].lower()
+    content = None if kind_of("", head) != "text" and kind != "text" else content
+    if content is not None and content not in naming.COMPRESSIONS.values():
+        raise error("compression.unknown", path=path, content=content)
+    if suffix in _OTHER:
+        raise error("compression", path=path, name=suffix[1:], content=content or "plain text")
+    if promised != content:
+        if not head:
+            raise error("damaged", path=path, why=f"it is empty, and no {promised} file is")
+        raise error("compression", path=path, name=promised or "plain text", content=content or "plain text")
+
+    def content_blocks(opened: BinaryIO) -> Iterator[bytes]:
+        raw = blocks(opened)
+        return decompress(raw, content) if content else raw
+
+    bare = posixpath.splitext(name)[0] if promised else name
+    if kind is None:
+        if content is not None:
+            try:
+                with storage.open(path) as stream:
+                    head = next((block for block in content_blocks(stream) if block), b"")
+            except CorruptStream as fault:
+                raise error("damaged", path=path, why=fault) from None
+        kind = kind_of(bare, head)
+    if kind != "text":
+        return _look_at_fields(config, storage, entry, kind, content)
+    try:
+        with storage.open(path) as stream:
+            first = next((block for block in content_blocks(stream) if block), b"")
+        wide = text.wide_encoding(first)
+        if wide:
+            raise error("encoding", path=path, encoding=wide)
+        with storage.open(path) as stream:
+            ending = text.line_end(content_blocks(stream))
+        bom, header_end, width = first.startswith(text.UTF8_BOM), 0, None
+        with storage.open(path) as stream:
+            for number, (offset, row) in enumerate(text.rows(content_blocks(stream), ending)):
+                if offset == 0 and bom:
+                    row = row[len(text.UTF8_BOM) :]
+                if number < config.header_lines:
+                    header_end = offset + 1
+                elif row:
+                    width = len(config.delimiter.split(row))
+                    break
+    except CorruptStream as fault:
+        raise error("damaged", path=path, why=fault) from None
+    look = None
+    if width is not None:
+        names = config.field_names if len(config.field_names) == width else ()
+        schema = pa.schema([(one, pa.string()) for one in names or map(str, range(width))])
+        look = Look(schema, typed=False, named=bool(names))
+    sequence = naming.sequence(name)
+    return Source(path, name, entry.bytes, sequence, content, ending, bom, header_end, width, look=look)
+
+
+def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, content: str | None) -> Source:
+    """Look at the fields of a file of a kind that has names for them."""
+    literal = config.delimiter.literal
+    if kind == "csv" and (literal is None or len(literal) != 1):
+        what = f"field.delim.regex is {config.delimiter.text}, and the fields of CSV have one byte between them"
+        raise error("format", path=entry.path, what=what, cure="set it to that byte")
+    # A header is there where the user says so, or calls fields by names that can stand nowhere else.
+    called = [one for one in (*config.id_fields, config.order_field, config.op_field) if isinstance(one, str)]
+    header = config.header_lines > 0 or bool(called)
+    dialect = Dialect(literal or b",", config.csv_null, header, config.field_names)
+    try:
+        with storage.open(entry.path) as stream:
+            if not entry.bytes and kind != "csv":
+                raise NotReadable(f"it is empty, and no {kind} file is")
+            look = KINDS[kind].look(_whole(stream, content), dialect)
+    except (NotReadable, CorruptStream) as fault:
+        raise error("damaged", path=entry.path, why=fault) from None
+    return Source(
+        entry.path,
+        entry.name,
+        entry.bytes,
+        naming.sequence(entry.name),
+        content,
+        text.LF if kind == "csv" else "",
+        look.bom,
+        look.header_end,
+        len(look.schema) or None,
+        kind=kind,
+        look=look,
+    )
+
+
+def _whole(stream: BinaryIO, compression: str | None) -> BinaryIO:
+    """Return a stream that can be read at any place; of a compressed file all of its content."""
+    if compression is None:
+        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, stream)))
+    return io.BytesIO(b"".join(decompress(blocks(stream), compression)))
+
+
+def read_schema(path: str) -> tuple[str, Look]:
+    """Read an Avro schema."""
+    place = absolute(path)
+    with storage_for(place).open(place) as stream:
+        content = b"".join(blocks(stream))
+    try:
+        return path, KINDS["avro"].stored({"schema": json.loads(content)})
+    except (ValueError, KeyError, TypeError) as fault:
+        raise error("config", where=f"output.schema={path}", faults=f"is no Avro schema: {fault}") from None

@@ -1,0 +1,377 @@
+"""Files whose fields have names: one schema for the result, and a layout for each schema that occurs.
+
+The result's fields are those of the newest feed file (by sequence, then by name), or of the schema that the user names.
+Where all files are Avro, and Avro is written, records stay encoded; else rows are columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from mutator import schema as schemas
+from mutator.avro_named import avro_layout_of, avro_shape
+from mutator.config import Config
+from mutator.errors import error
+from mutator.formats.avro_schema import from_arrow
+from mutator.formats.block import NotReadable
+from mutator.formats.columns import ColumnLayout, ColumnOutput
+from mutator.formats.kinds import KINDS
+from mutator.formats.tabular import Dialect
+from mutator.manifest import Manifest
+from mutator.named_fields import (
+    Fields,
+    check_key_types,
+    decide_order_type,
+    named_layout,
+    order_spec,
+    read_default,
+)
+from mutator.schema import Version
+from mutator.shape import Shape
+from mutator.survey import Source, Survey
+from mutator.typed import mapped_type
+from mutator.width import is_delete_source
+
+__all__ = ["is_named", "named_shape", "shape_of_dataset"]
+
+
+def is_named(config: Config, survey: Survey) -> bool:
+    """Tell whether any file, or the output, has fields with names."""
+    kinds = {source.kind for source in (*survey.master, *survey.feed)}
+    return bool(kinds - {"text"}) or config.output_format not in (None, "text") or _was_named(survey)
+
+
+def _was_named(survey: Survey) -> bool:
+    return survey.manifest is not None and "fields" in survey.manifest.spec["key"]
+
+
+def named_shape(config: Config, survey: Survey) -> Shape:
+    """Decide what is read and written. Raises ConfigError and DataError that name fields and files."""
+    known = survey.manifest
+    if known is not None and not _was_named(survey):
+        raise error(
+            "manifest.spec",
+            path=survey.master_path,
+            name="fields",
+            before="known by their place, as text",
+            now="known by their names",
+        )
+    output = _output_kind(config, survey)
+    master, feed = _versions(config, survey)
+    base = _base(survey, master, feed)
+    fields = _fields(config, base, survey)
+    master = [_with_places(version, base, fields) for version in master]
+    codec = _codec(config, output)
+    dialect = _dialect(config, survey, codec)
+    kinds = {source.kind for source in (*survey.master, *survey.feed)}
+    if output == "avro" and kinds <= {"avro"}:
+        return avro_shape(config, survey, fields, codec, base.path)
+    return _columns(config, survey, output, base, [*master, *feed], fields, dialect)
+
+
+def _output_kind(config: Config, survey: Survey) -> str:
+    known = survey.manifest
+    before = known.spec["format"] if known is not None else None
+    there = [source.kind for source in (*survey.master, *survey.feed)]
+    kind = config.output_format or before or (there[0] if there else "text")
+    if kind == "text":
+        raise error(
+            "config",
+            where="output.format",
+            faults="text cannot hold what other formats can; set output.format to csv, avro, parquet or orc",
+        )
+    return str(kind)
+
+
+def _codec(config: Config, kind: str) -> str | None:
+    codecs = KINDS[kind].codecs
+    if config.output_codec is None:
+        return None
+    if config.output_codec not in codecs:
+        raise error(
+            "config", where="output.codec", faults=f"{config.output_codec} is none of {kind}: {', '.join(codecs)}"
+        )
+    return codecs[config.output_codec]
+
+
+def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
+    named = any(source.look is not None and source.look.named for source in (*survey.master, *survey.feed))
+    delimiter = config.delimiter.literal
+    if delimiter is None or len(delimiter) != 1:
+        delimiter = b","
+    return Dialect(delimiter, config.csv_null, named, (), codec)
+
+
+def _versions(config: Config, survey: Survey) -> tuple[list[Version], list[Version]]:
+    """Return the schemas of the master's files and of the feed's, one for each file that has any."""
+    master = [_version(one, False) for one in survey.master if _has_fields(one)]
+    if survey.manifest is not None and not master:
+        look = survey.dataset_look
+        assert look is not None
+        master = [Version(look.schema, survey.master_path, look.typed)]
+    feed = [_version(one, is_delete_source(config, one)) for one in _by_age(survey.feed) if _has_fields(one)]
+    return master, feed
+
+
+def _has_fields(source: Source) -> bool:
+    return source.look is not None and len(source.look.schema) > 0
+
+
+def _by_age(feed: Sequence[Source]) -> list[Source]:
+    """Return feed files, the newest last."""
+
+    def age(source: Source) -> Any:
+        return (-1 if source.sequence is None else source.sequence, source.name.encode("utf-8", "surrogateescape"))
+
+    return sorted(feed, key=age)
+
+
+def _version(source: Source, partial_fields: bool) -> Version:
+    look = source.look
+    assert look is not None
+    if source.kind == "text" and not look.named:
+        raise error(
+            "format",
+            path=source.path,
+            what="delimited text has no names for its fields, and other files of the run have",
+            cure="set field.names",
+        )
+    return Version(schemas.normal(look.schema, source.path), source.path, look.typed, partial_fields, look.defaults)
+
+
+def _base(survey: Survey, master: Sequence[Version], feed: Sequence[Version]) -> Version:
+    """Return the version that gives the result its fields; its types may be others'."""
+    if survey.output_schema is not None:
+        path, look = survey.output_schema
+        return Version(schemas.normal(look.schema, path), path, True, False, look.defaults)
+    whole = [version for version in feed if not version.partial]
+    found = whole[-1:] or list(master[:1]) or list(feed[-1:])
+    if not found:
+        raise error(
+            "format", path=survey.master_path, what="no file has any fields", cure="name a schema with output.schema"
+        )
+    return found[0]
+
+
+def _fields(config: Config, base: Version, survey: Survey) -> Fields:
+    """Return the names of the fields that the configuration names, or gives the places of."""
+    names = config.field_names or base.schema.names
+    if survey.output_schema is not None and not config.field_names:
+        feed = [source.look.schema.names for source in _by_age(survey.feed) if source.look is not None]
+        names = feed[-1] if feed else names
+
+    def name(one: Any, key: str) -> str:
+        if isinstance(one, str):
+            return one
+        if one >= len(names):
+            raise error(
+                "width",
+                where=key,
+                what=f"field {one} is beyond the {len(names)} fields of {base.path}",
+                cure="correct the ordinal (they count from 0), or name the field",
+            )
+        return str(names[one])
+
+    return Fields(
+        tuple(name(one, "id.field.ordinals") for one in config.id_fields),
+        None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),
+        None if config.op_field is None else name(config.op_field, "op.code.field.ordinal"),
+    )
+
+
+def _with_places(version: Version, base: Version, fields: Fields) -> Version:
+    """Name the fields of a master whose files have no names: they are the feed's, maybe without the op code."""
+    places = [str(number) for number in range(len(version.schema))]
+    if version.typed or version.schema.names != places or fields.op is None:
+        return version
+    if len(base.schema) != len(places) + 1:
+        return version
+    names = [name for name in base.schema.names if name != fields.op]
+    return replace(version, schema=pa.schema([one.with_name(n) for one, n in zip(version.schema, names, strict=True)]))
+
+
+def _columns(
+    config: Config,
+    survey: Survey,
+    output: str,
+    base: Version,
+    versions: Sequence[Version],
+    fields: Fields,
+    dialect: Dialect,
+) -> Shape:
+    needed = [*fields.ids, *([fields.order] if fields.order is not None else [])]
+    for version in versions:
+        schemas.check_key(version, needed if not (version.partial and config.by_file_name) else fields.ids)
+    keep = config.op_keep
+    cut = _without(base, fields.op) if not keep else base
+    others = [_without(version, fields.op) if not keep else version for version in versions if version is not base]
+    defaults = {name: partial(read_default, name, text) for name, text in config.defaults.items()}
+    for name in defaults:
+        schemas.check_key(replace(cut, path=f"default.{name}"), [name])
+    found = schemas.resolve(cut, others, fields.ids, defaults, given=survey.output_schema is not None)
+    result = _held(found.schema, output)
+    check_key_types(result, fields, base.path)
+    order_type = decide_order_type(config, result, fields, base.path)
+    common = ColumnLayout(
+        kind=output,
+        schema=result,
+        result=result,
+        id_fields=tuple(result.get_field_index(name) for name in fields.ids),
+        order_field=None if fields.order is None else result.get_field_index(fields.order),
+        order_type=order_type,
+        dialect=dialect,
+        null_lowest=config.null_order == "lowest",
+        delete_codes=config.delete_codes,
+        upsert_codes=config.upsert_codes,
+        defaults={name: value.cast(result.field(name).type) for name, value in found.defaults.items()},
+    )
+    layouts: dict[str, Any] = {"master": replace(common, feed=False), "feed": common}
+    layout_of: dict[str, str] = {}
+    by_path = {version.path: version for version in versions}
+    known_spec = survey.manifest.spec if survey.manifest is not None else {}
+    for side, sources in (("master", survey.master), ("feed", survey.feed)):
+        for source in sources:
+            found_version = by_path.get(source.path)
+            look = source.look
+            if found_version is None or look is None:
+                continue
+            version = found_version
+            deletes = side == "feed" and is_delete_source(config, source)
+            layout = replace(
+                layouts[side],
+                kind=source.kind,
+                schema=version.schema,
+                typed=KINDS[source.kind].typed,
+                dialect=stored_dialect(known_spec, dialect) if side == "master" else dialect,
+                op_field=fields.op if fields.op in version.schema.names else None,
+                deletes=deletes,
+                deletes_allowed=side == "feed",
+                upsert_codes=config.upsert_codes if side == "feed" else None,
+            )
+            if side == "feed" and fields.op is not None and layout.op_field is None:
+                schemas.check_key(version, [fields.op])
+            layout_of[source.path] = named_layout(layouts, side, layout)
+    if output == "avro":
+        try:
+            given = survey.output_schema
+            dialect = replace(dialect, avro=given[1].native if given is not None else from_arrow(result))
+        except NotReadable as fault:
+            raise error("config", where=f"output.format={output}", faults=fault) from None
+    spec: dict[str, Any] = {
+        "key": {"fields": list(fields.ids), "types": [str(result.field(name).type) for name in fields.ids]},
+        "order": order_spec(config, fields, order_type),
+        "op code": fields.op if keep else None,
+        "format": output,
+        "schema": schemas.to_text(result) if dialect.avro is None else dict(dialect.avro),
+    }
+    if output == "csv":
+        spec["csv"] = {
+            "delimiter": dialect.delimiter.decode("latin-1"),
+            "null": dialect.null.decode("utf-8", "surrogateescape"),
+            "header": dialect.header,
+        }
+    known = survey.manifest
+    same = known is not None and all(known.spec.get(name) == spec.get(name) for name in ("format", "schema", "csv"))
+    return Shape(
+        format="columns",
+        layouts=layouts,
+        output=ColumnOutput(output, result, dialect),
+        spec=spec,
+        order_type=order_type,
+        layout_of=layout_of,
+        in_ranges={one.path: KINDS[one.kind].in_ranges for one in (*survey.master, *survey.feed)},
+        carries=same,
+        whole=True,
+        notes=found.notes,
+        warnings=_rewriting(known is not None and not same),
+    )
+
+
+def _rewriting(needed: bool) -> tuple[str, ...]:
+    return (
+        "the master's files are of another schema or format than what is written, so all are written anew",
+    ) * needed
+
+
+def stored_dialect(spec: Mapping[str, Any], dialect: Dialect) -> Dialect:
+    """Return how a dataset's files are read: as they were written, whatever is set now."""
+    stored = spec.get("csv")
+    if stored is None:
+        return dialect
+    null = stored["null"].encode("utf-8", "surrogateescape")
+    return Dialect(stored["delimiter"].encode("latin-1"), null, stored["header"])
+
+
+def _without(version: Version, name: str | None) -> Version:
+    if name is None or name not in version.schema.names:
+        return version
+    return replace(version, schema=version.schema.remove(version.schema.get_field_index(name)))
+
+
+def _held(schema: Any, kind: str) -> Any:
+    """Return the schema as files of a kind hold it; raises DataError for a field that they cannot hold."""
+    fields = []
+    for one in schema:
+        leaves: list[Any] = []
+
+        def held(leaf: Any, leaves: list[Any] = leaves) -> Any:
+            found = KINDS[kind].held(leaf)
+            leaves.append(found)
+            return leaf if found is None else found
+
+        if not KINDS[kind].nested and pa.types.is_nested(one.type):
+            leaves.append(None)
+        else:
+            made = held_type(one.type, held)
+        if None in leaves:
+            raise error(
+                "schema.field",
+                path=f"output.format={kind}",
+                field=one.name,
+                what=f"is of type {one.type}, which {kind} cannot hold",
+            )
+        fields.append(one.with_type(made))
+    return pa.schema(fields)
+
+
+def held_type(kind: Any, held: Any) -> Any:
+    """Apply a function to the types of values in a type; maps stay maps."""
+    if pa.types.is_map(kind):
+        key, item = held_type(kind.key_type, held), held_type(kind.item_type, held)
+        return pa.map_(kind.key_field.with_type(key), kind.item_field.with_type(item))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(held_type(kind.value_type, held)))
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(held_type(one.type, held)) for one in kind])
+    return mapped_type(kind, held)
+
+
+def shape_of_dataset(known: Manifest) -> Shape:
+    """Return the shape of a dataset whose fields have names."""
+    spec = dict(known.spec)
+    look = KINDS[spec["format"]].stored(spec)
+    order, ids = spec["order"], tuple(spec["key"]["fields"])
+    order_name, order_type = order.get("field"), order.get("type", "sequence")
+    lowest = order.get("null") == "lowest"
+    if spec["format"] == "avro":
+        layout = avro_layout_of(look.native, ids, order_name, order_type, lowest)
+        return Shape("avro", {"master": layout, "feed": layout}, None, spec, order_type)
+    schema = look.schema
+    columns = ColumnLayout(
+        kind=spec["format"],
+        schema=schema,
+        result=schema,
+        id_fields=tuple(schema.get_field_index(name) for name in ids),
+        order_field=None if order_name is None else schema.get_field_index(order_name),
+        order_type=order_type,
+        dialect=stored_dialect(spec, Dialect()),
+        null_lowest=lowest,
+        feed=False,
+        typed=KINDS[spec["format"]].typed,
+    )
+    return Shape("columns", {"master": columns, "feed": columns}, None, spec, order_type)
