@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-import pyarrow as pa
-
 from mutator import naming
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats import text
 from mutator.formats.block import NotReadable
+from mutator.formats.delimited import schema_of_places
 from mutator.formats.kinds import KINDS, kind_of
 from mutator.formats.tabular import Dialect, Look
 from mutator.manifest import Part, SideFile
@@ -108,9 +107,7 @@ def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None
         raise error("damaged", path=path, why=fault) from None
     look = None
     if width is not None:
-        names = config.field_names if len(config.field_names) == width else ()
-        schema = pa.schema([(one, pa.string()) for one in names or map(str, range(width))])
-        look = Look(schema, typed=False, named=bool(names))
+        look = Look(schema_of_places(width, config.field_names), typed=False, named=bool(config.field_names))
     sequence = naming.sequence(name)
     return Source(path, name, entry.bytes, sequence, content, ending, bom, header_end, width, look=look)
 

@@ -32,6 +32,7 @@ __all__ = [
     "moments",
     "order_column",
     "order_kind",
+    "plain_decimals",
     "row_bytes",
 ]
 
@@ -49,7 +50,7 @@ def canonical(column: Any) -> Any:
     if pa.types.is_timestamp(kind):
         return texts("timestamp", _stamps(column))
     if pa.types.is_decimal(kind):
-        text = column.cast(pa.string()) if kind.scale >= 0 else _plain_decimals(column)
+        text = plain_decimals(column)
         if kind.scale > 0:
             text = pc.replace_substring_regex(text, r"\.?0*$", "")
         return text.cast(pa.large_string()).cast(pa.large_binary())
@@ -104,12 +105,16 @@ def _orders(kind: str, column: Any) -> tuple[Any, Flags, str]:
     if kind == "timestamp":
         found = _stamps(column)
         return found, good, ""
-    text = _plain_decimals(column) if pa.types.is_decimal(column.type) else column.cast(pa.string())
+    text = plain_decimals(column) if pa.types.is_decimal(column.type) else column.cast(pa.string())
     found, bad = parse_column("decimal", Spans.of_array(text.cast(pa.large_string()).cast(pa.large_binary())))
     return found, bad, "is not a finite number"
 
 
-def _plain_decimals(column: Any) -> Any:
+def plain_decimals(column: Any) -> Any:
+    """Write decimals without an exponent."""
+    text = column.cast(pa.string())
+    if not flags(pc.fill_null(pc.match_substring(text, "E"), False)).any():
+        return text
     return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
 
 
@@ -184,7 +189,7 @@ def mapped_type(kind: Any, kind_of: Callable[[Any], Any]) -> Any:
 
 
 def _exact(column: Any) -> Any:
-    return _plain_decimals(column) if pa.types.is_decimal(column.type) else column.view(_exact_type(column.type))
+    return plain_decimals(column) if pa.types.is_decimal(column.type) else column.view(_exact_type(column.type))
 
 
 def _exact_type(kind: Any) -> Any:

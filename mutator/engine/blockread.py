@@ -201,7 +201,7 @@ class _Master:
         for batch, receipt in batches(plan, split, one, trusted=False):
             yield from rejected(plan, split, one, batch, receipt)
             block = batch.block
-            if sequences is not None and (batch.rejects or batch.ignored):
+            if sequences is not None and batch.rejects:
                 raise Damage(*damaged(one, "it has lines that are no rows, and sequences for each row"))
             own = None if sequences is None else sequences[row : row + len(block)]
             if own is not None and len(own) < len(block):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ _LOGICAL: dict[tuple[str, str], Any] = {
 }
 _FROM_LOGICAL = {kind: names for names, kind in _LOGICAL.items()}
 _MOST_DIGITS = 38
+_EXACT = Context(prec=100)  # Python rounds to 28 digits where nothing else is said
 
 
 def expanded(schema: Any) -> dict[str, Any]:
@@ -215,7 +216,7 @@ def reader_of(schema: Any) -> Any:
     kind = schema["type"]
     if schema.get("logicalType") == "decimal" and schema.get("precision", 0) <= _MOST_DIGITS:
         scale = schema.get("scale", 0)
-        return lambda value: Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale)
+        return lambda value: Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
     if kind == "array" and (item := reader_of(schema["items"])) is not None:
         return lambda value: [item(one) for one in value]
     if kind == "map":

@@ -62,8 +62,13 @@ def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
     none = np.zeros(len(column), np.bool_)
     if types.is_binary(kind):
         return column.cast(pa.binary()), none, ""
+    if types.is_fixed_size_binary(kind):
+        return converted(column.cast(pa.binary()), kind, typed=True)
     if types.is_timestamp(kind) or types.is_date(kind):
         return _times(column, kind)
+    if types.is_time(kind):  # of the first day
+        day = pa.scalar(b"1970-01-01T", pa.large_binary())
+        return _times(pc.binary_join_element_wise(day, column, pa.scalar(b"", pa.large_binary())), kind)
     try:
         text = column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -97,7 +102,7 @@ def _times(column: Any, kind: Any) -> tuple[Any, Flags, str]:
     fields = Spans.of_array(column.drop_null().cast(pa.large_binary()))
     stamps, wrong = parse_column("timestamp", fields)
     ticks, bad = np.zeros(len(column), np.int64), np.zeros(len(column), np.bool_)
-    digits = _TICKS[kind.unit] if pa.types.is_timestamp(kind) else None
+    digits = None if pa.types.is_date(kind) else _TICKS[kind.unit]
     values: list[int] = []
     fits = ~wrong
     for row, stamp in enumerate(stamps.to_pylist()):
@@ -106,7 +111,7 @@ def _times(column: Any, kind: Any) -> tuple[Any, Flags, str]:
         values.append(value)
         fits[row] &= good
     ticks[~null], bad[~null] = values, ~fits
-    plain = pa.int64() if digits is not None else pa.int32()
+    plain = pa.int64() if kind.bit_width == 64 else pa.int32()
     found = pa.array(ticks.astype(plain.to_pandas_dtype()), mask=null | bad).view(kind)
     return found, bad, f"is no {kind}, in ISO 8601 and without more digits"
 

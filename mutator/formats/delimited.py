@@ -20,8 +20,9 @@ from mutator.formats.text_scan import CHUNK, NEWLINE, Table, chunks, clean
 from mutator.ordercolumn import flags
 from mutator.schema import from_text
 from mutator.spans import PAD, Bytes, Flags, Spans
+from mutator.typed import plain_decimals
 
-__all__ = ["CsvFiles", "TextFiles"]
+__all__ = ["CsvFiles", "TextFiles", "schema_of_places"]
 
 _QUOTE = 34
 _BLOCK = 1 << 20
@@ -50,17 +51,12 @@ class CsvFiles:
             row = next(self._rows(data + b"\n", dialect), None)
         bom = data.startswith(text.UTF8_BOM)
         fields, end = row if row is not None else ([], 0)
-        names, header_end = list(dialect.names), 0
         if dialect.header:
-            header_end = end
-            names = names or [_name(field) for field in fields]
-        if fields and names and len(names) != len(fields):
-            raise NotReadable(f"its first row has {len(fields)} fields, and {len(names)} names are given")
-        if fields and any(not name for name in names):
-            raise NotReadable("its header has an empty name")
-        named = bool(names)
-        names = names or [str(number) for number in range(len(fields))]
-        return Look(pa.schema([(name, pa.string()) for name in names]), False, named, header_end, bom)
+            names = [_name(field) for field in fields]
+            if "" in names:
+                raise NotReadable("its header has an empty name")
+            return Look(pa.schema([(name, pa.string()) for name in names]), False, True, end, bom)
+        return Look(schema_of_places(len(fields), dialect.names), False, bool(dialect.names), 0, bom)
 
     def _rows(self, data: bytes, dialect: Dialect) -> Iterator[tuple[list[bytes], int]]:
         """Yield the fields of the first whole row that is not blank, and where it ends."""
@@ -222,6 +218,12 @@ class CsvFiles:
         return _Writer(stream, schema, dialect)
 
 
+def schema_of_places(count: int, names: Sequence[str]) -> Any:
+    """Return the schema of rows without a header: with the user's names, or numbers where they are not as many."""
+    found = names if len(names) == count else [str(number) for number in range(count)]
+    return pa.schema([(name, pa.string()) for name in found])
+
+
 class TextFiles(CsvFiles):
     """The kind "text": no quotes, and nothing stands for NULL."""
 
@@ -288,6 +290,10 @@ def _as_bytes(column: Any) -> Any:
         return column.cast(pa.large_binary())
     if pa.types.is_fixed_size_binary(kind):
         return column.cast(pa.binary()).cast(pa.large_binary())
+    if pa.types.is_decimal(kind):
+        column = plain_decimals(column)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = column.cast(pa.timestamp(kind.unit, "UTC"))
     return column.cast(pa.large_string()).cast(pa.large_binary())
 
 

@@ -19,6 +19,7 @@ __all__ = ["ParquetFiles"]
 _GROUP_ROWS = 1 << 20  # of a row group that is written
 _GROUP_BYTES = 64 << 20
 _LEVELS = {"zstd": 1}
+_ROWS = 1 << 17  # of a batch
 
 
 class ParquetFiles:
@@ -113,8 +114,13 @@ def _begin(group: Any) -> int:
 
 def _batches(file: Any, number: int, names: Sequence[str], before: int, seen: int) -> Iterator[Found]:
     group = file.metadata.row_group(number)
-    size = rows_at_once(group.num_rows, group.total_byte_size)
-    for batch in file.iter_batches(size, row_groups=[number], columns=list(names), use_threads=False):
+    if group.total_byte_size <= _GROUP_BYTES:  # at once, which costs least
+        table = file.read_row_group(number, columns=list(names), use_threads=False).select(list(names))
+        found = table.to_batches(_ROWS)
+    else:
+        size = rows_at_once(group.num_rows, group.total_byte_size)
+        found = file.iter_batches(size, row_groups=[number], columns=list(names), use_threads=False)
+    for batch in found:
         rows = np.arange(batch.num_rows)
         yield Found(batch, before + rows, seen + rows + 1, lines=batch.num_rows)
         before, seen = before + batch.num_rows, seen + batch.num_rows
