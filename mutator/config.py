@@ -75,6 +75,7 @@ class Config:
     reused_names: str | None = None  # accept | fail; None: fail where order comes from file names
     late_files: str = "merge"
     sequence_gaps: str = "auto"
+    control_suffix: str | None = None  # None: feed files have no control files
     # --- settings that change only the speed
     num_reducer: int | None = None
     split_bytes: int = 64 << 20
@@ -157,6 +158,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
         reused_names=read("reused.names", values.one_of("accept", "fail"), None),
         late_files=read("late.files", values.one_of("merge", "fail"), "merge"),
         sequence_gaps=read("sequence.gaps", values.one_of("auto", "report", "fail", "ignore"), "auto"),
+        control_suffix=read("feed.control.suffix", values.suffix, None),
         num_reducer=read("num.reducer", values.positive, None),
         split_bytes=read("split.bytes", values.size, 64 << 20),
         bucket_bytes=read("bucket.bytes", values.size, 64 << 20),
@@ -240,6 +242,12 @@ def _check_together(config: Config, given: Mapping[str, Any], faults: list[str],
             faults.append(
                 "reject.policy: 'quarantine' stands beside sync.mode = full, where a reject would be a delete"
             )
+    control, ready = config.control_suffix, config.claim_ready_suffix
+    if control and ready and (control.endswith(ready) or ready.endswith(control)):
+        faults.append(
+            f"feed.control.suffix: '{control}' cannot be told from claim.ready.suffix = {ready}; neither may end with "
+            "the other"
+        )
     if config.split_bytes < _SMALL_SPLIT:
         warnings.append(f"split.bytes = {config.split_bytes} makes a task of every few rows; 64m is usual")
     if op is None and config.delete_prefix is None and not config.full and "deleted.op.code" in given:

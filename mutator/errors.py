@@ -173,6 +173,19 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
             "have been deleted before (for example {samples}); accept them with -D before.horizon=insert"
         ),
     ),
+    "control.missing": (
+        DataError,
+        "{paths}: has no control file (feed.control.suffix={suffix}); wait for it, or leave feed.control.suffix out",
+    ),
+    "control.orphan": (
+        DataError,
+        "{paths}: a control file whose feed file is not in the feed; wait for that and name it, or take this one away",
+    ),
+    "control.unusable": (
+        DataError,
+        "{path}: the control file cannot be used: {why}; it needs lines like rows=120, or one as sha256sum writes it",
+    ),
+    "control.differs": (DataError, "{what}; have the feed file delivered again, and its control file with it"),
     # 4: storage
     "storage": (StorageError, "{path}: {why}; see to the path, its rights and the space that is left"),
     "storage.service": (StorageError, "{path}: {why}; see to the address, the credentials and the service"),

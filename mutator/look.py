@@ -9,7 +9,7 @@ import io
 import json
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from mutator import naming
@@ -24,7 +24,7 @@ from mutator.manifest import Part, SideFile
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
-__all__ = ["Source", "look_inside", "read_schema"]
+__all__ = ["Source", "look_inside", "read_schema", "whole"]
 
 # Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
@@ -49,6 +49,7 @@ class Source:
     bucket: int | None = None
     part: Part | None = None  # what the manifest says of it
     order_part: SideFile | None = None  # and of the file with the sequences
+    dialect: Dialect = field(default_factory=Dialect)  # of delimited files whose fields have names
     kind: str = "text"  # of file: a key of ``formats.kinds.KINDS``
     look: Look | None = None  # what it says of its fields; text may have none
 
@@ -126,7 +127,7 @@ def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, c
         with storage.open(entry.path) as stream:
             if not entry.bytes and kind != "csv":
                 raise NotReadable(f"it is empty, and no {kind} file is")
-            look = KINDS[kind].look(_whole(stream, content), dialect)
+            look = KINDS[kind].look(whole(stream, content), dialect)
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=entry.path, why=fault) from None
     return Source(
@@ -139,12 +140,13 @@ def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, c
         look.bom,
         look.header_end,
         len(look.schema) or None,
+        dialect=dialect,
         kind=kind,
         look=look,
     )
 
 
-def _whole(stream: BinaryIO, compression: str | None) -> BinaryIO:
+def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:
     """Return a stream that can be read at any place; of a compressed file all of its content."""
     if compression is None:
         return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, stream)))

@@ -1,7 +1,8 @@
 """Look at what is there before anything is planned: names, sizes, first bytes and rows, and the master's manifest.
 
 This is the edge of ``plan``: all reading that the plan needs happens here, on the driver, and no file is read further
-than its first row or line end (or, for a feed file that may have been consumed already, to its end).
+than its first row or line end (or, for a feed file that may have been consumed already or has a control file, to its
+end).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from mutator import checksum, manifest, naming, sequences
+from mutator import checksum, control, manifest, naming, sequences
 from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.formats import text
@@ -67,10 +68,14 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         if path == master or posixpath.dirname(path) == master:
             raise error("path.roles", path=path, roles="master and feed")
         _check_entry(entry)
+    if config.control_suffix is not None:
+        feed_files = control.set_apart(config.control_suffix, paths, feed_files)
     found = [look_inside(config, storage_for(path), entry, config.feed_format) for path, entry in feed_files.items()]
     _check_kinds("feed", found)
     _check_kinds("master", sources)
     fresh, consumed, notes = _split_consumed(config, known, found)
+    if config.control_suffix is not None:
+        control.check(config.control_suffix, fresh)
     notes += _sequence_notes(config, known, fresh)
     if known is None and any(naming.is_data_file(one.name) for one in sources):
         what = "is adopted" if config.master_adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"

@@ -24,6 +24,7 @@ from mutator.workflow.masters import master_of
 from mutator.workflow.run import Merged, Task
 
 CONFIG = Config(id_fields=(0,), claim_min_age=0, backup_keep=2)
+CONTROL = ".ctl"  # the suffix of control files, where a test has such
 GIVEN = b"a,given\nb,given\nc,given\n"
 FEEDS = {
     "ups_1.txt": b"a,1\nd,1\n",
@@ -55,7 +56,7 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
         if entry is None:
             raise error("path.missing", path=path, what="feed file or directory")
         paths += [one.path for one in entries_of(path)] if entry.kind == "directory" else [path]
-    paths = [path for path in paths if not naming.is_hidden(posixpath.basename(path))]
+    paths = [path for path in paths if not naming.is_hidden(posixpath.basename(path)) and not path.endswith(CONTROL)]
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     before = known.feed if known else ()
     files = [FeedFile(posixpath.basename(path), len(read(path)), whole(read(path)), now) for path in paths]
@@ -171,6 +172,10 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
     assert len(set(names)) == len(names)
     if base.storage.renames:
         archived = {one.name for run in entries_of(base.at("archive")) for one in entries_of(run.path)}
+        assert {name for name in archived if name.endswith(CONTROL)} == {f"{name}{CONTROL}" for name in merged} & {
+            *feeds
+        }
+        archived = {name for name in archived if not name.endswith(CONTROL)}
         assert archived == merged or (restored and archived > merged)
         for place in ("working", "output", "_mutator/runs"):
             assert entries_of(base.at(place)) == [], place

@@ -24,7 +24,7 @@ ORDER = [
     *("storage.s3_client", "storage.s3_streams", "storage.s3"),
     *("storage.hdfs_client", "storage.hdfs_streams", "storage.hdfs"),
     *("storage.remote", "storage"),
-    *("manifest", "look", "survey", "shape", "width", "named_fields", "avro_named", "named"),
+    *("manifest", "look", "control", "survey", "shape", "width", "named_fields", "avro_named", "named"),
     *("inputs", "joins", "plan", "report"),
     *("sample.draw", "sample.products", "sample.sales", "sample"),
     *("engine", "engine.allocator", "engine.content", "engine.tally", "engine.staged"),

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from mutator import naming
 from mutator.config import Config
 from mutator.pipeline import Engine, carry_out, prepare
 from mutator.report import Report
+from mutator.workflow import claim
 from mutator.workflow.run import Merge, Merged, Task
 
 __all__ = ["merge_by"]
@@ -24,6 +26,7 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
             return skipped
         made, report = carry_out(replace(prepared, places=task.places), merge_on)
         found = {part.name: getattr(report, part.name) for part in fields(report)}
+        found["ignored"] = tuple(path for path in report.ignored if not claim.is_own(naming.base_name(path)))
         return Merged(made, skipped, Report(**_renamed(found, f"{task.feed[0]}/", f"{task.places['feed'][0]}/")))
 
     return merge

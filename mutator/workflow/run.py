@@ -69,6 +69,7 @@ class Run:
         self.id = naming.new_run_id(clock())
         self.before = self.log.latest()
         self.claimed: list[Arrived] = []
+        self.controls: tuple[Arrived, ...] = ()  # their control files, where nothing is moved
         self.waiting: tuple[tuple[str, str], ...] = ()
         self.merged: Merged | None = None
         self.skipped: tuple[str, ...] = ()
@@ -82,6 +83,7 @@ class Run:
         masters.publish(self.base, self.log)
         found = self.arrivals()
         self.waiting = found.waiting
+        self.controls = () if self.base.storage.renames else claim.controls_of(found)
         if not found.ready:
             return False
         arrived = tuple(Arrived(one.name, one.bytes, one.modified, one.tag) for one in found.ready)
@@ -122,7 +124,7 @@ class Run:
         assert self.merged is not None
         made = self.merged.manifest
         place = "working/" + self.id if self.base.storage.renames else "incr"
-        for one in self.claimed:
+        for one in (*self.claimed, *self.controls):
             entry = self.base.storage.look(self.base.at(place, one.name))
             found = entry.bytes if entry is not None else "no"
             if found != one.bytes:
@@ -158,7 +160,7 @@ class Run:
             path=f"output/{self.id}",
             rows=sum(part.rows for part in made.files),
             counts=made.counts,
-            claimed=tuple(self.claimed),
+            claimed=(*self.claimed, *self.controls),
             feed=self._merged_feed(),
         )
         self.log.commit(version)
@@ -169,7 +171,8 @@ class Run:
         """Note in the log that files were merged before: where nothing is moved, they would arrive for ever."""
         self._committing = True
         now = max(_now(self._clock()), self.before.committed)
-        changes: dict[str, Any] = {"kind": "settled", "claimed": tuple(self.claimed), "feed": (), "counts": {}}
+        claimed = (*self.claimed, *self.controls)
+        changes: dict[str, Any] = {"kind": "settled", "claimed": claimed, "feed": (), "counts": {}}
         number = self.before.number + 1
         entry = replace(
             self.before, number=number, id=uuid.uuid4().hex, run=self.id, committed=now, restored=None, **changes
