@@ -35,7 +35,7 @@ class Result:
     files: tuple[DataFile, ...]
     beside: tuple[SideFile, ...]
     feed: tuple[tuple[str, int, str], ...]  # (name, bytes, checksum) of each feed file
-    rejects: dict[str, list[tuple[str, int, int, str, bytes]]]  # side -> (path, offset, line, reason, row)
+    rejects: dict[str, list[tuple[str, int, int, str, str, bytes]]]  # side -> (path, offset, line, place, reason, row)
     carried: int  # data files that were taken over unread
     expired: Any
     highest: Any
@@ -147,8 +147,8 @@ def _check_rejects(side: str, allowed: int, result: Result) -> None:
     if count <= allowed:
         return
     lines = [
-        f"  {path}: line {line}, byte {offset}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
-        for path, offset, line, reason, row in result.rejects[side]
+        f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
+        for path, _, _, where, reason, row in result.rejects[side]
     ]
     key = "reject.policy" if side == "feed" else "master.reject.policy"
     cure = f", or raise reject.limit ({allowed})" if allowed else f", or set {key}=quarantine to set them aside"

@@ -53,6 +53,10 @@ class Source:
     kind: str = "text"  # of file: a key of ``formats.kinds.KINDS``
     look: Look | None = None  # what it says of its fields; text may have none
 
+    def place(self, offset: int, line: int) -> str:
+        """Say where a row is."""
+        return KINDS[self.kind].place(offset, line)
+
 
 def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None) -> Source:
     """Look at a file's first bytes: compression, encoding, line ends, header, number of fields of the first row."""

@@ -287,8 +287,7 @@ def _columns(
         in_ranges={one.path: KINDS[one.kind].in_ranges for one in (*survey.master, *survey.feed)},
         carries=same,
         whole=True,
-        notes=found.notes,
-        warnings=_rewriting(known is not None and not same),
+        notes=(*found.notes, *_rewriting(known is not None and not same)),
     )
 
 

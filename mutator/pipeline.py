@@ -243,10 +243,11 @@ def _report(
                     "path": path,
                     "offset": offset,
                     "line": line,
+                    "place": where,
                     "reason": reason,
                     "row": row.decode("utf-8", "backslashreplace"),
                 }
-                for path, offset, line, reason, row in rows
+                for path, offset, line, where, reason, row in rows
             ]
             for side, rows in result.rejects.items()
         },

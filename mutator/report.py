@@ -86,9 +86,7 @@ class Report:
             lines.append(f"{n['expired']:,} tombstones expired; the horizon is {self.horizon}")
         for side in ("master", "feed"):
             for reject in self.rejects.get(side, []):
-                lines.append(
-                    f"rejected: {reject['path']}: line {reject['line']}, byte {reject['offset']}: {reject['reason']}"
-                )
+                lines.append(f"rejected: {reject['path']}: {reject['place']}: {reject['reason']}")
         if self.rejected_file:
             lines.append(f"all rejected rows: {self.rejected_file}")
         if n["feed ignored"] or n["master ignored"]:

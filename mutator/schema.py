@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
+from mutator.naming import base_name
 
 __all__ = ["Resolved", "Version", "check_key", "from_text", "normal", "normal_type", "resolve", "to_text", "widened"]
 
@@ -193,17 +194,18 @@ def resolve(
         nullable = nullable and (given or one.name not in fixed)
         if lacking:
             with_what = "NULL" if default is None else str(default.as_py())
-            notes.append(f"field {one.name} is new in {base.path}; rows without it get {with_what}")
+            notes.append(f"field {one.name} is new in {base_name(base.path)}; rows without it get {with_what}")
         for other in having:
             before = other.schema.field(one.name).type
             if other.typed and before != kind:
-                notes.append(f"field {one.name} is widened from {before} ({other.path}) to {kind}")
+                notes.append(f"field {one.name} is widened from {before} ({base_name(other.path)}) to {kind}")
         fields.append(pa.field(one.name, kind, nullable))
     names = {one.name for one in fields}
     for other in others:
         gone = [name for name in other.schema.names if name not in names]
         if gone:
-            notes.append(f"left out, as {base.path} has no such fields: {', '.join(gone)} (of {other.path})")
+            what = f"left out, as {base_name(base.path)} has no such fields: {', '.join(gone)}"
+            notes.append(f"{what} (of {base_name(other.path)})")
     return Resolved(pa.schema(fields), fill, tuple(dict.fromkeys(notes)))
 
 

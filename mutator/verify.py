@@ -157,7 +157,7 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: dict[str, Any]) ->
             problems.append(f"{name}: has {rejected:,} rows that cannot be read as records")
     for rejects in ledger["rejects"].values():
         problems += [
-            f"{posixpath.relpath(place, path)}: line {line}: {reason}" for place, _, line, reason, _ in rejects
+            f"{posixpath.relpath(place, path)}: {where}: {reason}" for place, _, _, where, reason, _ in rejects
         ]
     return problems
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+FORMATS = (ROOT / "docs" / "formats.md").read_text()
 S3 = (ROOT / "docs" / "s3.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
@@ -57,6 +59,13 @@ def test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeyp
         assert same(found) == same(expected), command
 
 
+@pytest.mark.parametrize("block", console_blocks(FORMATS))
+def test_every_command_prints_what_the_page_on_formats_shows(block, sc, tmp_path, monkeypatch, capfd):
+    (tmp_path / "build").mkdir()
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
+
+
 @pytest.mark.parametrize("block", console_blocks(S3))
 def test_every_command_prints_what_the_page_on_s3_shows(block, sc, s3, tmp_path, monkeypatch, capfd):
     s3.client().create_bucket(Bucket="lake")
@@ -88,6 +97,7 @@ def test_every_setting_is_in_the_options_table():
     known = set(re.findall(r'read\(\s*"([a-z.]+)"', source))
     rows = re.findall(r"^\| (`[a-z.]+`(?:, `[a-z.]+`)*) \|", README, re.MULTILINE)
     documented = {key for row in rows for key in re.findall(r"`([a-z.]+)`", row)}
+    assert "| `default.FIELD` |" in README
 
     assert len(known) > 25
     assert documented == known

@@ -370,7 +370,7 @@ def test_row_that_is_no_record_is_found(plain, copy, row):
 
     count, problem = plain(copy).problems
     assert count == f"{path}: has 1 rows that cannot be read as records"
-    assert problem.startswith(f"{path}: line 5: ")
+    assert problem.startswith(f"{path}: line 5, byte ")
 
 
 @pytest.mark.parametrize("wrong", ["rows", "bytes", "checksum", "tombstones"])

@@ -21,7 +21,7 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
     """Collect what was read of each split, and write the rejected rows; return the receipt."""
     receipts: dict[tuple[int, int], Receipt] = {}
     lines_before: dict[tuple[int, int], int] = {}
-    samples: dict[str, list[tuple[str, int, int, str, bytes]]] = {}
+    samples: dict[str, list[tuple[str, int, int, str, str, bytes]]] = {}
     damage: list[tuple[str, dict[str, Any]]] = []
     beside: list[dict[str, Any]] = []
     path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
@@ -46,7 +46,8 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
                 rows += 1
                 kept = samples.setdefault(one.side, [])
                 if len(kept) < SAMPLES:
-                    kept.append((without_secrets(one.source.path), offset, line, reason, row[:200]))
+                    where = one.source.place(offset, line)
+                    kept.append((without_secrets(one.source.path), offset, line, where, reason, row[:200]))
                 if staging is not None:
                     if stream is None:
                         stream = stack.enter_context(create(plan, staging, path))

@@ -10,7 +10,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from mutator.formats.avro_container import BlockWriter, blocks, faults, opened
+from mutator.formats.avro_container import PLACE, BlockWriter, blocks, faults, opened
 from mutator.formats.avro_schema import arrow_field, expanded, from_arrow, physical, reader_of, to_arrow
 from mutator.formats.block import Content, NotReadable
 from mutator.formats.tabular import Dialect, Found, Look
@@ -68,6 +68,10 @@ class AvroFiles:
                 places = np.arange(len(rows))
                 yield Found(batch, place + places, seen + places + 1, lines=len(rows))
                 seen += len(rows)
+
+    def place(self, offset: int, line: int) -> str:
+        """Return where its block begins, and its number there."""
+        return f"block at byte {offset >> PLACE}, record {(offset & ((1 << PLACE) - 1)) + 1}"
 
     def held(self, kind: Any) -> Any:
         """Return what is read back: integers of 32 or 64 bits, UTC as the zone; seconds are milliseconds."""

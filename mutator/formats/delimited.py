@@ -38,6 +38,7 @@ class CsvFiles:
     typed = False
     codecs: ClassVar[Mapping[str, str]] = {"none": "none"}
     quotes = True
+    line = "row"
 
     def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
         """Read the first row."""
@@ -209,6 +210,10 @@ class CsvFiles:
             null &= flags(pc.equal(values, pa.scalar(dialect.null, pa.large_binary())))
         return pc.if_else(pa.array(null), pa.scalar(None, pa.large_binary()), values) if null.any() else values
 
+    def place(self, offset: int, line: int) -> str:
+        """Return its line and its first byte; a line of CSV may be many lines of the file."""
+        return f"{self.line} {line}, byte {offset}"
+
     def held(self, kind: Any) -> Any:
         """Return the type itself, if it is no nested one: fields are text, and the manifest knows their types."""
         return None if pa.types.is_nested(kind) or pa.types.is_duration(kind) else kind
@@ -230,6 +235,7 @@ class TextFiles(CsvFiles):
     suffix = ".txt"
     in_ranges = True
     quotes = False
+    line = "line"
 
     def _chunks(self, blocks: Iterable[bytes], window: Window) -> Iterator[tuple[int, bytes]]:
         mark = b"\r" if window.ending == text.CR else b"\n"

@@ -67,6 +67,10 @@ class OrcFiles:
                         yield Found(found, (number << _PLACE) + places, seen + places + 1, lines=batch.num_rows)
                     seen += rows
 
+    def place(self, offset: int, line: int) -> str:
+        """Return its stripe, and its number there."""
+        return f"stripe {(offset >> _PLACE) + 1}, row {(offset & ((1 << _PLACE) - 1)) + 1}"
+
     def held(self, kind: Any) -> Any:
         """Return what is read back: ORC has signed integers, and timestamps of nanoseconds, with UTC as their zone."""
         types = pa.types

@@ -58,6 +58,10 @@ class ParquetFiles:
                     seen += group.num_rows
                 before += group.num_rows
 
+    def place(self, offset: int, line: int) -> str:
+        """Return its number."""
+        return f"row {offset + 1}"
+
     def held(self, kind: Any) -> Any:
         """Return the type itself, except for seconds, which Parquet has not."""
         if pa.types.is_timestamp(kind) and kind.unit == "s":

@@ -87,6 +87,9 @@ class Kind(Protocol):
     def count(self, stream: BinaryIO) -> int:
         """Return the number of rows; of what its footer or its blocks say."""
 
+    def place(self, offset: int, line: int) -> str:
+        """Say where a row is. offset: as its reader has it. line: of the file, from 1."""
+
     def held(self, kind: Any) -> Any:
         """Return the type that a field of a type has when it is read back; None where it cannot be written."""
 
