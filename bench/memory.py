@@ -82,7 +82,8 @@ def _anonymous(pid: int) -> int:
 def _is_worker(pid: int) -> bool:
     """Tell whether a process is one of Spark's Python workers: all are forks of its daemon, or of ours."""
     try:
-        command = (PROC / str(pid) / "cmdline").read_bytes()
-        return b"pyspark.daemon" in command or b"mutator.engine.daemon" in command
+        # whole arguments: the JVM is told the module's name, too, inside one of its own
+        arguments = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+        return b"pyspark.daemon" in arguments or b"mutator.engine.daemon" in arguments
     except OSError:
         return False

@@ -217,6 +217,21 @@ def test_the_sampler_sees_the_children_of_a_process():
     assert sampler.worker == 0
 
 
+@pytest.mark.parametrize(
+    ("argument", "is_worker"),
+    [("mutator.engine.daemon", True), ("spark.python.daemon.module=mutator.engine.daemon", False)],
+)
+def test_a_jvm_that_is_told_of_the_daemon_is_no_worker(argument, is_worker):
+    command = [sys.executable, "-c", "print(flush=True); input()", argument]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        with Sampler(process.pid) as sampler:
+            pass
+        process.stdin.write(b"\n")
+
+    assert (sampler.worker > 0) == is_worker
+
+
 # --- storage
 
 
