@@ -3,8 +3,9 @@
 =================== ======================================================================
 ``layout``          how the rows look
 ``data``            seeded master and feed
+``columns``         the same rows as Parquet and Avro, and back
 ``digest``          an order-independent digest of rows
-``workload``        sizes and shares: what is merged into what
+``workload``        sizes, shares, formats: what is merged into what
 ``contenders``      who merges, or moves: one module a system; ``catalogue`` lists them all
 ``child``           the process of one contender, driven by JSON lines
 ``participant``     the other end of those lines

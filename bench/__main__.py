@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.contenders.catalogue import CATALOGUE, SERVERS, Entry, everyone
+from bench.contenders.catalogue import MERGES, SERVERS, Entry, everyone
 from bench.contest import compete
 from bench.data import ROW_BYTES
 from bench.figures import Outcome, Result, unequal
@@ -71,7 +71,9 @@ def chosen(only: str) -> list[Entry]:
 
 def _one(workload: Workload, entries: list[Entry], place: Path, options: argparse.Namespace) -> list[Outcome]:
     """Return what came of a workload; nothing where none of its contenders is asked for."""
-    there = [entry for entry in CATALOGUE if entry in entries and entry.name in (workload.only or (entry.name,))]
+    there = [
+        entry for entry in MERGES[workload.form] if entry in entries and entry.name in (workload.only or (entry.name,))
+    ]
     if not there:
         return []
     print(f"{workload.name} rows, {options.repeat} rounds", file=sys.stderr, flush=True)
@@ -134,7 +136,7 @@ def _keep_logs(place: Path, out: Path) -> None:
 
 
 def _names() -> str:
-    return ", ".join(entry.name for entry in everyone())
+    return ", ".join(dict.fromkeys(entry.name for entry in everyone()))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -143,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         "--size", default="4m", help=f"rows of the master: {', '.join(SIZES)} or a number (%(default)s)"
     )
     parser.add_argument(
-        "--work", default=",".join(WORK), help="shares, numbers of mutations, scaling, servers (%(default)s)"
+        "--work", default=",".join(WORK), help="shares, numbers of mutations, scaling, formats, servers (%(default)s)"
     )
     parser.add_argument("--repeat", type=int, default=3, help="rounds (%(default)s)")
     parser.add_argument("--only", default="", metavar="NAME,...", help="contenders, by the beginning of their names")

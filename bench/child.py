@@ -1,4 +1,4 @@
-"""The process of one contender: ``python -m bench.child NAME SCRATCH``, a JSON line in, a JSON line out.
+"""The process of one contender: ``python -m bench.child NAME FORMAT SCRATCH``, a JSON line in, a JSON line out.
 
 The clock runs from paths given to result on disk, or from address given to last byte, and only here.
 """
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-def main(name: str, scratch: str) -> None:
+def main(name: str, form: str, scratch: str) -> None:
     """Answer commands until standard input ends."""
-    entry = find(name)
+    entry = find(name, form)
     # Whatever a library prints goes to the log; the pipe is for answers alone.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
@@ -77,7 +77,8 @@ def obey(contender: Contender | Transfer, command: dict[str, str], scratch: Path
             seconds = time.monotonic() - started
             return {"seconds": seconds, "how": ran.how, "shuffled": ran.shuffled(), "more": ran.more}
         case "export":
-            return {"directory": str(contender.export(paths["output"], paths["to"]))}
+            made = contender.export(paths["output"], paths["to"])
+            return {"directory": None if made is None else str(made)}
         case "write":
             started = time.monotonic()
             contender.write(paths["source"], command["address"])

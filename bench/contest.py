@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from bench.columns import convert
 from bench.contenders.catalogue import Entry
 from bench.data import write_feed, write_master
-from bench.digest import data_files, digest
+from bench.digest import Digest, data_files, digest
 from bench.figures import Result, Run
+from bench.layout import FEED_FIELDS, MASTER_FIELDS
 from bench.machine import available_memory
 from bench.participant import Out, Participant
 from bench.workload import Workload
@@ -32,9 +34,9 @@ def compete(
     Each has a process of its own, and has merged something small before its first run; nobody runs beside another.
     """
     results = {entry.name: Result(entry.name) for entry in entries}
-    master, feed = _data(place, workload.rows, workload.mutations, seed)
+    master, feed = _data(place, workload.form, workload.rows, workload.mutations, seed)
     warm_rows = min(WARM_ROWS, workload.rows)
-    warm = _data(place, warm_rows, warm_rows // 20, seed + 1)
+    warm = _data(place, workload.form, warm_rows, warm_rows // 20, seed + 1)
     with ExitStack() as stack:
         participants = [Participant(entry, place / "contenders") for entry in entries]
         for participant in participants:
@@ -66,14 +68,23 @@ def _run(participant: Participant, feed: Path, place: Path, limit: float, result
     try:
         answer = participant.run(feed, output, limit)
         result.how, result.more = answer["how"], answer["more"]
-        found = digest(data_files(Path(participant.ask("export", output=output, to=text)["directory"])))
-        if result.digest not in (None, found):
-            raise Out("failed", f"its result changed from run to run: {result.digest}, then {found}")
-        result.digest = found
+        made = participant.ask("export", output=output, to=text)["directory"]
+        if made is not None:
+            found = _content(Path(made))
+            if result.digest not in (None, found):
+                raise Out("failed", f"its result changed from run to run: {result.digest}, then {found}")
+            result.digest = found
     finally:
         shutil.rmtree(output, ignore_errors=True)
         shutil.rmtree(text, ignore_errors=True)
     return Run(answer["seconds"], answer["shuffled"], answer["memory"], answer["worker"])
+
+
+def _content(directory: Path) -> Digest:
+    try:
+        return digest(data_files(directory))
+    except (ValueError, LookupError, OSError) as fault:
+        raise Out("failed", f"its result cannot be read: {fault}") from None
 
 
 def _warm_up(participant: Participant, warm: tuple[Path, Path], place: Path) -> None:
@@ -97,14 +108,21 @@ def _make_room(participants: Sequence[Participant], keep: Participant) -> None:
         participant.stop()
 
 
-def _data(place: Path, rows: int, mutations: int, seed: int) -> tuple[Path, Path]:
+def _data(place: Path, form: str, rows: int, mutations: int, seed: int) -> tuple[Path, Path]:
+    """Return a master and a feed of a format, made where they are not there yet: always of the same text."""
     master = place / f"master-{rows}-{seed}"
     if not master.exists():
         write_master(master, rows, seed)
     feed = place / f"feed-{rows}-{mutations}-{seed}"
     if not feed.exists():
         write_feed(feed, rows, mutations, seed)
-    return master, feed
+    if form == "text":
+        return master, feed
+    converted = master.with_name(f"{master.name}.{form}"), feed.with_name(f"{feed.name}.{form}")
+    for text, to, fields in zip((master, feed), converted, (MASTER_FIELDS, FEED_FIELDS), strict=True):
+        if not to.exists():
+            convert(text, to, fields, form)
+    return converted
 
 
 def _say(text: str) -> None:

@@ -6,7 +6,7 @@ mutation has the time of another, or of a master row, so every system has to agr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["ROW_BYTES", "FeedShares", "write_feed", "write_master"]
+__all__ = ["ROW_BYTES", "FeedShares", "lines_of", "write_feed", "write_master"]
 
 FILE_BYTES = 64 << 20
 ROW_BYTES = 46
@@ -93,9 +93,7 @@ def _write(path: Path, keys: np.ndarray, times: np.ndarray, random: np.random.Ge
                 _text(times[part]),
                 *(column.slice(part.start, count) for column in more),
             ]
-            # the empty last field brings the line end
-            lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, ","), "", "\n")
-            size += file.write(_bytes_of(lines))
+            size += file.write(lines_of(columns))
     return size
 
 
@@ -112,6 +110,10 @@ def _text(numbers: np.ndarray, prefix: str = "", width: int = 0) -> pa.Array:
     return pc.binary_join_element_wise(prefix, digits, "") if prefix else digits
 
 
-def _bytes_of(lines: pa.Array) -> memoryview:
+def lines_of(columns: Sequence[pa.Array]) -> memoryview:
+    """Return the bytes of the lines of which these are the fields; a null is ``\\N``."""
+    nulls = {"null_handling": "replace", "null_replacement": "\\N"}
+    # the empty last field brings the line end
+    lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, ",", **nulls), "", "\n")
     offsets = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
     return memoryview(lines.buffers()[2])[offsets[0] : offsets[-1]]

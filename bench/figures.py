@@ -10,7 +10,7 @@ from typing import Any
 from bench.digest import Digest
 from bench.workload import Workload
 
-__all__ = ["Outcome", "Result", "Run", "Target", "targets", "unequal"]
+__all__ = ["SPARK_SQL", "TABLE_FORMATS", "Outcome", "Result", "Run", "Target", "shares", "targets", "unequal"]
 
 SPARK_SQL = (
     "spark sql window",
@@ -19,6 +19,7 @@ SPARK_SQL = (
     "spark sql left join",
     "spark sql full join",
 )
+TABLE_FORMATS = ("delta-rs merge", "pyiceberg upsert", "delta merge", "iceberg merge", "hudi merge")
 FULL_SHUFFLE = SPARK_SQL[:2]
 EQUAL_MEMORY = 1.1  # times: samples and allocators are no exact science
 
@@ -123,10 +124,26 @@ def targets(outcomes: Sequence[Outcome]) -> list[Target]:
         _faster(by_work.get("100"), "100: aligned 6 times as fast as the best Spark SQL plan", aligned, SPARK_SQL, 6),
         _faster(by_work.get("50%"), "50 %: aligned twice as fast as the best Spark SQL plan", aligned, SPARK_SQL, 2),
     ]
+    parquet = by_work.get("parquet")
+    best = "Parquet, 5 %: aligned 3 times as fast as the best Spark SQL plan on Parquet"
+    found.append(_faster(parquet, best, aligned, SPARK_SQL, 3))
+    for name in TABLE_FORMATS:
+        found.append(_faster(parquet, f"Parquet, 5 %: aligned 5 times as fast as {name}", aligned, (name,), 5))
     scaling = sorted((o for o in outcomes if o.workload.work == "scaling"), key=lambda o: o.workload.rows)
     for name in (aligned, shuffle):
         found += _scaling(name, scaling)
     return found
+
+
+def shares(outcome: Outcome) -> list[str]:
+    """Say how many rows of Avro we take in a second, and which share of our time fastavro would need alone."""
+    alone = outcome.seconds("fastavro alone")
+    return [
+        f"{result.name}: {outcome.rows_per_second(result):,.0f} rows/s, {alone / result.seconds:.0%} of the time in"
+        f" fastavro ({alone:.2f} s of {result.seconds:.2f} s)"
+        for result in outcome.results
+        if alone is not None and result.seconds is not None and result.name != "fastavro alone"
+    ]
 
 
 def _faster(outcome: Outcome | None, text: str, ours: str, theirs: Sequence[str], times: float) -> Target:

@@ -1,16 +1,43 @@
-"""How the rows look. Nothing but names, for contenders with an environment of their own import it, too."""
+"""How the rows look, and as what. Nothing but names, for contenders with an environment of their own import it, too."""
 
-__all__ = ["FEED_FIELDS", "MASTER_FIELDS", "SETTINGS"]
+from pathlib import Path
+
+__all__ = ["FEED_FIELDS", "MASTER_FIELDS", "SETTINGS", "TYPES", "format_of", "is_text"]
 
 MASTER_FIELDS = ("id", "name", "stock", "price", "time")
 FEED_FIELDS = (*MASTER_FIELDS, "op")
 
-# How mutator is told about these rows.
-SETTINGS = {
-    "id.field.ordinals": "0",
-    "temporal.ordering.field.ordinal": "4",
-    "op.code.field.ordinal": "5",
-    "op.code.in.master": "false",
-    "deleted.op.code": "D",
-    "field.delim.regex": ",",
+# What Parquet and Avro have for them, in the words of SQL.
+TYPES = {"id": "string", "name": "string", "stock": "long", "price": "decimal(9,2)", "time": "long", "op": "string"}
+
+SUFFIXES = {".parquet": "parquet", ".avro": "avro"}
+
+_OPS = {"op.code.in.master": "false", "deleted.op.code": "D"}
+_BY_NAME = {
+    "id.field.ordinals": "id",
+    "temporal.ordering.field.ordinal": "time",
+    "op.code.field.ordinal": "op",
+    **_OPS,
 }
+# How mutator is told about these rows, by format.
+SETTINGS = {
+    "text": {
+        "id.field.ordinals": "0",
+        "temporal.ordering.field.ordinal": "4",
+        "op.code.field.ordinal": "5",
+        "field.delim.regex": ",",
+        **_OPS,
+    },
+    "parquet": _BY_NAME,
+    "avro": _BY_NAME,
+}
+
+
+def format_of(directory: Path) -> str:
+    """Tell by a file's name what a master or a feed of ours is written as."""
+    return next((SUFFIXES.get(path.suffix, "text") for path in directory.iterdir()), "text")
+
+
+def is_text(directory: Path) -> bool:
+    """Tell whether a master or a feed of ours is text."""
+    return format_of(directory) == "text"

@@ -62,7 +62,7 @@ class Participant:
         home.mkdir(exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [python, "-m", "bench.child", self.entry.name, home],
+                [python, "-m", "bench.child", self.entry.name, self.entry.form, home],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.contenders.catalogue import find
-from bench.figures import Outcome
+from bench.figures import SPARK_SQL, TABLE_FORMATS, Outcome, Result
 
 __all__ = ["plot"]
 
 OURS, SPARK, TABLES, ALONE = "#1b6ca8", "#9aa5b1", "#d0b787", "#a3b899"
-LEGEND = {"mutator": OURS, "Spark SQL on text": SPARK, "one process, no Spark": ALONE, "tables (Parquet)": TABLES}
+LEGEND = {"mutator": OURS, "Spark SQL": SPARK, "without Spark": ALONE, "tables (Parquet)": TABLES}
 
 
 def plot(outcomes: Sequence[Outcome], path: Path) -> None:
@@ -28,7 +28,7 @@ def plot(outcomes: Sequence[Outcome], path: Path) -> None:
     for panel, outcome in zip(panels, shown, strict=True):
         ran = sorted((result for result in outcome.results if result.runs), key=lambda result: -result.seconds)
         bars = panel.barh(
-            [result.name for result in ran], [r.seconds for r in ran], color=[_colour(r.name) for r in ran]
+            [result.name for result in ran], [r.seconds for r in ran], color=[_colour(outcome, r) for r in ran]
         )
         panel.bar_label(bars, [f"{result.seconds:.1f} s" for result in ran], padding=3, fontsize=8)
         panel.set_title(f"{outcome.workload.name} rows", loc="left", fontsize=10)
@@ -40,10 +40,10 @@ def plot(outcomes: Sequence[Outcome], path: Path) -> None:
     figure.savefig(path, dpi=150, facecolor="white")
 
 
-def _colour(name: str) -> str:
-    entry = find(name)
+def _colour(outcome: Outcome, result: Result) -> str:
+    entry = find(result.name, outcome.workload.form)
     if entry.ours:
         return OURS
-    if entry.where.startswith("spark_sql:"):
+    if entry.name in SPARK_SQL:
         return SPARK
-    return TABLES if "Parquet" in entry.differs else ALONE
+    return TABLES if entry.name in TABLE_FORMATS else ALONE

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from bench.contenders.catalogue import find
-from bench.figures import Outcome, Result, targets
+from bench.contenders.catalogue import Entry, find
+from bench.figures import Outcome, Result, shares, targets
 from bench.traffic import WAYS, Moved, Traffic, traffic_targets
 
 __all__ = ["as_json", "markdown", "table", "target_lines", "traffic_table"]
@@ -26,7 +26,8 @@ At: mutator's speed by that of this client, each round by itself; the median of 
 
 def table(outcome: Outcome) -> str:
     """Return one workload as aligned columns."""
-    return _aligned(f"{outcome.workload.name} rows", [HEAD, *(_cells(outcome, result) for result in outcome.results)])
+    rows = [HEAD, *(_cells(outcome, result) for result in outcome.results)]
+    return "\n".join([_aligned(f"{outcome.workload.name} rows", rows), *shares(outcome)])
 
 
 def traffic_table(traffic: Traffic) -> str:
@@ -49,7 +50,8 @@ def markdown(outcomes: Sequence[Outcome], machine: Mapping[str, str], traffics: 
     for outcome in outcomes:
         head = (*HEAD, "what differs")
         lines += ["", f"## {outcome.workload.name} rows", "", _row(head), _row(["---", *["---:"] * 7, "---", "---"])]
-        lines += [_row((*_cells(outcome, result), find(result.name).differs)) for result in outcome.results]
+        lines += [_row((*_cells(outcome, result), _entry(outcome, result).differs)) for result in outcome.results]
+        lines += ["", *(f"- {line}" for line in shares(outcome))] if shares(outcome) else []
     lines += ["", *(f"{line}  " for line in NOTES.splitlines())] if outcomes else []
     for traffic in traffics:
         lines += ["", f"## {traffic.name}", "", _row(TRAFFIC_HEAD), _row(["---", *["---:"] * 4, "---"])]
@@ -92,7 +94,7 @@ def _traffic_cells(traffic: Traffic, result: Moved) -> tuple[str, ...]:
 def _cells(outcome: Outcome, result: Result) -> tuple[str, ...]:
     if result.seconds is None:
         return (result.name, *["-"] * 7, f"{result.out}: {result.why}")
-    spark = find(result.name).jvm
+    spark = _entry(outcome, result).jvm
     how = result.how if result.out is None else f"{result.how}; then {result.out}: {result.why}"
     return (
         result.name,
@@ -105,6 +107,10 @@ def _cells(outcome: Outcome, result: Result) -> tuple[str, ...]:
         _size(result.worker) if result.worker else "-",
         how,
     )
+
+
+def _entry(outcome: Outcome, result: Result) -> Entry:
+    return find(result.name, outcome.workload.form)
 
 
 def _ratio(seconds: float, base: float | None) -> str:

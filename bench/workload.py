@@ -1,4 +1,4 @@
-"""What is merged into what: sizes, and shares of mutations."""
+"""What is merged into what: sizes, shares of mutations, formats."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from dataclasses import dataclass
 __all__ = ["FAMILY", "SIZES", "WORK", "Workload", "parse_size", "workloads"]
 
 SIZES = {"smoke": 20_000, "200k": 200_000, "1m": 1_000_000, "4m": 4_000_000, "12m": 12_000_000}
-WORK = ("5%", "50%", "100", "scaling", "s3", "hdfs")
+WORK = ("5%", "50%", "100", "scaling", "parquet", "avro", "s3", "hdfs")
+AVRO_PART = 10  # of the rows: it is read a record at a time
 FAMILY = ("mutator aligned", "mutator shuffle")  # whose scaling is looked at
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A master of so many rows, a feed of so many mutations; ``only`` names the contenders, None means all."""
+    """A master of so many rows, a feed of so many mutations, both written in a format.
+
+    ``only`` names the contenders, None means all of the format.
+    """
 
     work: str
     name: str
     rows: int
     mutations: int
     only: tuple[str, ...] | None = None
+    form: str = "text"
 
 
 def parse_size(text: str) -> int:
@@ -35,13 +40,18 @@ def parse_size(text: str) -> int:
 
 
 def workloads(rows: int, work: str) -> list[Workload]:
-    """Return the workloads of one name: a share like ``5%``, a number of mutations, or ``scaling``.
+    """Return the workloads of one name: a share like ``5%``, a number of mutations, ``scaling``, or a format.
 
     >>> [(w.name, w.mutations) for w in workloads(4_000_000, "5%")]
     [('5 % into 4 M', 200000)]
     >>> [w.name for w in workloads(12_000_000, "scaling")]
     ['scaling: 5 % into 3 M', 'scaling: 5 % into 12 M']
+    >>> [(w.name, w.rows, w.form) for work in ("parquet", "avro") for w in workloads(4_000_000, work)]
+    [('Parquet: 5 % into 4 M', 4000000, 'parquet'), ('Avro: 5 % into 400,000', 400000, 'avro')]
     """
+    if work in ("parquet", "avro"):
+        part = rows if work == "parquet" else rows // AVRO_PART
+        return [Workload(work, f"{work.title()}: 5 % into {_millions(part)}", part, part // 20, form=work)]
     if work == "scaling":
         return [
             Workload(work, f"scaling: 5 % into {_millions(part)}", part, part // 20, FAMILY)

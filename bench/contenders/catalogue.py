@@ -1,14 +1,15 @@
-"""All contenders, of the merges and of each server, and what differs in their work."""
+"""All contenders, of the merges of each format and of each server, and what differs in their work."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.environment import DELTA, HUDI, ICEBERG, Environment
 
-__all__ = ["CATALOGUE", "SERVERS", "Entry", "everyone", "find"]
+__all__ = ["MERGES", "SERVERS", "Entry", "everyone", "find"]
 
 TABLE = "writes Parquet, text for the digest is made untimed"
+PARQUET_TABLE = "keeps a table; text for the digest is made untimed"
 PLAIN = "no counts, checksums, tombstones or atomic publish"
 
 
@@ -24,9 +25,10 @@ class Entry:
     ours: bool = False
     jvm: bool = True
     needs: tuple[str, ...] = ()  # modules beyond those of the project
+    form: str = "text"  # of master and feed
 
 
-CATALOGUE = [
+TEXT = [
     Entry("mutator aligned", "mutator_merge:Mutator", "master is managed, made untimed", ("aligned",), ours=True),
     Entry("mutator shuffle", "mutator_merge:Mutator", "raw master, full shuffle", ("shuffle",), ours=True),
     Entry("mutator broadcast", "mutator_merge:Mutator", "raw master, said to be unique", ("broadcast",), ours=True),
@@ -54,6 +56,33 @@ CATALOGUE = [
     Entry("iceberg merge", "lakehouse:Iceberg", TABLE, environment=ICEBERG),
     Entry("hudi merge", "lakehouse:Hudi", TABLE, environment=HUDI),
 ]
+
+# Who merges columns in another way than lines.
+COLUMNS = {"spark_sql:SparkSql": "spark_sql_parquet:SparkSqlParquet", "polars_join:Polars": "polars_join:PolarsColumns"}
+
+PARQUET = [
+    replace(
+        entry,
+        where=COLUMNS.get(entry.where, entry.where),
+        differs=entry.differs.replace(TABLE, PARQUET_TABLE),
+        form="parquet",
+    )
+    for entry in TEXT
+    if entry.name not in ("mutator broadcast", "mutator records")
+]
+
+AVRO = [
+    *(replace(entry, form="avro") for entry in PARQUET if entry.ours),
+    Entry(
+        "fastavro alone",
+        "fastavro_read:FastAvro",
+        "only reads: ID, order value, op code and end of every record",
+        jvm=False,
+        form="avro",
+    ),
+]
+
+MERGES = {"text": TEXT, "parquet": PARQUET, "avro": AVRO}
 
 # By server: mutator, then the ways of the server's own client.
 SERVERS = {
@@ -108,9 +137,9 @@ SERVERS = {
 
 def everyone() -> list[Entry]:
     """Return the contenders of the merges and of all servers."""
-    return [*CATALOGUE, *(entry for entries in SERVERS.values() for entry in entries)]
+    return [entry for entries in (*MERGES.values(), *SERVERS.values()) for entry in entries]
 
 
-def find(name: str) -> Entry:
-    """Return the contender of that name."""
-    return next(entry for entry in everyone() if entry.name == name)
+def find(name: str, form: str = "text") -> Entry:
+    """Return the contender of that name, for a format where it merges."""
+    return next(entry for entry in everyone() if (entry.name, entry.form) == (name, form))

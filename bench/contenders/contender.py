@@ -34,7 +34,7 @@ class Contender(ABC):
         """
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Make of the master's text what the merges need, below ``state``, or find it there."""
+        """Make of the master what the merges need, below ``state``, or find it there."""
         self.master = master
 
     def reset(self) -> None:  # noqa: B027  # most leave their input alone
@@ -42,10 +42,13 @@ class Contender(ABC):
 
     @abstractmethod
     def run(self, feed: Path, output: Path) -> Ran:
-        """Merge the feed's text; when this returns, the result is on disk."""
+        """Merge the feed; when this returns, the result is on disk."""
 
-    def export(self, output: Path, to: Path) -> Path:
-        """Return a directory with the result of the last run as text, made below ``to`` where the result is none."""
+    def export(self, output: Path, to: Path) -> Path | None:
+        """Return a directory with the result of the last run as files of rows, made below ``to`` where it is a table.
+
+        None: the run has no result.
+        """
         return output
 
     def stop(self) -> None:  # noqa: B027  # most have nothing to end

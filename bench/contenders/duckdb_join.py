@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.contenders.contender import Contender, Ran
-from bench.layout import FEED_FIELDS, MASTER_FIELDS
+from bench.layout import FEED_FIELDS, MASTER_FIELDS, is_text
 
 __all__ = ["DuckDb"]
 
+TEXT = "part.txt' (format csv, header false, quote '', escape '')"
+PARQUET = "part.parquet' (format parquet, compression snappy)"
+
 
 def _read(directory: Path, fields: tuple[str, ...]) -> str:
+    if not is_text(directory):
+        return f"read_parquet('{directory}/*.parquet')"
     columns = ", ".join(f"'{name}': '{'BIGINT' if name == 'time' else 'VARCHAR'}'" for name in fields)
     return (
         f"read_csv('{directory}/*', header = false, delim = ',', quote = '', escape = '',"
@@ -21,7 +26,8 @@ def _read(directory: Path, fields: tuple[str, ...]) -> str:
 class DuckDb(Contender):
     """The folded feed as a table, one left join of the master with it, winners added that are not late.
 
-    Tried with 2 M rows: a full join, and a file a thread, took 1.0 to 1.3 times as long.
+    Tried with 2 M rows: a full join, and a file a thread, took 1.0 to 1.3 times as long. On Parquet, with 600,000
+    rows, leaving the order of rows to DuckDB was as fast.
     """
 
     def start(self, scratch: Path) -> dict[str, str]:
@@ -34,6 +40,7 @@ class DuckDb(Contender):
     def run(self, feed: Path, output: Path) -> Ran:
         """Merge, and write one file."""
         fields = ", ".join(MASTER_FIELDS)
+        target = TEXT if is_text(self.master) else PARQUET
         output.mkdir()
         self.database.execute(
             f"""create or replace temp table winners as select * from {_read(feed, FEED_FIELDS)}
@@ -50,6 +57,6 @@ class DuckDb(Contender):
                 union all
                 select {fields} from winners
                 where op <> 'D' and id not in (select id from kept where newest is not null))
-            to '{output}/part.txt' (format csv, header false, quote '', escape '')"""
+            to '{output}/{target}"""
         )
         return Ran("left join")

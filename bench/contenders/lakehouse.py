@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from bench.contenders.contender import Contender, Ran, Skipped
-from bench.contenders.spark import Shuffled, fold, session
+from bench.contenders.spark import Shuffled, fold, read, session
 from bench.environment import CACHE, DELTA, HUDI, ICEBERG, Environment
-from bench.layout import MASTER_FIELDS
+from bench.layout import MASTER_FIELDS, is_text
 
 __all__ = ["Delta", "Hudi", "Iceberg"]
-
-MASTER_SCHEMA = "id string, name string, stock string, price string, time long"
 
 
 class Lakehouse(Contender):
@@ -46,8 +44,7 @@ class Lakehouse(Contender):
         for copy in state.glob("table-*"):  # of this contender's process before, where it was stopped to make room
             shutil.rmtree(copy)
         if not self._pristine().exists():
-            rows = self.spark.read.schema(MASTER_SCHEMA).csv(str(master))
-            self._write(rows, self._pristine())
+            self._write(read(self.spark, master, MASTER_FIELDS), self._pristine())
 
     def reset(self) -> None:
         """Copy the table to a new place, where no cache knows it."""
@@ -117,6 +114,13 @@ class Hudi(Lakehouse):
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     }
 
+    def prepare(self, master: Path, state: Path) -> None:
+        """Write the master as a table, and keep to the codec of Parquet."""
+        self.codec = {} if is_text(master) else {"hoodie.parquet.compression.codec": "snappy"}
+        for name, value in self.codec.items():
+            self.spark.conf.set(name, value)
+        super().prepare(master, state)
+
     def _write(self, rows, path: Path) -> None:
         options = {
             "hoodie.table.name": "master",
@@ -126,7 +130,7 @@ class Hudi(Lakehouse):
             "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
             "hoodie.datasource.write.operation": "bulk_insert",
         }
-        rows.write.format("hudi").options(**options).mode("overwrite").save(str(path))
+        rows.write.format("hudi").options(**options, **self.codec).mode("overwrite").save(str(path))
 
 
 class Iceberg(Lakehouse):
@@ -144,7 +148,10 @@ class Iceberg(Lakehouse):
 
     def prepare(self, master: Path, state: Path) -> None:
         """Write the master as a table, and remember its snapshot."""
-        self.spark.read.schema(MASTER_SCHEMA).csv(str(master)).writeTo(self._table()).createOrReplace()
+        table = read(self.spark, master, MASTER_FIELDS).writeTo(self._table())
+        if not is_text(master):
+            table = table.tableProperty("write.parquet.compression-codec", "snappy")
+        table.createOrReplace()
         (self.snapshot,) = self.spark.sql(
             f"SELECT snapshot_id FROM {self._table()}.snapshots ORDER BY committed_at DESC LIMIT 1"
         ).first()

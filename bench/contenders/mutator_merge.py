@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.contenders.contender import Contender, Ran, Skipped
 from bench.contenders.spark import Shuffled, session
-from bench.layout import SETTINGS
+from bench.layout import SETTINGS, format_of
 
 __all__ = ["Mutator"]
 
@@ -17,7 +17,7 @@ class Mutator(Contender):
 
     def __init__(self, join: str) -> None:
         self.join = join
-        self.settings = dict(SETTINGS)
+        self.more_settings: dict[str, str] = {}
         self.options: dict[str, str] = {}
 
     def start(self, scratch: Path) -> dict[str, str]:
@@ -27,9 +27,9 @@ class Mutator(Contender):
         import mutator
 
         if self.join == "broadcast":
-            self.settings["master.unique"] = "true"
+            self.more_settings["master.unique"] = "true"
             try:
-                mutator.parse(self.settings)
+                mutator.parse(SETTINGS["text"] | self.more_settings)
             except mutator.ConfigError:
                 raise Skipped("this version has no setting master.unique") from None
         if self.join == "records":
@@ -42,6 +42,7 @@ class Mutator(Contender):
     def prepare(self, master: Path, state: Path) -> None:
         """Make a managed master by a merge with a feed of no files."""
         self.master = master
+        self.settings = SETTINGS[format_of(master)] | self.more_settings
         if self.join != "aligned":
             return
         self.master = state / "managed"

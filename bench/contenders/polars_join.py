@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.contenders.contender import Contender, Ran
-from bench.layout import FEED_FIELDS, MASTER_FIELDS
+from bench.layout import FEED_FIELDS, MASTER_FIELDS, is_text
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Polars", "fold", "read"]
+__all__ = ["Polars", "PolarsColumns", "fold", "read"]
 
 
 def read(directory: Path, fields: tuple[str, ...]) -> polars.LazyFrame:
-    """Scan text as strings, and the time as a number."""
+    """Scan Parquet as it is; text as strings, and the time as a number."""
     import polars as pl
 
+    if not is_text(directory):
+        return pl.scan_parquet(directory / "*.parquet").select(fields)
     schema = {name: pl.Int64 if name == "time" else pl.String for name in fields}
     return pl.scan_csv(directory / "*", has_header=False, schema=schema, quote_char=None)
 
@@ -59,4 +61,27 @@ class Polars(Contender):
         output.mkdir()
         rows = pl.concat([kept.select("line"), added.select("line")])
         rows.write_csv(output / "part.txt", include_header=False, quote_style="never")
+        return Ran("left join, eager")
+
+
+class PolarsColumns(Polars):
+    """Columns of Parquet; otherwise the same join.
+
+    Tried with 600,000 rows at 5 %: lazy plans with a sink and a full join, in memory and streaming, took 1.1 to 1.4
+    times as long.
+    """
+
+    def run(self, feed: Path, output: Path) -> Ran:
+        """Merge, and write one file."""
+        import polars as pl
+
+        winners = fold(feed)
+        newest = winners.select("id", newest="time")
+        joined = read(self.master, MASTER_FIELDS).collect().join(newest, on="id", how="left")
+        kept = joined.filter(pl.col("newest").is_null() | (pl.col("time") > pl.col("newest")))
+        late = kept.filter(pl.col("newest").is_not_null())
+        added = winners.filter(pl.col("op") != "D").join(late, on="id", how="anti")
+        output.mkdir()
+        rows = pl.concat([kept.select(MASTER_FIELDS), added.select(MASTER_FIELDS)])
+        rows.write_parquet(output / "part.parquet", compression="snappy")
         return Ran("left join, eager")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.contenders.contender import Contender, Ran
 from bench.contenders.polars_join import fold, read
-from bench.layout import MASTER_FIELDS
+from bench.layout import MASTER_FIELDS, is_text
 
 __all__ = ["PyIceberg"]
 
@@ -37,7 +37,8 @@ class PyIceberg(Contender):
             if self.catalogue.table_exists(NAME):
                 self.catalogue.drop_table(NAME)
             rows = read(master, MASTER_FIELDS).collect().to_arrow()
-            table = self.catalogue.create_table(NAME, schema=rows.schema)
+            properties = {} if is_text(master) else {"write.parquet.compression-codec": "snappy"}
+            table = self.catalogue.create_table(NAME, schema=rows.schema, properties=properties)
             table.append(rows)
             mark.write_text(table.metadata_location, encoding="utf-8")
         self.pristine = mark.read_text(encoding="utf-8")

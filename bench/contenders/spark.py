@@ -1,17 +1,19 @@
-"""The Spark session that all contenders on Spark have alike, and the feed as Spark SQL reads it."""
+"""The Spark session that all contenders on Spark have alike, and master and feed as Spark SQL reads their columns."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bench.layout import FEED_FIELDS, TYPES, is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Shuffled", "fold", "session"]
+__all__ = ["Shuffled", "fold", "read", "session"]
 
 HEAP = "4g"
-FEED_SCHEMA = "id string, name string, stock string, price string, time long, op string"
 
 
 def session(scratch: Path, **settings: str) -> SparkSession:
@@ -54,10 +56,17 @@ class Shuffled:
         return sum(executors.apply(number).totalShuffleWrite() for number in range(executors.size()))
 
 
+def read(spark: SparkSession, directory: Path, fields: Sequence[str]) -> DataFrame:
+    """Read Parquet with the types that it has; text as strings, and the time as a number."""
+    if is_text(directory):
+        schema = ", ".join(f"{name} {'long' if name == 'time' else 'string'}" for name in fields)
+        return spark.read.schema(schema).csv(str(directory))
+    return spark.read.schema(", ".join(f"{name} {TYPES[name]}" for name in fields)).parquet(str(directory))
+
+
 def fold(spark: SparkSession, feed: Path) -> DataFrame:
     """Read the feed and keep the last mutation of each ID: what a ``MERGE`` may be given."""
     from pyspark.sql import functions as f
 
-    rows = spark.read.schema(FEED_SCHEMA).csv(str(feed))
     last = f.max_by(f.struct("name", "stock", "price", "time", "op"), "time").alias("last")
-    return rows.groupBy("id").agg(last).select("id", "last.*")
+    return read(spark, feed, FEED_FIELDS).groupBy("id").agg(last).select("id", "last.*")

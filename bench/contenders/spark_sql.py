@@ -17,7 +17,7 @@ from bench.contenders.spark import Shuffled, session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SparkSql"]
+__all__ = ["SparkSql", "hint_for"]
 
 # Above this size of a feed on disk a user would not ask for a broadcast: it has to fit the heap several times.
 BROADCAST_BYTES = 64 << 20
@@ -37,15 +37,18 @@ class SparkSql(Contender):
         return {"pyspark": pyspark.__version__}
 
     def run(self, feed: Path, output: Path) -> Ran:
-        """Run the plan and write its lines."""
+        """Run the plan and write its rows."""
         shuffled = Shuffled(self.spark)
         how, rows = getattr(self, f"_{self.plan}")(feed)
-        rows.select("line").write.text(str(output))
+        self._write(rows, output)
         return Ran(how, shuffled.bytes)
 
     def stop(self) -> None:
         """Stop Spark."""
         self.spark.stop()
+
+    def _write(self, rows: DataFrame, output: Path) -> None:
+        rows.select("line").write.text(str(output))
 
     def _window(self, feed: Path) -> tuple[str, DataFrame]:
         from pyspark.sql import Window
@@ -66,7 +69,7 @@ class SparkSql(Contender):
         """Keep the master without what the feed has newer; add the winners that are not late."""
         from pyspark.sql import functions as f
 
-        hint, how = _hint(feed)
+        hint, how = hint_for(feed)
         master, winners = self._master(), self._winners(feed)
         newest = hint(winners.select(f.col("id").alias("key"), f.col("time").alias("newest")))
         same = f.col("id") == f.col("key")
@@ -79,7 +82,7 @@ class SparkSql(Contender):
         """Decide row by row of the master; add the winners that it does not know."""
         from pyspark.sql import functions as f
 
-        hint, how = _hint(feed)
+        hint, how = hint_for(feed)
         master = self._master()
         last = f.max_by(f.struct("time", "line", "op"), "time").alias("last")
         winners = self._feed(feed).groupBy("id").agg(last)
@@ -128,7 +131,7 @@ class SparkSql(Contender):
         )
 
 
-def _hint(feed: Path) -> tuple[Callable[[DataFrame], DataFrame], str]:
+def hint_for(feed: Path) -> tuple[Callable[[DataFrame], DataFrame], str]:
     """Return the hint that a user would give for a feed of this size, and its name."""
     from pyspark.sql import functions as f
 

@@ -1,0 +1,95 @@
+"""The same rows as Parquet and as Avro: made of the text, and turned into its lines again for the digest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from bench.data import lines_of
+from bench.layout import MASTER_FIELDS
+
+__all__ = ["convert", "lines_in"]
+
+FILES = {"parquet": 4, "avro": 8}  # at least, so that there is work for several cores
+BATCH = 1 << 16
+
+SCHEMA = pa.schema(
+    {
+        "id": pa.string(),
+        "name": pa.string(),
+        "stock": pa.int64(),
+        "price": pa.decimal128(9, 2),
+        "time": pa.int64(),
+        "op": pa.string(),
+    }
+)
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+AVRO_TYPES = {"id": "string", "name": "string", "stock": "long", "price": DECIMAL, "time": "long", "op": "string"}
+
+
+def convert(text: Path, to: Path, fields: tuple[str, ...], form: str) -> None:
+    """Write the rows of a directory of text as files of another format, each of rows of one file of the text."""
+    to.mkdir(parents=True)
+    sources = sorted(text.iterdir())
+    parts = math.ceil(FILES[form] / len(sources))
+    options = pyarrow.csv.ConvertOptions(column_types={name: SCHEMA.field(name).type for name in fields})
+    for number, source in enumerate(sources):
+        rows = pyarrow.csv.read_csv(source, pyarrow.csv.ReadOptions(column_names=fields), convert_options=options)
+        step = math.ceil(len(rows) / parts)
+        for part in range(parts):
+            _WRITERS[form](rows.slice(part * step, step), to / f"part-{number * parts + part:05}.{form}")
+
+
+def lines_in(path: Path) -> Iterator[memoryview] | None:
+    """Return the lines that a file of Parquet or Avro would be as text, in blocks; None for another file.
+
+    A column that is not the master's comes at the end, so that nobody has it unnoticed. Raises ValueError,
+    LookupError or OSError where the file has not these rows.
+    """
+    with path.open("rb") as file:
+        magic = file.read(4)
+    reader = _READERS.get(magic)
+    return reader(path) if reader else None
+
+
+def _write_parquet(rows: pa.Table, path: Path) -> None:
+    """Write as Spark does: snappy, a row group a file, decimals as integers, no schema of Arrow's."""
+    pq.write_table(
+        rows, path, compression="snappy", row_group_size=len(rows), store_decimal_as_integer=True, store_schema=False
+    )
+
+
+def _write_avro(rows: pa.Table, path: Path) -> None:
+    fields = [{"name": name, "type": AVRO_TYPES[name]} for name in rows.column_names]
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, rows.to_pylist(), codec="snappy")
+
+
+def _read_parquet(path: Path) -> Iterator[memoryview]:
+    for batch in pq.ParquetFile(path).iter_batches(BATCH):
+        yield _lines(batch)
+
+
+def _read_avro(path: Path) -> Iterator[memoryview]:
+    with path.open("rb") as file:
+        for block in fastavro.block_reader(file):
+            yield _lines(pa.RecordBatch.from_pylist(list(block)))
+
+
+def _lines(rows: pa.RecordBatch) -> memoryview:
+    """Return lines; numbers count by their value, whichever type a system has for them."""
+    columns = [pc.cast(rows.column(name), SCHEMA.field(name).type) for name in MASTER_FIELDS]
+    columns += [rows.column(name) for name in sorted(set(rows.schema.names) - set(MASTER_FIELDS))]
+    return lines_of([pc.cast(column, pa.string()) for column in columns])
+
+
+_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {"parquet": _write_parquet, "avro": _write_avro}
+_READERS: dict[bytes, Callable[[Path], Iterator[Any]]] = {b"PAR1": _read_parquet, b"Obj\x01": _read_avro}
