@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mutator import checksum
 from mutator.formats.block import Window
@@ -60,7 +60,8 @@ def numbered(
             rank = ranks[source.name.encode("utf-8", "surrogateescape")]
             sequence = NO_SEQUENCE if source.sequence is None else source.sequence
             layout, in_ranges = shape.layout_of.get(source.path, side), shape.in_ranges.get(source.path, True)
-            made.append(Input(source, side, layout, rank, sequence, in_ranges))
+            # What a file says of its fields went into the layout; tasks need not get it with each of many files.
+            made.append(Input(replace(source, look=None), side, layout, rank, sequence, in_ranges))
     return tuple(made)
 
 
