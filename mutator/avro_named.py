@@ -18,10 +18,21 @@ from mutator import schema as schemas
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats.avro_blocks import AvroLayout, AvroOutput, Piece
-from mutator.formats.avro_files import default_of, encoded
-from mutator.formats.avro_schema import arrow_field, avro_type, encoding, expanded
+from mutator.formats.avro_files import default_of, encoded, encoded_default
+from mutator.formats.avro_schema import arrow_field, avro_type, collapsed, encoding, expanded
 from mutator.formats.block import NotReadable
-from mutator.named_fields import Fields, check_key_types, decide_order_type, named_layout, order_spec, read_default
+from mutator.named_fields import (
+    Fields,
+    check_defaults,
+    check_key_types,
+    check_op_type,
+    decide_order_type,
+    named_layout,
+    order_spec,
+    read_default,
+    rewriting,
+    schema_sequence,
+)
 from mutator.schema import Version
 from mutator.shape import Shape
 from mutator.survey import Source, Survey
@@ -44,7 +55,7 @@ class _File:
 
     def version(self, op: str | None) -> Version:
         kinds = [_arrow(one) for one in self.avro["fields"] if one["name"] != op]
-        defaults = {one["name"]: default for one in self.avro["fields"] if (default := default_of(one)) is not None}
+        defaults = {one["name"]: default for one in self.avro["fields"] if (default := _default(one)) is not None}
         return Version(pa.schema(kinds), self.path, True, self.partial, defaults)
 
 
@@ -63,12 +74,12 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
     op = None if config.op_keep else fields.op
     versions = [one.version(op) for one in files if one is not base]
     defaults = {name: partial(read_default, name, text) for name, text in config.defaults.items()}
-    for name in defaults:
-        schemas.check_key(Version(base.version(op).schema, f"default.{name}"), [name])
+    check_defaults(config, [base.version(op), *versions])
     found = schemas.resolve(base.version(op), versions, fields.ids, defaults, given=survey.output_schema is not None)
     check_key_types(found.schema, fields, base.path)
     order_type = decide_order_type(config, found.schema, fields, base.path)
     result = _result(base, files, found.schema, op)
+    _check_symbols(base, files, result)
     fill = _fill(result, found.defaults)
     layouts: dict[str, Any] = {}
     layout_of: dict[str, str] = {}
@@ -90,6 +101,8 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
             has_op = fields.op if fields.op in file.fields else None
             if side == "feed" and fields.op is not None and has_op is None:
                 schemas.check_key(file.version(None), [fields.op])
+            if has_op is not None:
+                check_op_type(_arrow(file.fields[has_op]).type, has_op, file.path)
             names = dict.fromkeys([*needed, *([has_op] if has_op is not None else [])])
             layout = AvroLayout(
                 fields=tuple(file.fields[name] for name in names if name in file.fields),
@@ -108,8 +121,9 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         "order": order_spec(config, fields, order_type),
         "op code": fields.op if config.op_keep else None,
         "format": "avro",
-        "schema": dict(result),
+        "schema": collapsed(result),
     }
+    spec |= schema_sequence(config, survey)
     known = survey.manifest
     same = known is not None and known.spec["format"] == "avro" and known.spec["schema"] == spec["schema"]
     return Shape(
@@ -121,7 +135,7 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         layout_of=layout_of,
         carries=same,
         whole=True,
-        notes=found.notes,
+        notes=(*found.notes, *rewriting(known is not None and not same)),
     )
 
 
@@ -161,6 +175,22 @@ def _file(source: Source, is_partial: bool) -> _File:
         raise error("damaged", path=source.path, why=fault) from None
 
 
+def _default(one: Mapping[str, Any]) -> Any:
+    """Return the default of a field; of one that Arrow has no type for, what says that it has one."""
+    kind = _arrow(one).type
+    if one.get("default") is None or not _is_opaque(one):
+        return default_of(one)
+    return pa.scalar({kind.field(0).name: None}, kind)
+
+
+def _is_opaque(one: Mapping[str, Any]) -> bool:
+    try:
+        arrow_field(one)
+    except NotReadable:
+        return True
+    return False
+
+
 def _arrow(one: Mapping[str, Any]) -> Any:
     """Return the Arrow field of a field; where Arrow has none, one that is equal only to itself."""
     try:
@@ -184,19 +214,60 @@ def _result(base: _File, files: Sequence[_File], schema: Any, op: str | None) ->
         elif arrow.nullable and not own.nullable:
             kind = [*kind, "null"] if isinstance(kind, list) else ["null", kind]
         field = {**one, "type": kind}
-        if kind != one["type"] and "default" in field:  # it may be none of the new type, and rows have theirs
+        if kind != one["type"] and "default" in field and kind[:-1] != one["type"]:  # it may be none of the new type
             del field["default"]
         made.append(field)
     return {**base.avro, "fields": made}
+
+
+def _check_symbols(base: _File, files: Sequence[_File], result: Mapping[str, Any]) -> None:
+    """Raise DataError where a file's values may be none of an enum's: that of the result has the base's symbols."""
+    for target in result["fields"]:
+        for file in files:
+            one = file.fields.get(target["name"])
+            if one is not None and not _has_symbols(one["type"], target["type"]):
+                shown = [json.dumps(collapsed(kind)) for kind in (target["type"], one["type"])]
+                raise error(
+                    "schema.type",
+                    field=target["name"],
+                    one=shown[0],
+                    path=base.path,
+                    other=shown[1],
+                    other_path=file.path,
+                    why="the first has not all symbols of the other",
+                )
+
+
+def _has_symbols(one: Any, target: Any) -> bool:
+    """Tell whether the enums of a type have all that those of another one, of the same shape, can hold."""
+    if encoding(one) == encoding(target):
+        return True
+    one, target = (_plain(kind) for kind in (one, target))
+    if not isinstance(target, dict):
+        return True
+    if target["type"] == "enum":
+        return isinstance(one, dict) and one["type"] == "enum" and set(one["symbols"]) <= set(target["symbols"])
+    if not isinstance(one, dict) or one["type"] != target["type"]:
+        return True
+    parts = [(one[name], target[name]) for name in ("items", "values") if name in target]
+    fields = zip(one.get("fields", ()), target.get("fields", ()), strict=False)
+    return all(_has_symbols(*pair) for pair in (*parts, *((left["type"], right["type"]) for left, right in fields)))
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type that a union has beside "null"; a union of more is never converted."""
+    others = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
+    return others[0] if len(others) == 1 else None
 
 
 def _fill(result: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[int, bytes]:
     """Return the encoded value that each field has where a file lacks it."""
     found = {}
     for place, one in enumerate(result["fields"]):
-        if one["name"] in defaults:
-            value = defaults[one["name"]]
-            found[place] = encoded(pa.array([value.as_py()], value.type), one)[0]
+        if one["name"] in defaults and _is_opaque(one):
+            found[place] = encoded_default(one)
+        elif one["name"] in defaults:
+            found[place] = encoded(pa.repeat(defaults[one["name"]], 1), one)[0]
         elif isinstance(one["type"], list) and "null" in one["type"]:
             found[place] = _branch(one["type"].index("null"))
         elif one["type"] == "null":

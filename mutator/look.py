@@ -15,14 +15,16 @@ from typing import BinaryIO, cast
 from mutator import naming
 from mutator.config import Config
 from mutator.errors import error
-from mutator.formats import text
+from mutator.formats import kinds, text
 from mutator.formats.block import NotReadable
 from mutator.formats.delimited import schema_of_places
-from mutator.formats.kinds import KINDS, kind_of
+from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect, Look
 from mutator.manifest import Part, SideFile
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
+
+_CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}  # as first bytes name them -> kind
 
 __all__ = ["Source", "look_inside", "read_schema", "whole"]
 
@@ -52,20 +54,31 @@ class Source:
     dialect: Dialect = field(default_factory=Dialect)  # of delimited files whose fields have names
     kind: str = "text"  # of file: a key of ``formats.kinds.KINDS``
     look: Look | None = None  # what it says of its fields; text may have none
+    quotes: bool = False  # it is called CSV, is read as delimited text, and its first row has quotes
 
     def place(self, offset: int, line: int) -> str:
         """Say where a row is."""
         return KINDS[self.kind].place(offset, line)
 
 
-def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None) -> Source:
-    """Look at a file's first bytes: compression, encoding, line ends, header, number of fields of the first row."""
+def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None, *, named: bool) -> Source:
+    """Look at a file's first bytes: compression, encoding, line ends, header, number of fields of the first row.
+
+    kind: what the user says that it is. named: something in the run has names for its fields, so that .csv means CSV;
+    where nothing has, it is delimited text as ever.
+    """
     path, name = entry.path, entry.name
     with storage.open(path) as stream:
         head = stream.read(64)
     promised, content = naming.compression(name), sniff(head)
     suffix = posixpath.splitext(name)[1].lower()
-    content = None if kind_of("", head) != "text" and kind != "text" else content
+    container = _CONTAINERS.get(content or "")
+    if container is not None:
+        if kind == "text":
+            raise error(
+                "format", path=path, what=f"is {content}, and no text", cure="leave out the setting that says so"
+            )
+        content = None
     if content is not None and content not in naming.COMPRESSIONS.values():
         raise error("compression.unknown", path=path, content=content)
     if suffix in _OTHER:
@@ -79,15 +92,16 @@ def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None
         raw = blocks(opened)
         return decompress(raw, content) if content else raw
 
-    bare = posixpath.splitext(name)[0] if promised else name
+    if kind is None and content is not None:
+        try:
+            with storage.open(path) as stream:
+                unpacked = next((block for block in content_blocks(stream) if block), b"")
+        except CorruptStream as fault:
+            raise error("damaged", path=path, why=fault) from None
+        container = _CONTAINERS.get(sniff(unpacked[:64]) or "")
     if kind is None:
-        if content is not None:
-            try:
-                with storage.open(path) as stream:
-                    head = next((block for block in content_blocks(stream) if block), b"")
-            except CorruptStream as fault:
-                raise error("damaged", path=path, why=fault) from None
-        kind = kind_of(bare, head)
+        said = kinds.promised(posixpath.splitext(name)[0] if promised else name)
+        kind = container or (said if said != "csv" or named else None) or "text"
     if kind != "text":
         return _look_at_fields(config, storage, entry, kind, content)
     try:
@@ -98,7 +112,7 @@ def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None
             raise error("encoding", path=path, encoding=wide)
         with storage.open(path) as stream:
             ending = text.line_end(content_blocks(stream))
-        bom, header_end, width = first.startswith(text.UTF8_BOM), 0, None
+        bom, header_end, width, quotes = first.startswith(text.UTF8_BOM), 0, None, False
         with storage.open(path) as stream:
             for number, (offset, row) in enumerate(text.rows(content_blocks(stream), ending)):
                 if offset == 0 and bom:
@@ -106,6 +120,7 @@ def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None
                 if number < config.header_lines:
                     header_end = offset + 1
                 elif row:
+                    quotes = b'"' in row and ".csv" in name.lower()
                     width = len(config.delimiter.split(row))
                     break
     except CorruptStream as fault:
@@ -114,7 +129,7 @@ def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None
     if width is not None:
         look = Look(schema_of_places(width, config.field_names), typed=False, named=bool(config.field_names))
     sequence = naming.sequence(name)
-    return Source(path, name, entry.bytes, sequence, content, ending, bom, header_end, width, look=look)
+    return Source(path, name, entry.bytes, sequence, content, ending, bom, header_end, width, look=look, quotes=quotes)
 
 
 def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, content: str | None) -> Source:

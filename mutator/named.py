@@ -24,12 +24,17 @@ from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect
 from mutator.manifest import Manifest
 from mutator.named_fields import (
+    SCHEMA_SEQUENCE,
     Fields,
+    check_defaults,
     check_key_types,
+    check_op_type,
     decide_order_type,
     named_layout,
     order_spec,
     read_default,
+    rewriting,
+    schema_sequence,
 )
 from mutator.schema import Version
 from mutator.shape import Shape
@@ -62,14 +67,16 @@ def named_shape(config: Config, survey: Survey) -> Shape:
             now="known by their names",
         )
     output = _output_kind(config, survey)
-    master, feed = _versions(config, survey)
-    base = _base(survey, master, feed)
+    kinds = {source.kind for source in (*survey.master, *survey.feed)}
+    stays_encoded = output == "avro" and kinds <= {"avro"}  # and need not be held in any other way
+    checked = schemas.distinct if stays_encoded else schemas.normal
+    master, feed = _versions(config, survey, checked)
+    base = _base(survey, master, feed, checked)
     fields = _fields(config, base, survey)
     master = [_with_places(version, base, fields) for version in master]
     codec = _codec(config, output)
     dialect = _dialect(config, survey, codec)
-    kinds = {source.kind for source in (*survey.master, *survey.feed)}
-    if output == "avro" and kinds <= {"avro"}:
+    if stays_encoded:
         return avro_shape(config, survey, fields, codec, base.path)
     return _columns(config, survey, output, base, [*master, *feed], fields, dialect)
 
@@ -107,14 +114,14 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
     return Dialect(delimiter, config.csv_null, named, (), codec)
 
 
-def _versions(config: Config, survey: Survey) -> tuple[list[Version], list[Version]]:
+def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Version], list[Version]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has any."""
-    master = [_version(one, False) for one in survey.master if _has_fields(one)]
+    master = [_version(one, False, checked) for one in survey.master if _has_fields(one)]
     if survey.manifest is not None and not master:
         look = survey.dataset_look
         assert look is not None
         master = [Version(look.schema, survey.master_path, look.typed)]
-    feed = [_version(one, is_delete_source(config, one)) for one in _by_age(survey.feed) if _has_fields(one)]
+    feed = [_version(one, is_delete_source(config, one), checked) for one in _by_age(survey.feed) if _has_fields(one)]
     return master, feed
 
 
@@ -131,7 +138,7 @@ def _by_age(feed: Sequence[Source]) -> list[Source]:
     return sorted(feed, key=age)
 
 
-def _version(source: Source, partial_fields: bool) -> Version:
+def _version(source: Source, partial_fields: bool, checked: Any) -> Version:
     look = source.look
     assert look is not None
     if source.kind == "text" and not look.named:
@@ -141,16 +148,18 @@ def _version(source: Source, partial_fields: bool) -> Version:
             what="delimited text has no names for its fields, and other files of the run have",
             cure="set field.names",
         )
-    return Version(schemas.normal(look.schema, source.path), source.path, look.typed, partial_fields, look.defaults)
+    return Version(checked(look.schema, source.path), source.path, look.typed, partial_fields, look.defaults)
 
 
-def _base(survey: Survey, master: Sequence[Version], feed: Sequence[Version]) -> Version:
+def _base(survey: Survey, master: Sequence[Version], feed: Sequence[Version], checked: Any) -> Version:
     """Return the version that gives the result its fields; its types may be others'."""
     if survey.output_schema is not None:
         path, look = survey.output_schema
-        return Version(schemas.normal(look.schema, path), path, True, False, look.defaults)
+        return Version(checked(look.schema, path), path, True, False, look.defaults)
     whole = [version for version in feed if not version.partial]
     found = whole[-1:] or list(master[:1]) or list(feed[-1:])
+    if whole and master and _comes_late(survey, whole[-1].path):
+        found = list(master[:1])
     if not found:
         raise error(
             "format", path=survey.master_path, what="no file has any fields", cure="name a schema with output.schema"
@@ -158,12 +167,18 @@ def _base(survey: Survey, master: Sequence[Version], feed: Sequence[Version]) ->
     return found[0]
 
 
+def _comes_late(survey: Survey, path: str) -> bool:
+    """Tell whether a feed file is older than the one that gave the master its fields, and so changes none."""
+    known = survey.manifest
+    before = known.spec.get(SCHEMA_SEQUENCE) if known is not None else None
+    sequence = next(source.sequence for source in survey.feed if source.path == path)
+    return before is not None and sequence is not None and sequence < before
+
+
 def _fields(config: Config, base: Version, survey: Survey) -> Fields:
     """Return the names of the fields that the configuration names, or gives the places of."""
-    names = config.field_names or base.schema.names
-    if survey.output_schema is not None and not config.field_names:
-        feed = [source.look.schema.names for source in _by_age(survey.feed) if source.look is not None]
-        names = feed[-1] if feed else names
+    feed = [one.look.schema.names for one in _by_age(survey.feed) if one.look is not None and _has_fields(one)]
+    names = config.field_names or (feed[-1] if feed else base.schema.names)
 
     def name(one: Any, key: str) -> str:
         if isinstance(one, str):
@@ -211,8 +226,7 @@ def _columns(
     cut = _without(base, fields.op) if not keep else base
     others = [_without(version, fields.op) if not keep else version for version in versions if version is not base]
     defaults = {name: partial(read_default, name, text) for name, text in config.defaults.items()}
-    for name in defaults:
-        schemas.check_key(replace(cut, path=f"default.{name}"), [name])
+    check_defaults(config, [cut, *others])
     found = schemas.resolve(cut, others, fields.ids, defaults, given=survey.output_schema is not None)
     result = _held(found.schema, output)
     check_key_types(result, fields, base.path)
@@ -255,6 +269,8 @@ def _columns(
             )
             if side == "feed" and fields.op is not None and layout.op_field is None:
                 schemas.check_key(version, [fields.op])
+            if layout.op_field is not None:
+                check_op_type(version.schema.field(layout.op_field).type, layout.op_field, version.path)
             layout_of[source.path] = named_layout(layouts, side, layout)
     if output == "avro":
         try:
@@ -269,6 +285,7 @@ def _columns(
         "format": output,
         "schema": schemas.to_text(result) if dialect.avro is None else dict(dialect.avro),
     }
+    spec |= schema_sequence(config, survey)
     if output == "csv":
         spec["csv"] = {
             "delimiter": dialect.delimiter.decode("latin-1"),
@@ -287,14 +304,8 @@ def _columns(
         in_ranges={one.path: KINDS[one.kind].in_ranges for one in (*survey.master, *survey.feed)},
         carries=same,
         whole=True,
-        notes=(*found.notes, *_rewriting(known is not None and not same)),
+        notes=(*found.notes, *rewriting(known is not None and not same)),
     )
-
-
-def _rewriting(needed: bool) -> tuple[str, ...]:
-    return (
-        "the master's files are of another schema or format than what is written, so all are written anew",
-    ) * needed
 
 
 def stored_dialect(spec: Mapping[str, Any], dialect: Dialect) -> Dialect:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,9 +11,26 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats.convert import converted
+from mutator.schema import Version, check_key
+from mutator.survey import Survey
 from mutator.typed import order_kind
+from mutator.width import is_delete_source
 
-__all__ = ["Fields", "check_key_types", "decide_order_type", "named_layout", "order_spec", "read_default"]
+__all__ = [
+    "SCHEMA_SEQUENCE",
+    "Fields",
+    "check_defaults",
+    "check_key_types",
+    "check_op_type",
+    "decide_order_type",
+    "named_layout",
+    "order_spec",
+    "read_default",
+    "rewriting",
+    "schema_sequence",
+]
+
+SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: an older feed file does not take the schema back
 
 
 @dataclass(frozen=True)
@@ -31,6 +49,13 @@ def check_key_types(schema: Any, fields: Any, path: str) -> None:
         if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_null(kind):
             what = f"is of type {kind}; a field of the ID must be text, a whole number, a decimal, a date or a time"
             raise error("schema.field", path=path, field=name, what=what)
+
+
+def check_op_type(kind: Any, name: str, path: str) -> None:
+    """Raise DataError where the op code is no scalar."""
+    if pa.types.is_nested(kind):
+        what = f"is of type {kind}; the op code must be text or a whole number"
+        raise error("schema.field", path=path, field=name, what=what)
 
 
 def decide_order_type(config: Config, schema: Any, fields: Any, path: str) -> str:
@@ -71,7 +96,32 @@ def named_layout(layouts: dict[str, Any], side: str, layout: Any) -> str:
 
 def read_default(name: str, text: str, kind: Any) -> Any:
     """Read the default of a field."""
+    if pa.types.is_nested(kind):
+        raise error("config", where=f"default.{name}", faults=f"'{text}' cannot be a value of type {kind}")
     found, bad, why = converted(pa.array([text.encode()], pa.large_binary()), kind, typed=False)
     if bad[0]:
         raise error("config", where=f"default.{name}", faults=f"'{text}' {why}")
     return found[0]
+
+
+def rewriting(needed: bool) -> tuple[str, ...]:
+    """Say that no file of the master can be carried over, where that is so."""
+    return (
+        "the master's files are of another schema or format than what is written, so all are written anew",
+    ) * needed
+
+
+def check_defaults(config: Config, versions: Sequence[Version]) -> None:
+    """Raise DataError where a default is set for a field that nothing in the run has, the newest schema first."""
+    for name in config.defaults:
+        if not any(name in version.schema.names for version in versions):
+            check_key(replace(versions[0], path=f"default.{name}"), [name])
+
+
+def schema_sequence(config: Config, survey: Survey) -> dict[str, Any]:
+    """Return, for the manifest, the sequence of the newest feed file that gave the result its fields."""
+    known = survey.manifest
+    before = known.spec.get(SCHEMA_SEQUENCE) if known is not None else None
+    found = [one.sequence for one in survey.feed if one.sequence is not None and not is_delete_source(config, one)]
+    newest = max([*found, *([before] if before is not None else [])], default=None)
+    return {} if newest is None else {SCHEMA_SEQUENCE: newest}

@@ -102,6 +102,8 @@ def texts(kind: str, column: Any) -> Any:
     """
     if column.type == pa.int64():
         found = column.cast(pa.large_string()).cast(pa.large_binary())
+        if kind == "long":
+            return found
         return pc.if_else(pc.equal(column, LOWEST[kind]), pa.scalar(None, found.type), found)
     if kind == "string":
         return column

@@ -185,7 +185,8 @@ def format_order(kind: str, value: Any) -> bytes | None:
     >>> format_order("timestamp", parse_timestamp(b"2026-01-31 12:00:00.50+02:00"))
     b'2026-01-31T10:00:00.5Z'
     """
-    return None if value == LOWEST[kind] and kind != "string" else ORDER_TYPES[kind][1](value)
+    lowest = kind in ("decimal", "timestamp", "sequence") and value == LOWEST[kind]
+    return None if lowest else ORDER_TYPES[kind][1](value)
 
 
 def order_text(kind: str, value: Any) -> str | None:

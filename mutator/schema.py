@@ -16,9 +16,20 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
-from mutator.naming import base_name
+from mutator.naming import base_name, some
 
-__all__ = ["Resolved", "Version", "check_key", "from_text", "normal", "normal_type", "resolve", "to_text", "widened"]
+__all__ = [
+    "Resolved",
+    "Version",
+    "check_key",
+    "distinct",
+    "from_text",
+    "normal",
+    "normal_type",
+    "resolve",
+    "to_text",
+    "widened",
+]
 
 _UNITS = ("s", "ms", "us", "ns")
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # of an integer of so many bits
@@ -87,11 +98,15 @@ def normal(schema: Any, path: str) -> Any:
                 "schema.field", path=path, field=one.name, what=f"is of type {one.type}, which is not read here"
             )
         fields.append(pa.field(one.name, kind, one.nullable))
-    names = [one.name for one in fields]
-    for name in names:
-        if names.count(name) > 1:
+    return distinct(pa.schema(fields), path)
+
+
+def distinct(schema: Any, path: str) -> Any:
+    """Return a schema as it is; raises DataError for two fields of one name."""
+    for name in schema.names:
+        if schema.names.count(name) > 1:
             raise error("schema.field", path=path, field=name, what="stands in it twice")
-    return pa.schema(fields)
+    return schema
 
 
 def to_text(schema: Any) -> dict[str, Any]:
@@ -139,10 +154,35 @@ def widened(one: Any, other: Any) -> Any:
         return pa.decimal128(digits + scale, scale) if digits + scale <= _MOST_DIGITS else None
     if types.is_timestamp(one) and types.is_timestamp(other):
         finer = max(one.unit, other.unit, key=_UNITS.index)
-        return pa.timestamp(finer, one.tz) if one.tz == other.tz else None
+        if one.tz is None or other.tz is None:
+            return pa.timestamp(finer) if one.tz == other.tz else None
+        # A zone is how moments are shown, and only Arrow's own schema keeps any but UTC.
+        return pa.timestamp(finer, one.tz if one.tz == other.tz else "UTC")
     for date, time in ((one, other), (other, one)):
         if types.is_date(date) and types.is_timestamp(time):
             return time
+    return _with_nulls(one, other)
+
+
+def _with_nulls(one: Any, other: Any) -> Any:
+    """Return the type of two that differ in where NULL may be within lists, maps and structs; None for others."""
+    types = pa.types
+
+    def both(left: Any, right: Any) -> Any:
+        kind = left.type if left.type == right.type else _with_nulls(left.type, right.type)
+        return None if kind is None else left.with_type(kind).with_nullable(left.nullable or right.nullable)
+
+    if types.is_struct(one) and types.is_struct(other):
+        if [field.name for field in one] != [field.name for field in other]:
+            return None
+        parts = [both(left, right) for left, right in zip(one, other, strict=True)]
+        return None if None in parts else pa.struct(parts)
+    if types.is_map(one) and types.is_map(other):
+        item = both(one.item_field, other.item_field)
+        return pa.map_(one.key_field, item) if item is not None and one.key_type == other.key_type else None
+    if types.is_list(one) and types.is_list(other):
+        value = both(one.value_field, other.value_field)
+        return None if value is None else pa.list_(value)
     return None
 
 
@@ -177,7 +217,8 @@ def resolve(
 
     Raises DataError that names field, types and files.
     """
-    fields, fill, notes = [], dict[str, Any](), list[str]()
+    fields, fill = [], dict[str, Any]()
+    notes = dict[tuple[str, str], list[str]]()  # before and after the names of the files that it is told of
     for one in base.schema:
         having = [other for other in others if other.schema.get_field_index(one.name) >= 0]
         lacking = [other for other in others if other.schema.get_field_index(one.name) < 0 and not other.partial]
@@ -193,20 +234,27 @@ def resolve(
             nullable = True
         nullable = nullable and (given or one.name not in fixed)
         if lacking:
-            with_what = "NULL" if default is None else str(default.as_py())
-            notes.append(f"field {one.name} is new in {base_name(base.path)}; rows without it get {with_what}")
+            with_what = "NULL" if default is None else shown(default)
+            notes[f"field {one.name} is new in {base_name(base.path)}; rows without it get {with_what}", ""] = []
         for other in having:
             before = other.schema.field(one.name).type
             if other.typed and before != kind:
-                notes.append(f"field {one.name} is widened from {before} ({base_name(other.path)}) to {kind}")
+                note = (f"field {one.name} is widened from {before} (", f") to {kind}")
+                notes.setdefault(note, []).append(base_name(other.path))
         fields.append(pa.field(one.name, kind, nullable))
     names = {one.name for one in fields}
     for other in others:
         gone = [name for name in other.schema.names if name not in names]
         if gone:
-            what = f"left out, as {base_name(base.path)} has no such fields: {', '.join(gone)}"
-            notes.append(f"{what} (of {base_name(other.path)})")
-    return Resolved(pa.schema(fields), fill, tuple(dict.fromkeys(notes)))
+            note = (f"left out, as {base_name(base.path)} has no such fields: {', '.join(gone)} (of ", ")")
+            notes.setdefault(note, []).append(base_name(other.path))
+    told = tuple(before + some(files, 1) + after for (before, after), files in notes.items())
+    return Resolved(pa.schema(fields), fill, told)
+
+
+def shown(value: Any) -> str:
+    """Write a scalar for a message; Python has no nanoseconds, and no year beyond 9999."""
+    return str(value.cast(pa.string()) if pa.types.is_temporal(value.type) else value)
 
 
 def _one_type(base: Version, one: Any, having: Sequence[Version], fixed: bool, given: bool) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -59,7 +59,7 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
     if known is not None:
         sources, tombstones = _managed(storage, master, known)
     else:
-        sources = _unmanaged(config, storage, master, ignored)
+        sources = _unmanaged(config, storage, master, ignored, named=_calls_by_name(config))
     feed_files: dict[str, Entry] = {}
     for path in paths:
         for entry in _find(path, ignored, "feed"):
@@ -70,7 +70,12 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         _check_entry(entry)
     if config.control_suffix is not None:
         feed_files = control.set_apart(config.control_suffix, paths, feed_files)
-    found = [look_inside(config, storage_for(path), entry, config.feed_format) for path, entry in feed_files.items()]
+    named = _calls_by_name(config) or (known is not None and "fields" in known.spec["key"])
+    found = _look_at_feed(config, feed_files, named)
+    if not named and any(one.kind != "text" for one in (*sources, *found)):
+        found = _look_at_feed(config, feed_files, True)
+        if known is None:
+            sources = _unmanaged(config, storage, master, [], named=True)
     _check_kinds("feed", found)
     _check_kinds("master", sources)
     fresh, consumed, notes = _split_consumed(config, known, found)
@@ -137,7 +142,19 @@ def _check_entry(entry: Entry) -> None:
         raise error("path.name", path=entry.path)
 
 
-def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]) -> tuple[Source, ...]:
+def _calls_by_name(config: Config) -> bool:
+    """Tell whether the configuration knows names of fields, or formats that have some."""
+    fields = (*config.id_fields, config.order_field, config.op_field)
+    formats = {config.master_format, config.feed_format, config.output_format} - {None, "text"}
+    return any(isinstance(one, str) for one in fields) or bool(formats or config.output_schema or config.defaults)
+
+
+def _look_at_feed(config: Config, files: Mapping[str, Entry], named: bool) -> list[Source]:
+    form = config.feed_format
+    return [look_inside(config, storage_for(path), entry, form, named=named) for path, entry in files.items()]
+
+
+def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str], *, named: bool) -> tuple[Source, ...]:
     entry = storage.look(master)
     if entry is None:
         if not config.allow_empty_master:
@@ -145,12 +162,12 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
         return ()
     entries = _visible(storage.entries(master), ignored) if entry.kind == "directory" else [entry]
     if any(is_straggler(storage, one.name) for one in entries):  # adopted: what its manifest names are its rows
-        named = _named(storage, master)
-        entries = [one for one in entries if not named or one.name in named or not is_straggler(storage, one.name)]
+        kept = _named(storage, master)
+        entries = [one for one in entries if not kept or one.name in kept or not is_straggler(storage, one.name)]
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
         _check_entry(one)
-    found = tuple(look_inside(config, storage, one, config.master_format) for one in entries)
+    found = tuple(look_inside(config, storage, one, config.master_format, named=named) for one in entries)
     # What this program wrote, and is adopted now, has no headers and no marks, and its lines end at LF alone.
     return tuple(
         replace(one, ending=text.EXACT_LF, bom=False, header_end=0)

@@ -176,6 +176,12 @@ def text_shape(config: Config, survey: Survey) -> Shape:
             "field.delim is not matched by field.delim.regex: rows that lost their op code cannot be read as the next "
             "master with this configuration"
         )
+    quoted = [source.name for source in (*survey.master, *survey.feed) if source.quotes]
+    if quoted:
+        shown = naming.some(quoted)
+        warnings.append(
+            f"{shown}: read as delimited text, where quotes mean nothing; input.format=csv reads them as CSV"
+        )
     deletes = replace(feed, deletes=True, keys_only=config.by_file_name)
     return Shape(
         format="text",

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.block import Batch, Hashes, NotReadable, Window
+from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject
 from mutator.keyhash import hash_columns
 from mutator.layout import RowLayout
-from mutator.ordercolumn import flags, to_column
+from mutator.ordercolumn import flags, to_column, to_value
 from mutator.spans import Flags, Ints, Spans
+from mutator.typed import from_row_bytes, row_bytes
 
 HEAD = 8
 PAYLOAD = pa.struct([("price", pa.float64()), ("tags", pa.list_(pa.string())), ("deep", pa.struct([("x", pa.int8())]))])
@@ -44,7 +45,7 @@ class PackedFormat:
 
     order: Any
     frame: int = 3
-    suffix: str = ".packed"
+    run_together = False
 
     def takes(self, layout: RowLayout) -> str | None:
         return None
@@ -52,16 +53,16 @@ class PackedFormat:
     def type_of(self, layout: RowLayout) -> Any:
         return pa.struct(fields(self.order, layout.op_field is not None))
 
-    def read(self, content: Iterable[bytes], window: Window, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
-        assert (window.start, window.end) == (0, None), "a file is read whole"
+    def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
+        assert (content.window.start, content.window.end) == (0, None), "a file is read whole"
         before = 0
-        for rows in frames(content):
+        for rows in frames(content.blocks()):
             offsets = np.arange(before, before + len(rows))
             good, reasons = self._good(rows, layout)
             if trusted and len(reasons):
                 raise NotReadable(f"row {offsets[min(reasons)]}: {reasons[min(reasons)]}")
             rejects = tuple(
-                (int(offsets[row]), int(offsets[row]) + 1, reason, repr(rows[row].as_py()).encode())
+                Reject(int(offsets[row]), int(offsets[row]) + 1, reason, repr(rows[row].as_py()).encode())
                 for row, reason in reasons.items()
             )
             yield Batch(PackedBlock(self, rows.filter(pa.array(good)), offsets[good], layout), rejects, len(rows), 0)
@@ -79,8 +80,28 @@ class PackedFormat:
         good[list(reasons)] = False
         return good, dict(sorted(reasons.items()))
 
+    def records(self, content: Content, layout: RowLayout) -> Iterator[Record | Reject | None]:
+        for batch in self.read(content, layout, trusted=False):
+            yield from batch.rejects
+            block = batch.block
+            orders: list[Any] = [None] * len(block)
+            if layout.order_field is not None:
+                orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
+            yield from map(
+                Record,
+                block.offsets.tolist(),
+                zip(*(column.to_pylist() for column in block.keys(None)), strict=True),
+                orders,
+                block.deletes().tolist(),
+                self.contents(block.written()).to_pylist(),
+                self.contents(block.rows).to_pylist(),
+            )
+
     def contents(self, rows: Any) -> Any:
-        return pa.array([repr(row).encode() for row in rows.to_pylist()], pa.large_binary())
+        return row_bytes(rows)
+
+    def from_contents(self, contents: Sequence[bytes], layout: RowLayout) -> Any:
+        return from_row_bytes(contents, self.type_of(layout))
 
     def pack(self, rows: Any) -> bytes:
         return framed(rows) if len(rows) else b""
@@ -90,7 +111,10 @@ class PackedFormat:
         rows = pa.concat_arrays(parts) if parts else pa.array([], self.type_of(layout))
         return PackedBlock(self, rows, np.arange(len(rows)), layout)
 
-    def writer(self, stream: BinaryIO, chunk: int | None) -> PackedWriter:
+    def suffix(self, output: str) -> str:
+        return output
+
+    def writer(self, stream: BinaryIO, output: str, chunk: int | None) -> PackedWriter:
         return PackedWriter(stream, self.frame)
 
 

@@ -14,10 +14,13 @@ import socket
 import sys
 import time
 import zipfile
+from types import SimpleNamespace
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from mutator import delimiter, manifest, pipeline, storage
 from mutator.errors import ConfigError, DataError, StorageError
@@ -49,13 +52,33 @@ def packed(kind, content=FEED):
         with zipfile.ZipFile(stream, "w") as archive:
             archive.writestr("ups.txt", content)
         return stream.getvalue()
-    if kind == "parquet":
-        stream = io.BytesIO()
-        pq.write_table(pa.table({"a": [1]}), stream)
-        return stream.getvalue()
     if kind == "zst":  # whose checksum is an option; the zstd program sets it, too
         return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: True})
     return {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}[kind](content)
+
+
+AVRO = [{"name": "key", "type": "string"}, {"name": "count", "type": "long"}, {"name": "changed", "type": "long"}]
+
+
+def container(kind, *records):
+    """Make a file of a format whose fields have names."""
+    stream, rows = io.BytesIO(), [dict(zip(("key", "count", "changed"), record, strict=True)) for record in records]
+    if kind == "avro":
+        fastavro.writer(stream, {"type": "record", "name": "row", "fields": AVRO}, rows)
+    else:
+        {"parquet": pq, "orc": orc}[kind].write_table(pa.Table.from_pylist(rows), stream)
+    return stream.getvalue()
+
+
+def records_in(output):
+    """Return the records of an output of such a format."""
+    rows = []
+    for path in output.glob("part-*"):
+        if path.suffix == ".avro":
+            rows += fastavro.reader(io.BytesIO(path.read_bytes()))
+        else:
+            rows += {".parquet": pq, ".orc": orc}[path.suffix].read_table(path).to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
 
 
 @pytest.mark.parametrize("kind", ["gz", "bz2", "zst", "xz"])
@@ -127,12 +150,9 @@ def test_empty_file_with_the_name_of_a_compression(job, kind):
     ("content", "name"),
     [
         (packed("zip"), "a zip archive"),
-        (packed("parquet"), "Parquet"),
         (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive"),
         (b"\x04\x22\x4d\x18x", "lz4"),
         (b"\xff\x06\x00\x00sNaPpY", "snappy"),
-        (b"Obj\x01\x04\x16avro.schema", "Avro"),
-        (b"ORC\n\x0b\0\0", "ORC"),
     ],
 )
 @pytest.mark.parametrize("where", ["feed", "master"])
@@ -140,6 +160,94 @@ def test_content_that_is_not_read_here(job, content, name, where):
     path = job.put("more.txt", content, where)
 
     job.refused(DataError, path, f"is {name}, which is not read here; deliver it as plain text, .gz, .bz2, .zst or .xz")
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (container("parquet", ("b", 2, 200)), "Parquet"),
+        (container("avro", ("b", 2, 200)), "Avro"),
+        (container("orc", ("b", 2, 200)), "ORC"),
+        (b"Obj\x01\x04\x16avro.schema", "Avro"),
+        (b"ORC\n\x0b\0\0", "ORC"),
+    ],
+)
+@pytest.mark.parametrize("where", ["feed", "master"])
+@pytest.mark.parametrize("setting", ["input.format", "{}.format"])
+def test_content_that_is_not_the_text_that_was_promised(job, content, name, where, setting):
+    path = job.put("more.txt", content, where)
+
+    job.refused(
+        DataError,
+        path,
+        f"is {name}, and no text; leave out the setting that says so",
+        settings={**CONFIG, setting.format(where): "text"},
+    )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
+@pytest.mark.parametrize("suffix", [".txt", "", ".bin"])
+def test_fields_with_names_are_known_by_their_places(job, kind, suffix):
+    """What a file is, its first bytes say."""
+    (job.master / "base.txt").write_bytes(container(kind, ("a", 1, 100), ("b", 1, 100)))
+    job.put(f"ups{suffix}", container(kind, ("b", 2, 200), ("c", 2, 200), ("a", 0, 50)))
+    report = job.run()
+
+    assert records_in(job.output) == [("a", 1, 100), ("b", 2, 200), ("c", 2, 200)]
+    assert [report.counts[f"feed {name}"] for name in ("updated", "inserted", "late")] == [1, 1, 1]
+    assert known(job.output).spec["format"] == kind
+
+
+@pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
+@pytest.mark.parametrize("where", ["feed", "master"])
+def test_one_file_of_another_format(job, kind, where):
+    job.put("ups.txt")
+    job.put("two.txt", FEED, where)
+    path = job.put("more.txt", container(kind, ("b", 2, 200)), where)
+
+    job.refused(
+        DataError,
+        path,
+        f"the {where} has files of several formats (",
+        f"1 {kind}",
+        "2 text",
+        f"; take out what is not meant, or set {where}.format",
+    )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
+def test_a_feed_with_names_for_its_fields_and_a_master_without(job, kind):
+    job.put("ups.txt", container(kind, ("b", 2, 200)))
+
+    job.refused(ConfigError, "text cannot hold what other formats can; set output.format to csv, avro, parquet or orc")
+    message = f"{job.master}/base.txt: delimited text has no names for its fields, and other files of the run have; set"
+    job.refused(DataError, f"{message} field.names", settings={**CONFIG, "output.format": kind})
+    job.run({**CONFIG, "output.format": kind, "field.names": "key,count,changed"})
+
+    assert records_in(job.output) == [("a", 1, 100), ("b", 2, 200), ("c", 1, 100), ("d", 1, 100)]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
+@pytest.mark.parametrize("where", ["feed", "master"])
+@pytest.mark.parametrize("keep", [0.3, 0.9])
+def test_damaged_container(job, kind, where, keep):
+    content = container(kind, *((f"k{number}", number * number, 200) for number in range(2000)))
+    for role in ("feed", "master"):
+        (job.root / role / "base.txt").write_bytes(content)
+    path = job.root / where / "base.txt"
+    path.write_bytes(content[: int(len(content) * keep)])
+
+    job.refused(DataError, path, "the file is damaged: have it delivered again, or take it out")
+
+
+@pytest.mark.parametrize("content", [b"Obj\x01\x04\x16avro.schema", b"ORC\n\x0b\0\0", b"PAR1\x15\x04\x15\x14PAR1"])
+@pytest.mark.parametrize("where", ["feed", "master"])
+def test_the_first_bytes_of_a_container_alone(job, content, where):
+    if where == "master":
+        (job.master / "base.txt").unlink()
+    path = job.put("more.txt", content, where)
+
+    job.refused(DataError, path, "the file is damaged")
 
 
 def test_rows_that_begin_like_a_container(job):
@@ -198,7 +306,8 @@ def test_a_row_longer_than_many_splits_is_held_once(engine):
         assert list(text.rows(blocks(), text.LF, 1, 3000)) == []
     else:
         layout = RowLayout(delimiter=delimiter.parse(","), id_fields=(0,), order_field=None, order_type="sequence")
-        batches = TextFormat().read(blocks(), Window(text.LF, 1, 3000), layout, trusted=False)
+        content = SimpleNamespace(window=Window(text.LF, 1, 3000), blocks=blocks)
+        batches = TextFormat().read(content, layout, trusted=False)
         assert sum(len(batch.block) + len(batch.rejects) for batch in batches) == 0
     assert sum(read) <= 4000  # and not to the end of the row
 

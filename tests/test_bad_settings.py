@@ -216,6 +216,51 @@ def test_an_older_snapshot_that_was_allowed_is_the_last_one(job):
         job.follow({**full, "max.delete.fraction": "1", **settings})
 
 
+# --- fields that delimited text does not have
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [
+        ("id.field.ordinals", "a", "a"),
+        ("id.field.ordinals", "0,a", "a"),
+        ("id.field.ordinals", "0;1", "0;1"),
+        ("temporal.ordering.field.ordinal", "five", "five"),
+        ("op.code.field.ordinal", "1,2", "1,2"),
+        ("op.code.field.ordinal", "٢", "٢"),
+    ],
+)
+def test_name_of_a_field_of_text(job, key, value, name):
+    job.put("ups.txt")
+
+    job.refused(
+        ConfigError,
+        f"{key}: '{name}' is a name, and the fields of delimited text have none; give its ordinal (from 0), or set ",
+        settings={**CONFIG, key: value},
+    )
+
+
+def test_name_of_a_field_that_the_user_has_named(job):
+    job.put("ups.txt")
+    by_name = {"id.field.ordinals": "key", "temporal.ordering.field.ordinal": "changed"}
+    job.run({**by_name, "field.names": "key,count,changed"})
+
+    assert rows(job.output) == [b"a,1,100", b"b,2,200", b"c,1,100", b"d,1,100"]
+    assert known(job.output).spec["key"] == {"ordinals": [0], "types": ["bytes"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("null.order", "lowest"), ("output.schema", "/nowhere.avsc"), ("output.codec", "zstd"), ("default.count", "0")],
+)
+def test_setting_that_text_has_no_use_for(job, key, value):
+    job.put("ups.txt")
+
+    family = ConfigError if key != "output.schema" else StorageError
+    said = "has no meaning for delimited text" if key != "output.schema" else "No such file or directory"
+    job.refused(family, value if key == "output.schema" else key, said, settings={**CONFIG, key: value})
+
+
 # --- a managed master of another kind, or of another time
 
 

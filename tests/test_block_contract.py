@@ -24,6 +24,7 @@ from mutator.accounting import add_up
 from mutator.errors import MutatorError
 from mutator.formats import FORMATS
 from mutator.formats.block import unequal
+from mutator.formats.kinds import KINDS as KINDS_OF_FILES
 from mutator.formats.parquet_columns import read_sequences, read_tombstones
 from mutator.inputs import Split, numbered
 from mutator.keyhash import bucket_of, hash_key
@@ -32,12 +33,14 @@ from mutator.naming import sequence as sequence_of
 from mutator.outcome import check_sums
 from mutator.plan import Plan
 from mutator.precedence import NO_SEQUENCE, ORDER_TYPES
+from mutator.shape import Shape
 from mutator.survey import Source
 from tests import local_engine, model
 from tests.packed_format import PackedFormat, fields, framed, frames, moment
 
 ENGINE = Path(mutator.__file__).resolve().parent / "engine"
 STAMP = pa.timestamp("us")
+SUFFIX = ".packed"
 KINDS = ["long", "timestamp", "sequence"]
 PAYLOADS = [
     None,
@@ -119,10 +122,10 @@ class Dataset:
                 )
         return found
 
-    def run(self, feed, *, join, buckets, unique=False, memory=1 << 20, full=False, expire=False):
+    def run(self, feed, *, join, buckets, unique=False, memory=1 << 20, full=False, expire=False, **changes):
         self.number += 1
         sources = put(self.work / f"feed-{self.number}", feed, self.kind, has_op=True)
-        plan = self.plan(sources, join, buckets, unique, memory, full, expire)
+        plan = replace(self.plan(sources, join, buckets, unique, memory, full, expire), **changes)
         staging = self.work / f"output-{self.number}"
         for name in ("order", "tombstones", "rejected"):
             (staging / "_mutator" / name).mkdir(parents=True)
@@ -150,8 +153,19 @@ class Dataset:
         return result
 
     def plan(self, feed, join, buckets, unique, memory, full, expire):
-        inputs = numbered(self.buried, self.master, feed)
-        inputs = tuple(replace(one, layout="deletes") if one.source.name.startswith("del") else one for one in inputs)
+        by_name = self.kind == "sequence"
+        place = {"id_fields": (0, 1), "order_field": None if by_name else 2, "order_type": self.kind}
+        master = RowLayout(delimiter=delimiter.parse(","), **place)
+        rows = replace(master, op_field=3, delete_codes=frozenset([b"D"]), cut_op=True)
+        shape = Shape(
+            format="packed",
+            layouts={"master": master, "feed": rows, "deletes": replace(rows, deletes=True)},
+            output=SUFFIX,
+            spec={},
+            order_type=self.kind,
+            layout_of={one.path: "deletes" for one in feed if one.name.startswith("del")},
+        )
+        inputs = numbered(self.buried, self.master, feed, shape)
         splits = [Split(number, 0, 0, None) for number in range(len(inputs))]
         mutations = [split for split in splits if inputs[split.input].side == "feed"]
         held = [split for split in splits if split not in mutations]
@@ -168,18 +182,16 @@ class Dataset:
             for split in held:
                 buckets_of[inputs[split.input].source.bucket % groups].append(split)
             local = tuple(map(tuple, buckets_of))
-        by_name = self.kind == "sequence"
-        place = {"id_fields": (0, 1), "order_field": None if by_name else 2, "order_type": self.kind}
-        master = RowLayout(delimiter=delimiter.parse(","), **place)
-        rows = replace(master, op_field=3, delete_codes=frozenset([b"D"]), cut_op=True)
         return Plan(
             run=f"run{self.number}",
             now=1_000 * self.number,
             inputs=inputs,
             tasks=tasks,
             local=local,
-            format="packed",
-            layouts={"master": master, "feed": rows, "deletes": replace(rows, deletes=True)},
+            format=shape.format,
+            layouts=dict(shape.layouts),
+            output=shape.output,
+            carries=shape.carries,
             engine="blocks",
             join=join,
             master_buckets=self.buckets,
@@ -187,12 +199,13 @@ class Dataset:
             groups=groups,
             reason="",
             by_file_name=by_name,
-            order_type=self.kind,
+            order_type=shape.order_type,
             full=full,
-            spec={},
+            spec=shape.spec,
             horizon=None,
             expire_before=1_000 * self.number - 500 if expire else None,
             chunk=256,
+            written_chunk=256,
             feed_chunk=128,
             memory=memory,
             unique=unique or self.buckets is not None,
@@ -207,6 +220,7 @@ class Dataset:
         self.rows, sources = [], []
         for part in sorted(result.files, key=lambda part: part.path):
             name, path = Path(part.path).name, staging / part.path
+            assert path.suffix == SUFFIX
             orders = None
             if part.order is not None:
                 orders = read_sequences((staging / part.order).open("rb"), 0).tolist()
@@ -301,6 +315,32 @@ def test_runs_on_structs(rng, kind, memory):
         data.run(make_files(rng, ["x_9"], 6), join="aligned", buckets=data.buckets, memory=memory, full=True)
 
 
+@settings(max_examples=15, phases=NO_SHRINK)
+@given(st.randoms(use_true_random=False), st.sampled_from(KINDS))
+def test_the_records_engine_on_structs(rng, kind):
+    """In turns with the blocks engine: each goes on with what the other has written."""
+    with dataset(kind, rng.random()) as data:
+        data.start(make_files(rng, MASTER, 8))
+        feed = make_files(rng, rng.sample(FEED, rng.randint(1, 4)), 8)
+        data.run(feed, join="shuffle", buckets=rng.choice([1, 2, 3]), engine="records")
+        data.run(make_files(rng, ["u_2", "w_3"], 6), join="aligned", buckets=data.buckets)
+        data.run(feed, join="shuffle", buckets=rng.choice([2, 5]), engine="records", expire=rng.random() < 0.3)
+        data.run(make_files(rng, ["x_9"], 6), join="shuffle", buckets=2, engine="records", full=True)
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_files_that_no_mutation_concerns(carries):
+    """They stay, unless they are not such as the run writes."""
+    rng = random.Random(5)
+    with dataset("long") as data:
+        data.run({"u_5": [{**make_row(rng), "op": "U", "id2": n} for n in range(20)]}, join="shuffle", buckets=2)
+        before = {Path(source.path).name for source in data.master}
+        data.run({"u_6": []}, join="aligned", buckets=2, carries=carries)
+        after = {Path(source.path).name for source in data.master}
+    assert len(before) == len(after) == 2
+    assert after == before if carries else not after & before
+
+
 @settings(max_examples=25, phases=NO_SHRINK)
 @given(st.randoms(use_true_random=False), st.sampled_from(KINDS))
 def test_broadcasts_on_structs(rng, kind):
@@ -348,7 +388,7 @@ def test_rejects_and_damage_travel():
         with patch.dict(FORMATS, {"packed": PackedFormat(pa.int64())}):
             result = add_up(plan, local_engine.merge(plan, None))
             assert result.counts["feed rejected"] == 2
-            assert [(line, reason) for _, _, line, reason, _ in result.rejects["feed"]] == [
+            assert [(line, reason) for _, _, line, _, reason, _ in result.rejects["feed"]] == [
                 (2, "no ID"),
                 (4, "no order value"),
             ]
@@ -394,8 +434,6 @@ def test_unequal_is_what_python_says(rng, kind):
 
 # -- the engine asks for no format
 
-ROWS_OF_TEXT = {"read.py", "records.py", "merge.py", "write.py"}  # the records engine, which is for text alone
-
 
 def modules():
     return {path.name: ast.parse(path.read_text()) for path in sorted(ENGINE.glob("*.py"))}
@@ -408,7 +446,7 @@ def test_the_engine_imports_no_format():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mutator.formats"):
                 named = {f"{node.module}.{alias.name}" for alias in node.names}
-                if node.module not in allowed and named != {"mutator.formats.FORMATS"} and name not in ROWS_OF_TEXT:
+                if node.module not in allowed and named != {"mutator.formats.FORMATS"}:
                     found.add((name, *named))
             elif isinstance(node, ast.Import):
                 found |= {(name, alias.name) for alias in node.names if alias.name.startswith("mutator.formats")}
@@ -427,11 +465,11 @@ def test_the_engine_asks_the_registry_alone():
 
 
 def test_the_engine_names_no_format():
-    words = {".txt", ".avro", ".orc", ".csv", "avro", "orc", "csv"}
+    words = {*FORMATS, *KINDS_OF_FILES, *(kind.suffix for kind in KINDS_OF_FILES.values())}
+    words -= {"text", ".parquet"}  # a word like others; what all files beside the data are, whatever the data is
     found = [
         (name, node.lineno)
         for name, tree in modules().items()
-        if name not in ROWS_OF_TEXT
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in words
     ]

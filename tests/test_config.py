@@ -32,16 +32,16 @@ SETTINGS = [
         "temporal.ordering.field.ordinal",
         "order_field",
         None,
-        [("5", 5), (" 5 ", 5), ("-1", None), ("007", 7)],
-        [("x", "must be an ordinal counted from 0"), ("-2", "must be an ordinal"), ("1.0", "must be an ordinal")],
+        [("5", 5), (" 5 ", 5), ("-1", None), ("007", 7), ("changed", "changed"), (" x ", "x")],
+        [("-2", "must be an ordinal counted from 0, or a name"), ("1.0", "must be an ordinal"), ("+1", "or a name")],
         {},
     ),
     (
         "op.code.field.ordinal",
         "op_field",
         None,
-        [("4", 4), ("-1", None)],
-        [("x", "must be an ordinal counted from 0"), ("4,5", "must be an ordinal"), ("٤", "must be an ordinal")],
+        [("4", 4), ("-1", None), ("op", "op"), ("٤", "٤")],
+        [("4.5", "must be an ordinal counted from 0, or a name"), ("+4", "must be an ordinal"), ("-2", "or a name")],
         {},
     ),
     (
@@ -168,6 +168,15 @@ SETTINGS = [
         [("0", "must be a size such as"), ("-1", "must be a size"), ("half", "must be a size")],
         {},
     ),
+    ("null.order", "null_order", "reject", [("lowest", "lowest")], [("first", "must be reject or lowest")], {}),
+    ("input.format", "master_format", None, [("auto", None), ("text", "text")], [("xml", "must be auto, text, ")], {}),
+    ("master.format", "master_format", None, [("auto", None), ("orc", "orc")], [("xml", ", parquet or orc")], {}),
+    ("feed.format", "feed_format", None, [("auto", None), ("csv", "csv")], [("xml", "must be auto, text, csv")], {}),
+    ("output.format", "output_format", None, [("auto", None), ("avro", "avro")], [("Avro", "must be auto, text")], {}),
+    ("output.codec", "output_codec", None, [("none", "none"), ("zstd", "zstd")], [("lzo", "must be none, snappy")], {}),
+    ("output.schema", "output_schema", None, [("s3://b/row.avsc", "s3://b/row.avsc")], [], {}),
+    ("csv.null", "csv_null", b"", [("\\N", b"\\N"), ("é", b"\xc3\xa9")], [("a\nb", "holds a line feed")], {}),
+    ("default.price", "defaults", {}, [("0", {"price": "0"}), (" x", {"price": " x"})], [], {}),
 ]
 # Set by several keys together, or always to be set: tested one by one below.
 OTHERS = {KEY, "temporal.ordering.field.numeric", "temporal.ordering.field.type", "field.delim.regex"}
@@ -187,7 +196,7 @@ def test_setting(setting):
 
 
 def test_no_setting_is_forgotten():
-    known = {key for key, *_ in SETTINGS} | OTHERS
+    known = {key for key, *_ in SETTINGS if not key.startswith("default.")} | OTHERS  # any field may follow that
     message = faults({KEY: "0", **{f"{key}x": "1" for key in known}})
 
     assert sorted(message) == sorted(f"{key}x: is not a known setting; did you mean {key}?" for key in known)
@@ -207,16 +216,19 @@ def test_id_fields():
     assert parse({KEY: "2, 0,1"}).id_fields == (2, 0, 1)
     assert parse({KEY: "ts,id", "field.names": "id,price,ts"}).id_fields == (2, 0)
     assert parse({KEY: "2,id", "field.names": "id,price,ts"}).id_fields == (2, 0)
+    # Which names there are, the files say: what is none of theirs is found when the run is planned.
+    assert parse({KEY: "ts, id,2"}).id_fields == ("ts", "id", 2)
+    assert parse({KEY: "0;1"}).id_fields == ("0;1",)
 
 
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
         ("0,0", "id.field.ordinals: '0,0' names a field twice"),
-        ("-1", "id.field.ordinals: '-1' must be an ordinal counted from 0"),
-        ("0,", "id.field.ordinals: '0,' must be an ordinal counted from 0"),
-        ("a", "id.field.ordinals: 'a' must be an ordinal counted from 0"),
-        ("0;1", "id.field.ordinals: '0;1' must be an ordinal counted from 0"),
+        ("a,a", "id.field.ordinals: 'a,a' names a field twice"),
+        ("-1", "id.field.ordinals: '-1' must be an ordinal counted from 0, or a name"),
+        ("0,", "id.field.ordinals: '0,' must be an ordinal counted from 0, or a name"),
+        ("a,,b", "id.field.ordinals: 'a,,b' must be an ordinal counted from 0, or a name"),
     ],
 )
 def test_no_id_fields(value, fault):
@@ -233,6 +245,14 @@ def test_a_name_close_to_one_of_the_fields():
     assert fault.startswith("id.field.ordinals: 'product_id' must be an ordinal counted from 0, or one of field.names ")
     assert fault.endswith("(did you mean prod_id?)")
     assert "did you mean" not in faults({KEY: "zzz", "field.names": "prod_id,price"})[0]
+
+
+def test_the_format_of_both_sides():
+    both = parse({KEY: "0", "input.format": "avro"})
+    assert (both.master_format, both.feed_format, both.output_format) == ("avro", "avro", None)
+    one = parse({KEY: "0", "input.format": "avro", "feed.format": "csv"})
+    assert (one.master_format, one.feed_format) == ("avro", "csv")
+    assert parse({KEY: "0", "input.format": "avro", "feed.format": "auto"}).feed_format is None
 
 
 # --- the order value
@@ -364,7 +384,7 @@ def test_all_faults_are_found_at_once():
     found = faults(
         {
             "id.field.ordinal": "0",
-            BY: "five",
+            BY: "5.0",
             "num.reducer": "0",
             "field.delim.regex": "[,",
             "sync.mode": "ful",

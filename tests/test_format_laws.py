@@ -69,7 +69,10 @@ class World:
             made |= {"op.code.field.ordinal": "op", "op.code.in.master": "false"}
         elif not self.full:
             made["deleted.record.file.prefix"] = "del"
-        return made | ({"header.lines": "1"} if "csv" in kinds else {})
+        for side, kind in zip(("master", "feed"), kinds, strict=True):
+            if kind == "csv":  # ordinals alone make delimited text of it
+                made |= {f"{side}.format": "csv", "header.lines": "1"}
+        return made
 
 
 def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:

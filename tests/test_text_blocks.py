@@ -1,5 +1,7 @@
 """Text as blocks is text as rows: the row code (``formats.text`` and ``layout``) is the reference."""
 
+from dataclasses import dataclass
+from io import BytesIO
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from mutator import delimiter
 from mutator.formats import text, text_scan
-from mutator.formats.block import NotReadable, Window, patched
+from mutator.formats.block import InMemory, NotReadable, Record, Reject, Window, patched
 from mutator.formats.text_blocks import TextFormat
 from mutator.keyhash import hash_key
 from mutator.layout import RowLayout, Unreadable, compile_reader
@@ -43,6 +45,20 @@ DELETE_FILES = st.builds(
 )
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """Content that comes in pieces."""
+
+    pieces: list[bytes]
+    window: Window
+
+    def blocks(self):
+        return iter(self.pieces)
+
+    def file(self):
+        return BytesIO(b"".join(self.pieces))
+
+
 def by_rows(data, ending, start, end, bom, header_end, layout):
     """Return what the records engine reads: good rows, rejects, lines, ignored."""
     good, rejects, lines, ignored = [], [], 0, 0
@@ -65,9 +81,23 @@ def by_rows(data, ending, start, end, bom, header_end, layout):
     return good, rejects, lines, ignored
 
 
-def by_blocks(pieces, window, layout, trusted=False):
+def by_records(content, layout):
     good, rejects, lines, ignored = [], [], 0, 0
-    for batch in TextFormat().read(pieces, window, layout, trusted):
+    for found in TextFormat().records(content, layout):
+        lines += 1
+        if found is None:
+            ignored += 1
+        elif isinstance(found, Reject):
+            rejects.append(tuple(found))
+        else:
+            assert isinstance(found, Record)
+            good.append((found.offset, found.key, found.order, found.is_delete, found.row, found.written))
+    return good, rejects, lines, ignored
+
+
+def by_blocks(content, layout, trusted=False):
+    good, rejects, lines, ignored = [], [], 0, 0
+    for batch in TextFormat().read(content, layout, trusted):
         block = batch.block
         orders = [None] * len(block)
         if layout.order_field is not None:
@@ -105,8 +135,9 @@ def test_the_same_rows_and_rejects(monkeypatch, data, rows, ending, layout, bom)
         size = data.draw(st.integers(1, 30))
         source = content[max(start - 1, 0) :]
         pieces = [source[place : place + size] for place in range(0, len(source), size)]
-        window = Window(ending, start, end, bom, header_end)
-        assert by_blocks(pieces, window, layout) == expected
+        found = Pieces(pieces, Window(ending, start, end, bom, header_end))
+        assert by_blocks(found, layout) == expected
+        assert by_records(found, layout) == expected
 
 
 @given(st.lists(st.tuples(FIELD, FIELD).map(b",".join).filter(lambda row: b"\n" not in row), max_size=9))
@@ -114,7 +145,9 @@ def test_what_is_packed_is_loaded(rows):
     layout = RowLayout(delimiter=COMMA, id_fields=(1,), width=2)
     content = b"".join(row + b"\n" for row in rows)
     fmt = TextFormat()
-    packed = [fmt.pack(batch.block.rows) for batch in fmt.read([content], Window(text.EXACT_LF), layout, True)]
+    found = [batch.block.rows for batch in fmt.read(InMemory(content, Window(text.EXACT_LF)), layout, True)]
+    assert all(fmt.from_contents(fmt.contents(one).to_pylist(), layout).equals(one) for one in found)
+    packed = [fmt.pack(one) for one in found]
     assert b"".join(packed) == content
     block = fmt.load([b"", *packed, *packed], layout)
     assert block.rows.to_pylist() == [row + b"\n" for row in rows] * 2
@@ -135,11 +168,11 @@ KNOWN = st.builds(
 @given(st.lists(st.lists(st.binary(max_size=20), min_size=3, max_size=3).map(b",".join), max_size=9), KNOWN)
 def test_a_trusted_file_is_read_as_any_other(rows, layout):
     content = b"".join(row.replace(b"\n", b"") + b"\n" for row in rows)
-    window = Window(text.EXACT_LF)
-    good, rejects, lines, ignored = by_blocks([content], window, layout)
+    data = InMemory(content, Window(text.EXACT_LF))
+    good, rejects, lines, ignored = by_blocks(data, layout)
     if not rejects and not ignored:
-        assert by_blocks([content], window, layout, trusted=True) == (good, [], lines, 0)
-    for batch in TextFormat().read([content], window, layout, True) if not rejects and not ignored else ():
+        assert by_blocks(data, layout, trusted=True) == (good, [], lines, 0)
+    for batch in TextFormat().read(data, layout, True) if not rejects and not ignored else ():
         few = np.arange(0, len(batch.block), 2)
         assert [column.to_pylist() for column in batch.block.keys(few)] == [
             list(column) for column in zip(*(key for _, key, *_ in good[::2]), strict=True)
@@ -150,7 +183,7 @@ def test_a_trusted_file_is_read_as_any_other(rows, layout):
 
 def test_rows_of_one_field():
     layout = RowLayout(delimiter=COMMA, id_fields=(0,), width=1)
-    (batch,) = TextFormat().read([b"a\nbcdefghijklm\n"], Window(text.EXACT_LF), layout, True)
+    (batch,) = TextFormat().read(InMemory(b"a\nbcdefghijklm\n", Window(text.EXACT_LF)), layout, True)
     assert batch.block.keys()[0].to_pylist() == [b"a", b"bcdefghijklm"]
 
 
@@ -158,7 +191,7 @@ def test_rows_of_one_field():
 def test_a_trusted_file_with_what_is_no_row_is_damaged(ids):
     layout = RowLayout(delimiter=COMMA, id_fields=ids, width=2)
     with pytest.raises(NotReadable, match=r"not a row of 2 fields|a row without an ID"):  # noqa: PT012
-        (batch,) = TextFormat().read([b"a,1\nb\nc,2\n"], Window(text.EXACT_LF), layout, True)
+        (batch,) = TextFormat().read(InMemory(b"a,1\nb\nc,2\n", Window(text.EXACT_LF)), layout, True)
         batch.block.keys()
 
 

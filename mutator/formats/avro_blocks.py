@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from mutator.formats.avro_container import BlockWriter, blocks, faults, opened
 from mutator.formats.avro_files import decoded, encoded
-from mutator.formats.avro_schema import arrow_field, physical
+from mutator.formats.avro_schema import arrow_field, parsed, physical
 from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject
 from mutator.formats.convert import converted
 from mutator.keyhash import hash_columns
@@ -245,9 +245,9 @@ def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any]
     offsets = place + np.arange(count)
     rejects: list[Reject] = []
     if problems:
-        parsed = fastavro.parse_schema(physical(schema))
+        whole = parsed(physical(schema))
         for row in sorted(problems):
-            record = fastavro.schemaless_reader(io.BytesIO(content[ends[row] : ends[row + 1]]), parsed, None)
+            record = fastavro.schemaless_reader(io.BytesIO(content[ends[row] : ends[row + 1]]), whole, None)
             shown = json.dumps(record, default=repr, ensure_ascii=False).encode()
             rejects.append(Reject(int(offsets[row]), lines + row + 1, problems[row], shown))
         good = np.ones(count, np.bool_)
@@ -296,7 +296,7 @@ def _any(kind: Any) -> Any:
 
 def _reader(piece: Piece) -> Any:
     fields = [{"name": one["name"], "type": physical(one["type"])} for one in piece.fields]
-    return fastavro.parse_schema({"type": "record", "name": "piece", "fields": fields})
+    return parsed({"type": "record", "name": "piece", "fields": fields})
 
 
 def _deletes(columns: Mapping[str, Any], layout: AvroLayout, problems: dict[int, str], count: int) -> Flags:

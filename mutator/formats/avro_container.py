@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 import fastavro
 from fastavro.write import Writer
 
-from mutator.formats.avro_schema import expanded, physical
+from mutator.formats.avro_schema import collapsed, expanded, parsed, physical
 from mutator.formats.block import NotReadable, Window
 
 __all__ = ["PLACE", "BlockWriter", "Container", "blocks", "faults", "opened"]
@@ -37,12 +37,7 @@ class Container:
     codec: str
     sync: bytes
     body: int  # where the first block begins
-
-    def head(self) -> bytes:
-        """Return the head that the file would have without logical types."""
-        made = io.BytesIO()
-        fastavro.writer(made, physical(self.expanded), [], codec=self.codec, sync_marker=self.sync)
-        return made.getvalue()
+    head: bytes  # that the file would have without logical types
 
 
 def opened(stream: BinaryIO) -> Container:
@@ -58,7 +53,9 @@ def opened(stream: BinaryIO) -> Container:
             if not (block := stream.read(_STEP)):
                 raise NotReadable("its head has no end")
             head += block
-        return Container(schema, expanded(schema), codec, sync, found + _SYNC)
+        made, whole = io.BytesIO(), expanded(schema)
+        fastavro.writer(made, parsed(physical(whole)), [], codec=codec, sync_marker=sync)
+        return Container(schema, whole, codec, sync, found + _SYNC, made.getvalue())
 
 
 def blocks(stream: BinaryIO, known: Container, window: Window, projected: Any) -> Iterator[tuple[int, Any]]:
@@ -69,11 +66,10 @@ def blocks(stream: BinaryIO, known: Container, window: Window, projected: Any) -
     start = _next_block(stream, known, window.start)
     if start is None:
         return
-    head = known.head()
     stream.seek(start)
     with faults():
-        for block in fastavro.block_reader(cast(BinaryIO, _Behind(head, stream)), projected):
-            place = block.offset - len(head) + start
+        for block in fastavro.block_reader(cast(BinaryIO, _Behind(known.head, stream)), parsed(projected)):
+            place = block.offset - len(known.head) + start
             if window.end is not None and place >= window.end:
                 return
             yield place << PLACE, block
@@ -124,7 +120,7 @@ class BlockWriter:
 
     def __init__(self, stream: BinaryIO, schema: Mapping[str, Any], codec: str | None) -> None:
         chosen = codec or "snappy"
-        self._writer: Any = Writer(stream, dict(schema), codec=_CODECS.get(chosen, chosen))
+        self._writer: Any = Writer(stream, collapsed(schema), codec=_CODECS.get(chosen, chosen))
         self._parts: list[bytes] = []
         self._rows = self._bytes = 0
 

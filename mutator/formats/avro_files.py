@@ -11,12 +11,21 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.formats.avro_container import PLACE, BlockWriter, blocks, faults, opened
-from mutator.formats.avro_schema import arrow_field, expanded, from_arrow, physical, reader_of, to_arrow
+from mutator.formats.avro_schema import (
+    arrow_field,
+    expanded,
+    from_arrow,
+    json_value,
+    parsed,
+    physical,
+    reader_of,
+    to_arrow,
+)
 from mutator.formats.block import Content, NotReadable
 from mutator.formats.tabular import Dialect, Found, Look
 from mutator.typed import mapped
 
-__all__ = ["AvroFiles", "decoded", "default_of", "encoded"]
+__all__ = ["AvroFiles", "decoded", "default_of", "encoded", "encoded_default"]
 
 
 class AvroFiles:
@@ -36,7 +45,8 @@ class AvroFiles:
 
     def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
         """Read the head."""
-        return _look(opened(stream).schema)
+        with faults():
+            return _look(opened(stream).schema)
 
     def count(self, stream: BinaryIO) -> int:
         """Add up what the blocks say."""
@@ -46,7 +56,8 @@ class AvroFiles:
 
     def stored(self, spec: Mapping[str, Any]) -> Look:
         """Return what the Avro schema says."""
-        return _look(spec["schema"])
+        with faults():
+            return _look(spec["schema"])
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
         """Read the blocks of the window."""
@@ -114,12 +125,12 @@ class _Writer:
 
 def encoder(schema: Mapping[str, Any]) -> Any:
     """Return a function that encodes a record of Python values, with integers for times."""
-    parsed = fastavro.parse_schema(dict(schema))
+    whole = parsed(schema)
     fill = _mapped_values(schema)
 
     def encode(row: Any) -> bytes:
         made = io.BytesIO()
-        fastavro.schemaless_writer(made, parsed, row if fill is None else fill(row))
+        fastavro.schemaless_writer(made, whole, row if fill is None else fill(row))
         return made.getvalue()
 
     return encode
@@ -128,7 +139,10 @@ def encoder(schema: Mapping[str, Any]) -> Any:
 def decoded(values: Sequence[Any], one: Mapping[str, Any]) -> Any:
     """Return the Arrow column of the physical values of a field."""
     reader = reader_of(one["type"])
-    return pa.array(values if reader is None else [reader(value) for value in values], arrow_field(one).type)
+    try:
+        return pa.array(values if reader is None else [reader(value) for value in values], arrow_field(one).type)
+    except (pa.ArrowException, ArithmeticError) as fault:  # bytes can say more than the type lets them
+        raise NotReadable(f"field {one['name']} has a value that is none of its type: {fault}") from None
 
 
 def encoded(column: Any, one: Mapping[str, Any]) -> list[bytes]:
@@ -136,6 +150,14 @@ def encoded(column: Any, one: Mapping[str, Any]) -> list[bytes]:
     name = one["name"]
     encode = encoder({"type": "record", "name": "value", "fields": [{"name": name, "type": one["type"]}]})
     return [encode({name: value}) for value in mapped(column, _plain_type, _plain).to_pylist()]
+
+
+def encoded_default(one: Mapping[str, Any]) -> bytes:
+    """Return the encoded default of a field, whatever its type."""
+    made = io.BytesIO()
+    whole = parsed({"type": "record", "name": "value", "fields": [{**one, "type": physical(one["type"])}]})
+    fastavro.schemaless_writer(made, whole, {one["name"]: json_value(one["type"], one["default"])})
+    return made.getvalue()
 
 
 def _mapped_values(schema: Any) -> Any:
@@ -189,12 +211,6 @@ def default_of(one: Mapping[str, Any]) -> Any:
     if one.get("default") is None:
         return None
     try:
-        kind = arrow_field(one).type
-        value = one["default"]
-        if isinstance(value, str) and not pa.types.is_string(kind):
-            value = value.encode("latin-1")  # as Avro writes bytes in JSON
-            reader = reader_of(one["type"])
-            value = value if reader is None else reader(value)
-        return pa.scalar(value, kind)
-    except (NotReadable, pa.ArrowException, ValueError, TypeError):
+        return decoded([json_value(one["type"], one["default"])], one)[0]
+    except (NotReadable, ValueError, TypeError, AttributeError, LookupError):
         return None

@@ -15,7 +15,18 @@ from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
 from mutator.formats.block import NotReadable
 
-__all__ = ["arrow_field", "avro_type", "encoding", "expanded", "from_arrow", "physical", "to_arrow"]
+__all__ = [
+    "arrow_field",
+    "avro_type",
+    "collapsed",
+    "encoding",
+    "expanded",
+    "from_arrow",
+    "json_value",
+    "parsed",
+    "physical",
+    "to_arrow",
+]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PRIMITIVE: dict[str, Any] = {
@@ -51,9 +62,11 @@ def expanded(schema: Any) -> dict[str, Any]:
     """
     try:
         parse_schema(schema)
-    except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as fault:
+        found = _expanded(schema, {}, ())
+    except NotReadable:
+        raise
+    except (SchemaParseException, UnknownType, LookupError, TypeError, ValueError, AttributeError) as fault:
         raise NotReadable(f"its Avro schema is none: {fault}") from None
-    found = _expanded(schema, {}, ())
     if not isinstance(found, dict) or found.get("type") != "record":
         raise NotReadable("its Avro schema is no record, so it has no fields")
     return found
@@ -77,6 +90,8 @@ def _expanded(schema: Any, known: dict[str, Any], inside: tuple[str, ...], space
         name, space = schema["name"], schema.get("namespace", space)
         full = name if "." in name or not space else f"{space}.{name}"
         space = full.rpartition(".")[0]
+        if space:  # what it is depends on where it is used no longer
+            made |= {"name": full.rpartition(".")[2], "namespace": space}
         if "fields" in schema:
             made["fields"] = [
                 {**one, "type": _expanded(one["type"], known, (*inside, full), space)} for one in schema["fields"]
@@ -89,6 +104,32 @@ def _expanded(schema: Any, known: dict[str, Any], inside: tuple[str, ...], space
     elif kind not in _PRIMITIVE:
         return _expanded(kind, known, inside, space)
     return made
+
+
+def collapsed(schema: Any, known: set[str] | None = None) -> Any:
+    """Return an expanded schema with every named type written out once, as Avro wants it; undone by ``expanded``."""
+    known = set() if known is None else known
+    if isinstance(schema, list):
+        return [collapsed(one, known) for one in schema]
+    if isinstance(schema, str):
+        return schema
+    made = dict(schema)
+    if "name" in made:
+        full = ".".join(part for part in (made.get("namespace"), made["name"]) if part)
+        if full in known:
+            return full
+        known.add(full)
+    if "fields" in made:
+        made["fields"] = [{**one, "type": collapsed(one["type"], known)} for one in made["fields"]]
+    for name in ("items", "values"):
+        if name in made:
+            made[name] = collapsed(made[name], known)
+    return made
+
+
+def parsed(schema: Any) -> Any:
+    """Return an expanded schema as fastavro has it."""
+    return parse_schema(collapsed(schema))
 
 
 def physical(schema: Any) -> Any:
@@ -124,6 +165,13 @@ def encoding(schema: Any) -> Any:
     return made
 
 
+def _is_decimal(schema: Mapping[str, Any]) -> bool:
+    """Tell whether a type is a decimal that Arrow can hold; else it is what its bytes are, as the standard has it."""
+    digits, scale = schema.get("precision"), schema.get("scale", 0)
+    whole = isinstance(digits, int) and isinstance(scale, int)
+    return schema.get("logicalType") == "decimal" and whole and 0 < digits <= _MOST_DIGITS and 0 <= scale <= digits
+
+
 def to_arrow(schema: Mapping[str, Any]) -> Any:
     """Return the Arrow schema of an expanded record schema; raises NotReadable for a field that Arrow cannot hold."""
     return pa.schema([arrow_field(one) for one in schema["fields"]])
@@ -144,7 +192,7 @@ def _arrow(schema: Any, where: str) -> tuple[Any, bool]:
     if isinstance(schema, str):
         return _PRIMITIVE[schema], schema == "null"
     kind, logical = schema["type"], schema.get("logicalType")
-    if logical == "decimal" and schema.get("precision", 0) <= _MOST_DIGITS:
+    if _is_decimal(schema):
         return pa.decimal128(schema["precision"], schema.get("scale", 0)), False
     if (kind, logical) in _LOGICAL:
         return _LOGICAL[kind, logical], False
@@ -214,7 +262,7 @@ def reader_of(schema: Any) -> Any:
     if isinstance(schema, str):
         return None
     kind = schema["type"]
-    if schema.get("logicalType") == "decimal" and schema.get("precision", 0) <= _MOST_DIGITS:
+    if _is_decimal(schema):
         scale = schema.get("scale", 0)
         return lambda value: Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
     if kind == "array" and (item := reader_of(schema["items"])) is not None:
@@ -227,3 +275,21 @@ def reader_of(schema: Any) -> Any:
         if parts:
             return lambda value: {name: parts[name](one) if name in parts else one for name, one in value.items()}
     return None
+
+
+def json_value(schema: Any, value: Any) -> Any:
+    """Return the physical value that a default, as JSON has it, stands for in an expanded schema."""
+    if isinstance(schema, list):
+        return json_value(schema[0], value)
+    kind = schema if isinstance(schema, str) else schema["type"]
+    if kind in ("bytes", "fixed"):
+        return value.encode("latin-1")
+    if kind == "array":
+        return [json_value(schema["items"], one) for one in value]
+    if kind == "map":
+        return {name: json_value(schema["values"], one) for name, one in value.items()}
+    if kind in ("record", "error"):
+        return {
+            one["name"]: json_value(one["type"], value.get(one["name"], one.get("default"))) for one in schema["fields"]
+        }
+    return value

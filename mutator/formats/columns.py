@@ -23,7 +23,7 @@ from mutator.formats.tabular import Dialect, Found, TableWriter
 from mutator.keyhash import hash_columns
 from mutator.ordercolumn import flags, to_value
 from mutator.spans import Flags, Ints, Spans
-from mutator.typed import canonical, from_row_bytes, order_column, row_bytes
+from mutator.typed import canonical, from_row_bytes, mapped, order_column, row_bytes
 
 __all__ = ["ColumnLayout", "ColumnOutput", "ColumnsFormat"]
 
@@ -237,6 +237,8 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
         if layout.schema.get_field_index(one.name) < 0:
             columns.append(_filled(layout.defaults.get(one.name), one.type, count))
             continue
+        if not trusted:
+            _note_invalid(problems, batch.column(one.name), one.name)
         column, bad, why = converted(batch.column(one.name), one.type, layout.typed)
         columns.append(column)
         _note(problems, bad, f"field {one.name} {why}")
@@ -258,6 +260,8 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
         columns.append(pa.array(delete))
     rows = pa.StructArray.from_arrays(columns, fields=list(layout.row_type))
     offsets, rejects = found.offsets, tuple(found.rejects)
+    if trusted and rejects:
+        raise NotReadable(f"line {rejects[0].line}: {rejects[0].reason}")
     if problems:
         if trusted:
             row = min(problems)
@@ -265,7 +269,7 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
         good = np.ones(count, np.bool_)
         good[list(problems)] = False
         places = sorted(problems)
-        shown = batch.take(pa.array(places)).to_pylist()
+        shown = _readable(batch.take(pa.array(places))).to_pylist()
         rejects += tuple(
             Reject(int(offsets[row]), int(found.numbers[row]), problems[row], _shown(values))
             for row, values in zip(places, shown, strict=True)
@@ -298,6 +302,34 @@ def _deletes(batch: Any, layout: ColumnLayout, problems: dict[int, str], count: 
 def _note(problems: dict[int, str], bad: Flags, reason: str) -> None:
     for row in np.flatnonzero(bad).tolist():
         problems.setdefault(row, reason)
+
+
+def _note_invalid(problems: dict[int, str], column: Any, name: str) -> None:
+    """Note the rows whose value is none of its type, such as text that is not UTF-8: no library checks what it reads."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        for row in range(len(column)):
+            try:
+                column.take(pa.array([row])).validate(full=True)
+            except pa.ArrowInvalid as fault:
+                problems.setdefault(row, f"field {name} holds what its type has not: {fault}")
+
+
+def _readable(batch: Any) -> Any:
+    """Return rows whose values Python can hold: it has no nanoseconds, no year 10000, and no text but UTF-8."""
+    columns = [mapped(column, _readable_type, _to_readable) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def _readable_type(kind: Any) -> Any:
+    return pa.binary() if pa.types.is_temporal(kind) or pa.types.is_string(kind) else kind
+
+
+def _to_readable(column: Any) -> Any:
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        column = column.cast(pa.timestamp(column.type.unit, "UTC"))
+    return column.cast(pa.string()).cast(pa.binary())
 
 
 def _filled(value: Any, kind: Any, count: int) -> Any:

@@ -108,5 +108,5 @@ def _faults() -> Iterator[None]:
     """Turn what Arrow raises for a file that is damaged into NotReadable."""
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError, NotImplementedError, RuntimeError) as fault:
+    except (pa.ArrowException, OSError, ValueError, LookupError, NotImplementedError, RuntimeError) as fault:
         raise NotReadable(f"it cannot be read as ORC: {fault}") from None

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mutator.formats.block import Content, NotReadable
@@ -20,6 +21,7 @@ _GROUP_ROWS = 1 << 20  # of a row group that is written
 _GROUP_BYTES = 64 << 20
 _LEVELS = {"zstd": 1}
 _ROWS = 1 << 17  # of a batch
+_SAMPLE = 1 << 14  # rows that tell whether values repeat
 
 
 class ParquetFiles:
@@ -79,9 +81,8 @@ class _Writer:
     """Collects rows to row groups."""
 
     def __init__(self, stream: BinaryIO, schema: Any, codec: str) -> None:
-        self._writer = pq.ParquetWriter(
-            stream, schema, compression=codec, compression_level=_LEVELS.get(codec), write_page_checksum=True
-        )
+        self._stream, self._schema, self._codec = stream, schema, codec
+        self._writer: Any = None
         self._held: list[Any] = []
         self._rows = self._bytes = 0
 
@@ -93,13 +94,31 @@ class _Writer:
             self._flush()
 
     def _flush(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held), row_group_size=max(self._rows, 1))
+        table = pa.Table.from_batches(self._held, self._schema)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._stream,
+                self._schema,
+                compression=self._codec,
+                compression_level=_LEVELS.get(self._codec),
+                use_dictionary=_repeating(table),
+                write_page_checksum=True,
+            )
+        if table.num_rows:
+            self._writer.write_table(table, row_group_size=table.num_rows)
         self._held, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> None:
         self._flush()
         self._writer.close()
+
+
+def _repeating(table: Any) -> Any:
+    """Return the columns whose values repeat: a dictionary of the others is given up when it is full, which costs."""
+    if any(pa.types.is_nested(kind) or pa.types.is_null(kind) for kind in table.schema.types):  # cannot be counted
+        return True
+    sample = table.slice(0, _SAMPLE)
+    return [one for one in table.column_names if pc.count_distinct(sample.column(one)).as_py() * 2 <= sample.num_rows]
 
 
 def _opened(stream: BinaryIO) -> Any:
@@ -135,5 +154,5 @@ def _faults() -> Iterator[None]:
     """Turn what Arrow raises for a file that is damaged into NotReadable."""
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError, NotImplementedError, RuntimeError) as fault:
+    except (pa.ArrowException, OSError, ValueError, LookupError, NotImplementedError, RuntimeError) as fault:
         raise NotReadable(f"it cannot be read as Parquet: {fault}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -35,6 +36,10 @@ _MAGIC = (
     (b"ORC", "ORC"),
     (b"Obj\x01", "Avro"),
 )
+
+
+# What a container has behind its first bytes, and text has not.
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xff]")
 
 
 class CorruptStream(ValueError):
@@ -68,7 +73,7 @@ def sniff(head: bytes) -> str | None:
             # "BZh" and "ORC" could begin a row: bzip2 goes on with a digit and pi, ORC's first stripe with 0x0a or so.
             if name == "bzip2" and not (head[3:4].isdigit() and head[4:7] in (b"1AY", b"\x17rE")):
                 continue
-            if name in ("ORC", "Parquet") and head[len(magic) : len(magic) + 12].isascii() and b"\0" not in head:
+            if name in ("ORC", "Parquet") and not _CONTROL.search(head[len(magic) :]):
                 continue
             return name
     return None
