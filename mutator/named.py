@@ -227,7 +227,14 @@ def _columns(
     others = [_without(version, fields.op) if not keep else version for version in versions if version is not base]
     defaults = {name: partial(read_default, name, text) for name, text in config.defaults.items()}
     check_defaults(config, [cut, *others])
-    found = schemas.resolve(cut, others, fields.ids, defaults, given=survey.output_schema is not None)
+    found = schemas.resolve(
+        cut,
+        others,
+        fields.ids,
+        defaults,
+        given=survey.output_schema is not None,
+        held=lambda kind: held_type(kind, lambda leaf: KINDS[output].held(leaf) or leaf),
+    )
     result = _held(found.schema, output)
     check_key_types(result, fields, base.path)
     order_type = decide_order_type(config, result, fields, base.path)
@@ -242,7 +249,7 @@ def _columns(
         null_lowest=config.null_order == "lowest",
         delete_codes=config.delete_codes,
         upsert_codes=config.upsert_codes,
-        defaults={name: value.cast(result.field(name).type) for name, value in found.defaults.items()},
+        defaults={name: pa.repeat(value.cast(result.field(name).type), 1) for name, value in found.defaults.items()},
     )
     layouts: dict[str, Any] = {"master": replace(common, feed=False), "feed": common}
     layout_of: dict[str, str] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,7 +176,7 @@ def _with_nulls(one: Any, other: Any) -> Any:
         if [field.name for field in one] != [field.name for field in other]:
             return None
         parts = [both(left, right) for left, right in zip(one, other, strict=True)]
-        return None if None in parts else pa.struct(parts)
+        return None if any(part is None for part in parts) else pa.struct(parts)
     if types.is_map(one) and types.is_map(other):
         item = both(one.item_field, other.item_field)
         return pa.map_(one.key_field, item) if item is not None and one.key_type == other.key_type else None
@@ -208,12 +208,14 @@ def resolve(
     defaults: Mapping[str, Any],
     *,
     given: bool,
+    held: Callable[[Any], Any] = lambda kind: kind,
 ) -> Resolved:
     """Decide the schema of a result.
 
     base: gives the fields and their order. others: all other files of the run, the master's first. fixed: fields of the
     ID, whose type may not change. defaults: field to a function from its type to a pa.Scalar. given: the types of the
-    base are the user's, and not widened.
+    base are the user's, and not widened. held: returns the type that a type is written as; two that are written alike
+    are one, or the next feed would not fit what was made of the last.
 
     Raises DataError that names field, types and files.
     """
@@ -222,7 +224,7 @@ def resolve(
     for one in base.schema:
         having = [other for other in others if other.schema.get_field_index(one.name) >= 0]
         lacking = [other for other in others if other.schema.get_field_index(one.name) < 0 and not other.partial]
-        kind = _one_type(base, one, having, one.name in fixed, given)
+        kind = _one_type(base, one, having, one.name in fixed, given, held)
         default = _default_of(base, one.name, kind, defaults)
         if default is not None:
             fill[one.name] = default
@@ -257,7 +259,7 @@ def shown(value: Any) -> str:
     return str(value.cast(pa.string()) if pa.types.is_temporal(value.type) else value)
 
 
-def _one_type(base: Version, one: Any, having: Sequence[Version], fixed: bool, given: bool) -> Any:
+def _one_type(base: Version, one: Any, having: Sequence[Version], fixed: bool, given: bool, held: Any) -> Any:
     kind, path = (one.type, base.path) if base.typed else (None, base.path)
     for other in having:
         if not other.typed:
@@ -266,13 +268,15 @@ def _one_type(base: Version, one: Any, having: Sequence[Version], fixed: bool, g
         if kind is None:
             kind, path = now, other.path
             continue
-        wider = widened(kind, now)
-        if wider is None or (fixed and kind != now) or (given and wider != kind):
-            why = "a field of the ID keeps its type" if fixed and wider is not None else "no type holds both"
-            if given and wider is not None and not fixed:
+        wider = widened(kind, now) or widened(held(kind), held(now))
+        alike = held(kind) == held(now)
+        other_key = fixed and not alike
+        if wider is None or other_key or (given and wider != kind and not alike):
+            why = "a field of the ID keeps its type" if wider is not None else "no type holds both"
+            if given and wider is not None and not other_key:
                 why = f"{now} does not fit into {kind}"
             raise error("schema.type", field=one.name, one=kind, path=path, other=now, other_path=other.path, why=why)
-        if wider != kind:
+        if wider != kind and not given:
             kind, path = wider, other.path
     return one.type if kind is None else kind
 

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,18 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     """Read a file of any kind."""
     if path.suffix == ".avro":
         with path.open("rb") as stream:
-            return list(fastavro.reader(stream))
+            reader = fastavro.reader(stream)
+            nanos = [one["name"] for one in reader.writer_schema["fields"] if "timestamp-nanos" in str(one["type"])]
+            return [one | {name: _moment(one[name]) for name in nanos} for one in reader]
     if path.suffix == ".csv":
         with path.open(newline="") as stream:
             return list(csv.DictReader(stream))
     return table_of(path).to_pylist()
+
+
+def _moment(nanos: int | None) -> datetime | None:
+    """Return what fastavro leaves a number."""
+    return None if nanos is None else datetime(1970, 1, 1) + timedelta(microseconds=nanos // 1000)  # noqa: DTZ001
 
 
 def avro(*fields: Any, name: str = "row") -> dict[str, Any]:

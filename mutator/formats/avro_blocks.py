@@ -260,10 +260,10 @@ def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, probl
     """Return records of the result's schema, of those of the file's."""
     assert layout.pieces is not None
     stream, count = io.BytesIO(content), len(ends) - 1
-    there = {place for piece in layout.pieces for place in piece.places}
-    width = 1 + max([-1, *layout.fill, *there])
+    copied = {place for piece in layout.pieces for place in piece.places}
+    width = 1 + max([-1, *layout.fill, *copied])
     # The bytes of neighbours are one part, in the place of the first.
-    lacking = [layout.fill.get(place, b"") if place not in there else b"" for place in range(width)]
+    lacking = [layout.fill.get(place, b"") if place not in copied else b"" for place in range(width)]
     parts: list[list[bytes]] = [[part] * count for part in lacking]
     readers = [_reader(piece) for piece in layout.pieces]
     values: list[list[Any]] = [[] for _ in layout.pieces]
@@ -284,14 +284,13 @@ def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, probl
             (source,), target = piece.fields, arrow_field(piece.target)
             column, bad, why = converted(decoded(values[number], source), target.type, True)
             _note(problems, bad, f"field {source['name']} {why}")
-            if not target.nullable:
-                column = column.fill_null(_any(target.type)) if bad.any() else column
-            parts[piece.places[0]] = encoded(column, piece.target)
+            there = np.ones(count, np.bool_) if target.nullable else ~flags(column.is_null())
+            if not layout.deletes:
+                _note(problems, ~there, f"field {source['name']} is NULL")
+            # What is NULL and may not be is of a reject, or of a delete: nobody reads it.
+            values_of = iter(encoded(column.filter(pa.array(there)), piece.target))
+            parts[piece.places[0]] = [next(values_of) if has else b"" for has in there.tolist()]
     return pa.array([b"".join(row) for row in zip(*parts, strict=True)], pa.large_binary())
-
-
-def _any(kind: Any) -> Any:
-    return pa.array([0]).cast(kind)[0]
 
 
 def _reader(piece: Piece) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, ClassVar
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from mutator.formats.avro_container import PLACE, BlockWriter, blocks, faults, opened
 from mutator.formats.avro_schema import (
     arrow_field,
+    collapsed,
     expanded,
     from_arrow,
     json_value,
@@ -203,7 +205,8 @@ def _held_field(one: Mapping[str, Any]) -> Any:
     try:
         return arrow_field(one)
     except NotReadable:
-        return pa.field(one["name"], pa.sparse_union([pa.field("unknown", pa.null())]))
+        shown = json.dumps(collapsed(one["type"]))
+        return pa.field(one["name"], pa.sparse_union([pa.field(shown, pa.null())]))
 
 
 def default_of(one: Mapping[str, Any]) -> Any:

@@ -168,8 +168,9 @@ def encoding(schema: Any) -> Any:
 def _is_decimal(schema: Mapping[str, Any]) -> bool:
     """Tell whether a type is a decimal that Arrow can hold; else it is what its bytes are, as the standard has it."""
     digits, scale = schema.get("precision"), schema.get("scale", 0)
-    whole = isinstance(digits, int) and isinstance(scale, int)
-    return schema.get("logicalType") == "decimal" and whole and 0 < digits <= _MOST_DIGITS and 0 <= scale <= digits
+    if schema.get("logicalType") != "decimal" or not isinstance(digits, int) or not isinstance(scale, int):
+        return False
+    return 0 < digits <= _MOST_DIGITS and 0 <= scale <= digits
 
 
 def to_arrow(schema: Mapping[str, Any]) -> Any:
@@ -194,6 +195,8 @@ def _arrow(schema: Any, where: str) -> tuple[Any, bool]:
     kind, logical = schema["type"], schema.get("logicalType")
     if _is_decimal(schema):
         return pa.decimal128(schema["precision"], schema.get("scale", 0)), False
+    if logical == "decimal" and isinstance(schema.get("precision"), int) and schema["precision"] > _MOST_DIGITS:
+        raise NotReadable(f"field {where} is a decimal of {schema['precision']} digits, which only Avro can hold")
     if (kind, logical) in _LOGICAL:
         return _LOGICAL[kind, logical], False
     if kind == "enum":

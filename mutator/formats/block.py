@@ -213,27 +213,12 @@ def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -
         return rows
     if not exact and pa.types.is_large_binary(rows.type):
         return _patched_bytes(rows, places, values, gone)
-    mask = np.zeros(len(rows), np.bool_)
-    mask[places] = True
+    # One take, of rows and values together: Arrow's own replacing of text takes three times as long.
     index = np.arange(len(rows))
     index[places] = len(rows) + np.arange(len(places))
-    found = _replaced(rows, values, pa.array(mask), pa.array(index))
-    if not gone.any():
-        return found
     keep = np.ones(len(rows), np.bool_)
     keep[places[gone]] = False
-    return found.filter(pa.array(keep))
-
-
-def _replaced(rows: Any, values: Any, mask: Any, index: Any) -> Any:
-    """Put values in the places of a mask; index: which of rows and values together each row becomes."""
-    if pa.types.is_struct(rows.type) and not rows.null_count and not values.null_count:
-        pairs = zip(rows.flatten(), values.flatten(), strict=True)
-        parts = [_replaced(one, other, mask, index) for one, other in pairs]
-        return pa.StructArray.from_arrays(parts, fields=list(rows.type))
-    if pa.types.is_nested(rows.type) or pa.types.is_null(rows.type):
-        return pa.concat_arrays([rows, values]).take(index)
-    return pc.replace_with_mask(rows, mask, values)
+    return pa.concat_arrays([rows, values]).take(pa.array(index[keep]))
 
 
 def unequal(one: Any, other: Any) -> Flags:

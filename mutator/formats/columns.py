@@ -51,12 +51,17 @@ class ColumnLayout:
     deletes_allowed: bool = True  # a master row with a delete code is none
     feed: bool = True
     typed: bool = True
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # pa.Array of one value: a scalar is pickled as Python's
+
+    @property
+    def fields(self) -> list[Any]:
+        """The fields of a row as it would be written; each may be NULL, because a delete needs few of them."""
+        return [one.with_nullable(True) for one in self.result]
 
     @property
     def row_type(self) -> Any:
         """The type of a row."""
-        return pa.struct([*self.result, _DELETE] if self.feed else list(self.result))
+        return pa.struct([*self.fields, _DELETE] if self.feed else self.fields)
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -110,7 +115,7 @@ class ColumnsFormat:
 
     def from_contents(self, contents: Sequence[bytes], layout: ColumnLayout) -> Any:
         """Return the rows that have these bytes."""
-        return from_row_bytes(contents, pa.struct(list(layout.result)))
+        return from_row_bytes(contents, pa.struct(layout.fields))
 
     def pack(self, rows: Any) -> bytes:
         """Write rows as an Arrow message, with its length before it."""
@@ -130,7 +135,7 @@ class ColumnsFormat:
                 parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
                 at = end
         rows = pa.concat_arrays(parts) if parts else pa.array([], layout.row_type)
-        return ColumnBlock(rows.cast(layout.row_type), np.arange(len(rows)), layout)
+        return ColumnBlock(rows, np.arange(len(rows)), layout)
 
     def suffix(self, output: ColumnOutput) -> str:
         """Return the suffix of the kind."""
@@ -225,7 +230,7 @@ class ColumnBlock:
         """Return the rows without the mark of a delete."""
         if not self._layout.feed:
             return self.rows
-        return pa.StructArray.from_arrays(self._columns[:-1], fields=list(self._layout.result))
+        return pa.StructArray.from_arrays(self._columns[:-1], fields=self._layout.fields)
 
 
 def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
@@ -305,7 +310,7 @@ def _note(problems: dict[int, str], bad: Flags, reason: str) -> None:
 
 
 def _note_invalid(problems: dict[int, str], column: Any, name: str) -> None:
-    """Note the rows whose value is none of its type, such as text that is not UTF-8: no library checks what it reads."""
+    """Note the rows whose value is none of its type, such as text that is not UTF-8: reading does not check it."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -332,8 +337,8 @@ def _to_readable(column: Any) -> Any:
     return column.cast(pa.string()).cast(pa.binary())
 
 
-def _filled(value: Any, kind: Any, count: int) -> Any:
-    return pa.nulls(count, kind) if value is None else pa.repeat(value, count)
+def _filled(values: Any, kind: Any, count: int) -> Any:
+    return pa.nulls(count, kind) if values is None else pa.repeat(values[0], count)
 
 
 def _shown(row: Mapping[str, Any]) -> bytes:

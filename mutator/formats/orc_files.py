@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from mutator.formats.block import Content, NotReadable
-from mutator.formats.tabular import Dialect, Found, Look, rows_at_once
+from mutator.formats.tabular import Dialect, Found, Look, readable, rows_at_once
 from mutator.schema import from_text
 
 __all__ = ["OrcFiles"]
@@ -38,7 +38,7 @@ class OrcFiles:
     def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
         """Read the footer."""
         with _faults():
-            return Look(orc.ORCFile(stream).schema)
+            return Look(readable(orc.ORCFile(stream).schema))
 
     def count(self, stream: BinaryIO) -> int:
         """Return what the footer says."""
@@ -94,13 +94,19 @@ class _Writer:
         self._empty = True
 
     def write(self, batch: Any) -> None:
-        self._writer.write(pa.Table.from_batches([batch]))
+        columns = [_copied(column) if pa.types.is_nested(column.type) else column for column in batch.columns]
+        self._writer.write(pa.Table.from_arrays(columns, schema=batch.schema))
         self._empty = False
 
     def close(self) -> None:
         if self._empty:
             self._writer.write(self._schema.empty_table())
         self._writer.close()
+
+
+def _copied(column: Any) -> Any:
+    """Return a column that is no part of a longer one: Arrow's writer takes the wrong NULLs of structs in a slice."""
+    return column.take(pa.array(np.arange(len(column))))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mutator.formats.block import Content, NotReadable
-from mutator.formats.tabular import Dialect, Found, Look, rows_at_once
+from mutator.formats.tabular import Dialect, Found, Look, readable, rows_at_once
 from mutator.schema import from_text
 
 __all__ = ["ParquetFiles"]
@@ -36,7 +36,7 @@ class ParquetFiles:
     def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
         """Read the footer."""
         with _faults():
-            return Look(_opened(stream).schema_arrow)
+            return Look(readable(_opened(stream).schema_arrow))
 
     def count(self, stream: BinaryIO) -> int:
         """Return what the footer says."""

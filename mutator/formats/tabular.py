@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol
 from mutator.formats.block import Content, Reject
 from mutator.spans import Ints
 
-__all__ = ["ROWS", "Dialect", "Found", "Kind", "Look", "TableWriter", "rows_at_once"]
+__all__ = ["ROWS", "Dialect", "Found", "Kind", "Look", "TableWriter", "readable", "rows_at_once"]
 
 ROWS = 1 << 16  # of a batch, if they are not wide
 _BYTES = 16 << 20  # of a batch
@@ -95,6 +95,22 @@ class Kind(Protocol):
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:
         """Write to a stream."""
+
+
+def readable(schema: Any) -> Any:
+    """Return a schema as it is; raises UnicodeDecodeError where names in it, however deep, are no text.
+
+    A damaged footer may have such, and Arrow stumbles over them only when they are asked for.
+    """
+    for one in schema:
+        _touch(one)
+    return schema
+
+
+def _touch(one: Any) -> None:
+    _ = one.name, getattr(one.type, "tz", None)
+    for number in range(one.type.num_fields):
+        _touch(one.type.field(number))
 
 
 def rows_at_once(rows: int, size: int) -> int:
