@@ -27,6 +27,7 @@ from mutator.named_fields import (
     check_key_types,
     check_op_type,
     decide_order_type,
+    key_types,
     named_layout,
     order_spec,
     read_default,
@@ -117,7 +118,7 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
             )
             layout_of[source.path] = named_layout(layouts, side, layout)
     spec = {
-        "key": {"fields": list(fields.ids), "types": [str(found.schema.field(name).type) for name in fields.ids]},
+        "key": {"fields": list(fields.ids), "types": key_types(found.schema, fields.ids)},
         "order": order_spec(config, fields, order_type),
         "op code": fields.op if config.op_keep else None,
         "format": "avro",

@@ -22,6 +22,7 @@ from mutator.formats.block import NotReadable
 from mutator.formats.columns import ColumnLayout, ColumnOutput
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect
+from mutator.held import held_schema, held_type
 from mutator.manifest import Manifest
 from mutator.named_fields import (
     SCHEMA_SEQUENCE,
@@ -30,6 +31,7 @@ from mutator.named_fields import (
     check_key_types,
     check_op_type,
     decide_order_type,
+    key_types,
     named_layout,
     order_spec,
     read_default,
@@ -39,7 +41,6 @@ from mutator.named_fields import (
 from mutator.schema import Version
 from mutator.shape import Shape
 from mutator.survey import Source, Survey
-from mutator.typed import mapped_type
 from mutator.width import is_delete_source
 
 __all__ = ["is_named", "named_shape", "shape_of_dataset"]
@@ -235,7 +236,7 @@ def _columns(
         given=survey.output_schema is not None,
         held=lambda kind: held_type(kind, lambda leaf: KINDS[output].held(leaf) or leaf),
     )
-    result = _held(found.schema, output)
+    result = held_schema(found.schema, output)
     check_key_types(result, fields, base.path)
     order_type = decide_order_type(config, result, fields, base.path)
     common = ColumnLayout(
@@ -286,7 +287,7 @@ def _columns(
         except NotReadable as fault:
             raise error("config", where=f"output.format={output}", faults=fault) from None
     spec: dict[str, Any] = {
-        "key": {"fields": list(fields.ids), "types": [str(result.field(name).type) for name in fields.ids]},
+        "key": {"fields": list(fields.ids), "types": key_types(result, fields.ids)},
         "order": order_spec(config, fields, order_type),
         "op code": fields.op if keep else None,
         "format": output,
@@ -328,44 +329,6 @@ def _without(version: Version, name: str | None) -> Version:
     if name is None or name not in version.schema.names:
         return version
     return replace(version, schema=version.schema.remove(version.schema.get_field_index(name)))
-
-
-def _held(schema: Any, kind: str) -> Any:
-    """Return the schema as files of a kind hold it; raises DataError for a field that they cannot hold."""
-    fields = []
-    for one in schema:
-        leaves: list[Any] = []
-
-        def held(leaf: Any, leaves: list[Any] = leaves) -> Any:
-            found = KINDS[kind].held(leaf)
-            leaves.append(found)
-            return leaf if found is None else found
-
-        if not KINDS[kind].nested and pa.types.is_nested(one.type):
-            leaves.append(None)
-        else:
-            made = held_type(one.type, held)
-        if None in leaves:
-            raise error(
-                "schema.field",
-                path=f"output.format={kind}",
-                field=one.name,
-                what=f"is of type {one.type}, which {kind} cannot hold",
-            )
-        fields.append(one.with_type(made))
-    return pa.schema(fields)
-
-
-def held_type(kind: Any, held: Any) -> Any:
-    """Apply a function to the types of values in a type; maps stay maps."""
-    if pa.types.is_map(kind):
-        key, item = held_type(kind.key_type, held), held_type(kind.item_type, held)
-        return pa.map_(kind.key_field.with_type(key), kind.item_field.with_type(item))
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(held_type(kind.value_type, held)))
-    if pa.types.is_struct(kind):
-        return pa.struct([one.with_type(held_type(one.type, held)) for one in kind])
-    return mapped_type(kind, held)
 
 
 def shape_of_dataset(known: Manifest) -> Shape:

@@ -23,6 +23,7 @@ __all__ = [
     "check_key_types",
     "check_op_type",
     "decide_order_type",
+    "key_types",
     "named_layout",
     "order_spec",
     "read_default",
@@ -125,3 +126,22 @@ def schema_sequence(config: Config, survey: Survey) -> dict[str, Any]:
     found = [one.sequence for one in survey.feed if one.sequence is not None and not is_delete_source(config, one)]
     newest = max([*found, *([before] if before is not None else [])], default=None)
     return {} if newest is None else {SCHEMA_SEQUENCE: newest}
+
+
+def key_types(schema: Any, names: Sequence[str]) -> list[str]:
+    """Return, for the manifest, what the values of an ID are: the formats hold them in types of different widths."""
+    return [_key_type(schema.field(name).type) for name in names]
+
+
+def _key_type(kind: Any) -> str:
+    types = pa.types
+    words = {
+        "text": types.is_string,
+        "integer": types.is_integer,
+        "decimal": types.is_decimal,
+        "boolean": types.is_boolean,
+        "date": types.is_date,
+        "timestamp": types.is_timestamp,
+        "time": types.is_time,
+    }
+    return next((word for word, is_such in words.items() if is_such(kind)), "bytes")

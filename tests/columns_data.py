@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mutator.formats.block import InMemory, Window
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect
-from mutator.named import held_type
+from mutator.held import held_type
 from mutator.typed import exact
 
 HEADER = Dialect(header=True)

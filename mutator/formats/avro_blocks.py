@@ -17,19 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.formats import roles
 from mutator.formats.avro_container import BlockWriter, blocks, faults, opened
 from mutator.formats.avro_files import decoded, encoded
 from mutator.formats.avro_schema import arrow_field, parsed, physical
 from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject
 from mutator.formats.convert import converted
+from mutator.formats.roles import Problems, Roles, deletes_of, loaded, orders_of, records_of
 from mutator.keyhash import hash_columns
-from mutator.ordercolumn import column_type, flags, to_value
+from mutator.ordercolumn import column_type, flags
 from mutator.spans import Flags, Ints, Spans, packed
-from mutator.typed import canonical, order_column
+from mutator.typed import canonical
 
 __all__ = ["AvroFormat", "AvroLayout", "AvroOutput", "Piece"]
-
-_HEAD = 8  # bytes of the length before packed rows
 
 
 @dataclass(frozen=True)
@@ -42,23 +42,15 @@ class Piece:
     target: Mapping[str, Any] | None = None  # field of the result that the (one) value is converted to
 
 
-@dataclass(frozen=True)
-class AvroLayout:
+@dataclass(frozen=True, kw_only=True)
+class AvroLayout(Roles):
     """How the files of one schema are read."""
 
     fields: tuple[Mapping[str, Any], ...]  # key, order value and op code, of the file's expanded schema
     id_names: tuple[str, ...]
     order_name: str | None
-    order_type: str
     pieces: tuple[Piece, ...] | None  # None: records are as they are written
     fill: Mapping[int, bytes] = field(default_factory=dict)  # place in the result -> encoded default
-    null_lowest: bool = False
-    op_field: str | None = None
-    delete_codes: frozenset[bytes] = frozenset()
-    upsert_codes: frozenset[bytes] | None = None
-    deletes: bool = False
-    deletes_allowed: bool = True
-    feed: bool = True
 
     @property
     def id_fields(self) -> tuple[str, ...]:
@@ -104,17 +96,8 @@ class AvroFormat:
 
     def records(self, content: Content, layout: AvroLayout) -> Iterator[Record | Reject | None]:
         """Read records one by one."""
-        for batch in self.read(content, layout, trusted=False):
-            yield from batch.rejects
-            block = batch.block
-            keys = zip(*(column.to_pylist() for column in block.keys(None)), strict=True)
-            orders = [None] * len(block)
-            if layout.order_name is not None:
-                orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
-            written = block.written().to_pylist()
-            rows = zip(block.offsets.tolist(), keys, orders, block.deletes().tolist(), written, written, strict=True)
-            for row in rows:
-                yield Record(*row)
+        batches = self.read(content, layout, trusted=False)
+        return records_of(self, batches, layout, ordered=layout.order_name is not None)
 
     def contents(self, rows: Any) -> Any:
         """Return the encoded records."""
@@ -125,23 +108,12 @@ class AvroFormat:
         return pa.array(contents, pa.large_binary())
 
     def pack(self, rows: Any) -> bytes:
-        """Write rows as an Arrow message, with its length before it."""
-        if not len(rows):
-            return b""
-        message = pa.RecordBatch.from_struct_array(rows).serialize().to_pybytes()
-        return len(message).to_bytes(_HEAD, "big") + bytes(message)
+        """Write rows for the shuffle."""
+        return roles.packed(rows)
 
     def load(self, packed: Sequence[bytes], layout: AvroLayout) -> AvroBlock:
         """Read what was packed."""
-        schema, parts = pa.schema(list(layout.row_type)), []
-        for piece in packed:
-            at = 0
-            while at < len(piece):
-                end = at + _HEAD + int.from_bytes(piece[at : at + _HEAD], "big")
-                message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
-                parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
-                at = end
-        rows = pa.concat_arrays(parts) if parts else pa.array([], layout.row_type)
+        rows = loaded(packed, layout.row_type)
         return AvroBlock(rows, np.arange(len(rows)), layout)
 
     def suffix(self, output: AvroOutput) -> str:
@@ -222,22 +194,19 @@ def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any]
     count, content = len(values), data.getvalue()
     if ends[-1] != len(content):
         raise NotReadable(f"the block at byte {block.offset} is longer than its {count} records")
-    problems: dict[int, str] = {}
+    problems = Problems()
     columns = {one["name"]: decoded([row[one["name"]] for row in values], one) for one in layout.fields}
     keys = [canonical(columns[name]) for name in layout.id_names]
     for name, key in zip(layout.id_names, keys, strict=True):
-        _note(problems, flags(key.is_null()), f"field {name} (ID) is NULL")
+        problems.note(flags(key.is_null()), f"field {name} (ID) is NULL")
     order = pa.nulls(count)
     if layout.order_name is not None:
-        column = columns[layout.order_name]
-        order, bad, why = order_column(layout.order_type, column, layout.null_lowest)
-        null = flags(column.is_null())
-        _note(problems, bad & null, f"field {layout.order_name} (order value) is NULL")
-        _note(problems, bad & ~null, f"field {layout.order_name} (order value) {why}")
+        order = orders_of(layout, layout.order_name, columns[layout.order_name], problems)
     places = np.array(ends, np.int64)
     lengths = places[1:] - places[:-1]
     records = packed(np.frombuffer(content, np.uint8), lengths)
-    delete = _deletes(columns, layout, problems, count)
+    codes = None if layout.op_field is None else columns[layout.op_field]
+    delete = deletes_of(layout, codes, count, problems)
     if layout.pieces is not None:
         records = _put_together(content, ends, layout, problems)
     parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]
@@ -250,13 +219,12 @@ def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any]
             record = fastavro.schemaless_reader(io.BytesIO(content[ends[row] : ends[row + 1]]), whole, None)
             shown = json.dumps(record, default=repr, ensure_ascii=False).encode()
             rejects.append(Reject(int(offsets[row]), lines + row + 1, problems[row], shown))
-        good = np.ones(count, np.bool_)
-        good[list(problems)] = False
+        good = problems.others(count)
         rows, offsets = rows.filter(pa.array(good)), offsets[good]
     return Batch(AvroBlock(rows, offsets, layout), tuple(rejects), count, 0)
 
 
-def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, problems: dict[int, str]) -> Any:
+def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, problems: Problems) -> Any:
     """Return records of the result's schema, of those of the file's."""
     assert layout.pieces is not None
     stream, count = io.BytesIO(content), len(ends) - 1
@@ -283,10 +251,10 @@ def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, probl
         if piece.target is not None:
             (source,), target = piece.fields, arrow_field(piece.target)
             column, bad, why = converted(decoded(values[number], source), target.type, True)
-            _note(problems, bad, f"field {source['name']} {why}")
+            problems.note(bad, f"field {source['name']} {why}")
             there = np.ones(count, np.bool_) if target.nullable else ~flags(column.is_null())
             if not layout.deletes:
-                _note(problems, ~there, f"field {source['name']} is NULL")
+                problems.note(~there, f"field {source['name']} is NULL")
             # What is NULL and may not be is of a reject, or of a delete: nobody reads it.
             values_of = iter(encoded(column.filter(pa.array(there)), piece.target))
             parts[piece.places[0]] = [next(values_of) if has else b"" for has in there.tolist()]
@@ -296,25 +264,3 @@ def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, probl
 def _reader(piece: Piece) -> Any:
     fields = [{"name": one["name"], "type": physical(one["type"])} for one in piece.fields]
     return parsed({"type": "record", "name": "piece", "fields": fields})
-
-
-def _deletes(columns: Mapping[str, Any], layout: AvroLayout, problems: dict[int, str], count: int) -> Flags:
-    """Tell which records are deletes; note those whose op code their side may not have."""
-    if layout.op_field is None:
-        return np.full(count, layout.deletes)
-    codes, name = canonical(columns[layout.op_field]), layout.op_field
-
-    def are(known: Collection[bytes]) -> Flags:
-        return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
-
-    delete = are(layout.delete_codes)
-    if not layout.deletes_allowed:
-        _note(problems, delete, f"field {name} (op code) marks a delete in the master")
-    if layout.upsert_codes is not None:
-        _note(problems, ~delete & ~are(layout.upsert_codes), f"field {name} (op code) is none of the known codes")
-    return delete
-
-
-def _note(problems: dict[int, str], bad: Flags, reason: str) -> None:
-    for row in np.flatnonzero(bad).tolist():
-        problems.setdefault(row, reason)

@@ -19,21 +19,21 @@ import pyarrow.compute as pc
 from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject
 from mutator.formats.convert import converted
 from mutator.formats.kinds import KINDS
+from mutator.formats.roles import Problems, Roles, deletes_of, loaded, orders_of, packed, records_of
 from mutator.formats.tabular import Dialect, Found, TableWriter
 from mutator.keyhash import hash_columns
-from mutator.ordercolumn import flags, to_value
+from mutator.ordercolumn import flags
 from mutator.spans import Flags, Ints, Spans
 from mutator.typed import canonical, from_row_bytes, mapped, order_column, row_bytes
 
 __all__ = ["ColumnLayout", "ColumnOutput", "ColumnsFormat"]
 
-_HEAD = 8  # bytes of the length before packed rows
 _FEW = 256  # first ID values that are looked for sooner than the rows' hashes are computed
 _DELETE = pa.field("delete", pa.bool_(), nullable=False)
 
 
-@dataclass(frozen=True)
-class ColumnLayout:
+@dataclass(frozen=True, kw_only=True)
+class ColumnLayout(Roles):
     """How the files of one schema are read, and what their rows become."""
 
     kind: str
@@ -41,15 +41,7 @@ class ColumnLayout:
     result: Any  # of the rows
     id_fields: tuple[int, ...]  # their places in the result
     order_field: int | None  # its place in the result; None: order comes from file names
-    order_type: str
     dialect: Dialect = field(default_factory=Dialect)
-    null_lowest: bool = False  # a record without an order value is older than every other
-    op_field: str | None = None
-    delete_codes: frozenset[bytes] = frozenset()
-    upsert_codes: frozenset[bytes] | None = None
-    deletes: bool = False  # every row is a delete (a delete file)
-    deletes_allowed: bool = True  # a master row with a delete code is none
-    feed: bool = True
     typed: bool = True
     defaults: Mapping[str, Any] = field(default_factory=dict)  # pa.Array of one value: a scalar is pickled as Python's
 
@@ -95,19 +87,8 @@ class ColumnsFormat:
 
     def records(self, content: Content, layout: ColumnLayout) -> Iterator[Record | Reject | None]:
         """Read rows one by one."""
-        for batch in self.read(content, layout, trusted=False):
-            yield from (None for _ in range(batch.ignored))
-            yield from batch.rejects
-            block = batch.block
-            keys = zip(*(column.to_pylist() for column in block.keys(None)), strict=True)
-            orders: Any = [None] * len(block)
-            if layout.order_field is not None:
-                orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
-            contents = self.contents(block.rows).to_pylist()
-            written = self.contents(block.written()).to_pylist() if layout.feed else contents
-            places, deletes = block.offsets.tolist(), block.deletes().tolist()
-            for row in zip(places, keys, orders, deletes, written, contents, strict=True):
-                yield Record(*row)
+        batches = self.read(content, layout, trusted=False)
+        return records_of(self, batches, layout, ordered=layout.order_field is not None)
 
     def contents(self, rows: Any) -> Any:
         """Return bytes that tell rows apart."""
@@ -118,23 +99,12 @@ class ColumnsFormat:
         return from_row_bytes(contents, pa.struct(layout.fields))
 
     def pack(self, rows: Any) -> bytes:
-        """Write rows as an Arrow message, with its length before it."""
-        if not len(rows):
-            return b""
-        message = pa.RecordBatch.from_struct_array(rows).serialize()
-        return len(message).to_bytes(_HEAD, "big") + bytes(message)
+        """Write rows for the shuffle."""
+        return packed(rows)
 
     def load(self, packed: Sequence[bytes], layout: ColumnLayout) -> ColumnBlock:
         """Read what was packed."""
-        schema, parts = pa.schema(list(layout.row_type)), []
-        for piece in packed:
-            at = 0
-            while at < len(piece):
-                end = at + _HEAD + int.from_bytes(piece[at : at + _HEAD], "big")
-                message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
-                parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
-                at = end
-        rows = pa.concat_arrays(parts) if parts else pa.array([], layout.row_type)
+        rows = loaded(packed, layout.row_type)
         return ColumnBlock(rows, np.arange(len(rows)), layout)
 
     def suffix(self, output: ColumnOutput) -> str:
@@ -236,7 +206,7 @@ class ColumnBlock:
 def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
     """Convert columns to those of the result; what cannot be is a reject."""
     batch, count = found.batch, found.batch.num_rows
-    problems: dict[int, str] = {}
+    problems = Problems()
     columns = []
     for one in layout.result:
         if layout.schema.get_field_index(one.name) < 0:
@@ -246,21 +216,19 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
             _note_invalid(problems, batch.column(one.name), one.name)
         column, bad, why = converted(batch.column(one.name), one.type, layout.typed)
         columns.append(column)
-        _note(problems, bad, f"field {one.name} {why}")
+        problems.note(bad, f"field {one.name} {why}")
         if not one.nullable and not layout.deletes and column.null_count:
-            _note(problems, flags(column.is_null()), f"field {one.name} is NULL")
+            problems.note(flags(column.is_null()), f"field {one.name} is NULL")
     parsed = None
     if not trusted:
         for place in layout.id_fields:
             name = layout.result.field(place).name
-            _note(problems, flags(columns[place].is_null()), f"field {name} (ID) is NULL")
+            problems.note(flags(columns[place].is_null()), f"field {name} (ID) is NULL")
         if layout.order_field is not None:
             column, name = columns[layout.order_field], layout.result.field(layout.order_field).name
-            parsed, bad, why = order_column(layout.order_type, column, layout.null_lowest)
-            null = flags(column.is_null())
-            _note(problems, bad & null, f"field {name} (order value) is NULL")
-            _note(problems, bad & ~null, f"field {name} (order value) {why}")
-    delete = _deletes(batch, layout, problems, count)
+            parsed = orders_of(layout, name, column, problems)
+    codes = None if layout.op_field is None else batch.column(layout.op_field)
+    delete = deletes_of(layout, codes, count, problems)
     if layout.feed:
         columns.append(pa.array(delete))
     rows = pa.StructArray.from_arrays(columns, fields=list(layout.row_type))
@@ -271,8 +239,7 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
         if trusted:
             row = min(problems)
             raise NotReadable(f"row {int(offsets[row]) + 1}: {problems[row]}")
-        good = np.ones(count, np.bool_)
-        good[list(problems)] = False
+        good = problems.others(count)
         places = sorted(problems)
         shown = _readable(batch.take(pa.array(places))).to_pylist()
         rejects += tuple(
@@ -285,31 +252,7 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
     return Batch(ColumnBlock(rows, offsets, layout, parsed), rejects, found.lines, found.ignored)
 
 
-def _deletes(batch: Any, layout: ColumnLayout, problems: dict[int, str], count: int) -> Flags:
-    """Tell which rows are deletes; note those whose op code their side may not have."""
-    if layout.op_field is None:
-        return np.full(count, layout.deletes)
-    codes = canonical(batch.column(layout.op_field))
-    name = layout.op_field
-
-    def are(known: Collection[bytes]) -> Flags:
-        return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
-
-    delete = are(layout.delete_codes)
-    if not layout.deletes_allowed:
-        _note(problems, delete, f"field {name} (op code) marks a delete in the master")
-    if layout.upsert_codes is not None:
-        unknown = ~delete & ~are(layout.upsert_codes)
-        _note(problems, unknown, f"field {name} (op code) is none of the known codes")
-    return delete
-
-
-def _note(problems: dict[int, str], bad: Flags, reason: str) -> None:
-    for row in np.flatnonzero(bad).tolist():
-        problems.setdefault(row, reason)
-
-
-def _note_invalid(problems: dict[int, str], column: Any, name: str) -> None:
+def _note_invalid(problems: Problems, column: Any, name: str) -> None:
     """Note the rows whose value is none of its type, such as text that is not UTF-8: reading does not check it."""
     try:
         column.validate(full=True)

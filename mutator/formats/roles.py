@@ -1,0 +1,118 @@
+"""What fields with names mean, and which rows cannot be read by it: for all formats whose fields have names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats.block import Batch, Format, Record, Reject
+from mutator.ordercolumn import flags, to_value
+from mutator.spans import Flags
+from mutator.typed import canonical, order_column
+
+__all__ = ["Problems", "Roles", "deletes_of", "loaded", "orders_of", "packed", "records_of"]
+
+_HEAD = 8  # bytes of the length before packed rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """What is the same for the layouts of all formats."""
+
+    order_type: str
+    null_lowest: bool = False  # a record without an order value is older than every other
+    op_field: str | None = None
+    delete_codes: frozenset[bytes] = frozenset()
+    upsert_codes: frozenset[bytes] | None = None  # None: whatever is not a delete code
+    deletes: bool = False  # every row is a delete (a delete file)
+    deletes_allowed: bool = True  # a master row with a delete code is none
+    feed: bool = True
+
+
+class Problems(dict[int, str]):
+    """The rows of a batch that cannot be read as records, each with the first reason."""
+
+    def note(self, bad: Flags, reason: str) -> None:
+        """Note rows."""
+        for row in np.flatnonzero(bad).tolist():
+            self.setdefault(row, reason)
+
+    def others(self, count: int) -> Flags:
+        """Return which rows of so many have none."""
+        good = np.ones(count, np.bool_)
+        good[list(self)] = False
+        return good
+
+
+def deletes_of(roles: Roles, codes: Any, count: int, problems: Problems) -> Flags:
+    """Tell which rows are deletes; note those whose op code their side may not have. codes: None without op codes."""
+    if codes is None:
+        return np.full(count, roles.deletes)
+    codes, name = canonical(codes), roles.op_field
+
+    def are(known: Collection[bytes]) -> Flags:
+        return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
+
+    delete = are(roles.delete_codes)
+    if not roles.deletes_allowed:
+        problems.note(delete, f"field {name} (op code) marks a delete in the master")
+    if roles.upsert_codes is not None:
+        problems.note(~delete & ~are(roles.upsert_codes), f"field {name} (op code) is none of the known codes")
+    return delete
+
+
+def orders_of(roles: Roles, name: str, column: Any, problems: Problems) -> Any:
+    """Return a column of order values; note the rows that have none."""
+    found, bad, why = order_column(roles.order_type, column, roles.null_lowest)
+    null = flags(column.is_null())
+    problems.note(bad & null, f"field {name} (order value) is NULL")
+    problems.note(bad & ~null, f"field {name} (order value) {why}")
+    return found
+
+
+def records_of(
+    form: Format, batches: Iterator[Batch], roles: Roles, *, ordered: bool
+) -> Iterator[Record | Reject | None]:
+    """Return the rows of batches one by one. ordered: they have order values."""
+    for batch in batches:
+        yield from (None for _ in range(batch.ignored))
+        yield from batch.rejects
+        block = batch.block
+        orders: Any = [None] * len(block)
+        if ordered:
+            orders = [to_value(roles.order_type, value) for value in block.orders().to_pylist()]
+        yield from map(
+            Record,
+            block.offsets.tolist(),
+            zip(*(column.to_pylist() for column in block.keys(None)), strict=True),
+            orders,
+            block.deletes().tolist(),
+            form.contents(block.written()).to_pylist(),
+            form.contents(block.rows).to_pylist(),
+        )
+
+
+def packed(rows: Any) -> bytes:
+    """Write structs as an Arrow message, with its length before it: such can be joined."""
+    if not len(rows):
+        return b""
+    message = bytes(pa.RecordBatch.from_struct_array(rows).serialize())
+    return len(message).to_bytes(_HEAD, "big") + message
+
+
+def loaded(pieces: Sequence[bytes], kind: Any) -> Any:
+    """Read structs that were packed, and maybe joined."""
+    schema, parts = pa.schema(list(kind)), []
+    for piece in pieces:
+        at = 0
+        while at < len(piece):
+            end = at + _HEAD + int.from_bytes(piece[at : at + _HEAD], "big")
+            message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
+            parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
+            at = end
+    return pa.concat_arrays(parts) if parts else pa.array([], kind)
