@@ -215,7 +215,8 @@ def _result(base: _File, files: Sequence[_File], schema: Any, op: str | None) ->
         elif arrow.nullable and not own.nullable:
             kind = [*kind, "null"] if isinstance(kind, list) else ["null", kind]
         field = {**one, "type": kind}
-        if kind != one["type"] and "default" in field and kind[:-1] != one["type"]:  # it may be none of the new type
+        added = isinstance(kind, list) and kind[:-1] == one["type"]
+        if kind != one["type"] and "default" in field and not added:  # it may be none of the new type
             del field["default"]
         made.append(field)
     return {**base.avro, "fields": made}

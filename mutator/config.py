@@ -141,7 +141,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
         output_format=read("output.format", _format, None),
         output_codec=read("output.codec", values.one_of("none", "snappy", "zstd", "gzip", "lz4"), None),
         output_schema=read("output.schema", str, None),
-        csv_null=read("csv.null", values.joint, b""),
+        csv_null=read("csv.null", values.null, b""),
         defaults={key.removeprefix(_DEFAULT): shown(value) for key, value in given.items() if key.startswith(_DEFAULT)},
         sync_mode=read("sync.mode", values.one_of("partial", "full"), "partial"),
         allow_older_snapshot=read("allow.older.snapshot", values.flag, False),
@@ -253,6 +253,8 @@ def _check_together(config: Config, given: Mapping[str, Any], faults: list[str],
     if op is None and config.delete_prefix is None and not config.full and "deleted.op.code" in given:
         warnings.append("deleted.op.code is ignored: op.code.field.ordinal is missing, so nothing deletes")
     literal = config.delimiter.literal
+    if literal and literal in config.csv_null:
+        faults.append(f"csv.null: '{given['csv.null']}' holds the delimiter, and needs quotes, which make it text")
     if literal is not None and "field.delim" in given and config.joint != literal:
         warnings.append("field.delim is ignored: rows are rejoined with the delimiter that they were split by")
 

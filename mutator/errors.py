@@ -135,6 +135,10 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
             "other's type, or name a schema with output.schema"
         ),
     ),
+    "schema.value": (
+        DataError,
+        "{path}: {why}; a value cannot be what this run would make of it: name other types with output.schema",
+    ),
     "format": (DataError, "{path}: {what}; {cure}"),
     "encoding": (DataError, "{path}: the file is {encoding} text; convert it to a single-byte encoding or UTF-8"),
     "changed": (

@@ -9,7 +9,7 @@ import io
 import json
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, cast
 
 from mutator import naming
@@ -74,10 +74,9 @@ def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None
     suffix = posixpath.splitext(name)[1].lower()
     container = _CONTAINERS.get(content or "")
     if container is not None:
-        if kind == "text":
-            raise error(
-                "format", path=path, what=f"is {content}, and no text", cure="leave out the setting that says so"
-            )
+        if kind not in (None, container):
+            what = f"is {content}, and no {kind}"
+            raise error("format", path=path, what=what, cure="leave out the setting that says so")
         content = None
     if content is not None and content not in naming.COMPRESSIONS.values():
         raise error("compression.unknown", path=path, content=content)
@@ -138,6 +137,9 @@ def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, c
     if kind == "csv" and (literal is None or len(literal) != 1):
         what = f"field.delim.regex is {config.delimiter.text}, and the fields of CSV have one byte between them"
         raise error("format", path=entry.path, what=what, cure="set it to that byte")
+    if kind == "csv" and config.header_lines > 1:
+        what = f"header.lines is {config.header_lines}, and CSV has one line with the names of its fields, or none"
+        raise error("format", path=entry.path, what=what, cure="set it to 1 or 0")
     # A header is there where the user says so, or calls fields by names that can stand nowhere else.
     called = [one for one in (*config.id_fields, config.order_field, config.op_field) if isinstance(one, str)]
     header = config.header_lines > 0 or bool(called)
@@ -147,6 +149,10 @@ def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, c
             if not entry.bytes and kind != "csv":
                 raise NotReadable(f"it is empty, and no {kind} file is")
             look = KINDS[kind].look(whole(stream, content), dialect)
+        if kind == "csv" and naming.is_data_file(entry.name) and not header:  # ours, and adopted
+            with storage.open(entry.path) as stream:
+                named = KINDS[kind].look(whole(stream, content), replace(dialect, header=True))
+            look = named if dialect.names and set(named.schema.names) <= set(dialect.names) else look
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=entry.path, why=fault) from None
     return Source(

@@ -17,7 +17,7 @@ from mutator import schema as schemas
 from mutator.avro_named import avro_layout_of, avro_shape
 from mutator.config import Config
 from mutator.errors import error
-from mutator.formats.avro_schema import from_arrow
+from mutator.formats.avro_schema import avro_of, expanded
 from mutator.formats.block import NotReadable
 from mutator.formats.columns import ColumnLayout, ColumnOutput
 from mutator.formats.kinds import KINDS
@@ -111,13 +111,17 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
     named = any(source.look is not None and source.look.named for source in (*survey.master, *survey.feed))
     delimiter = config.delimiter.literal
     if delimiter is None or len(delimiter) != 1:
-        delimiter = b","
+        delimited = [one.path for one in (*survey.master, *survey.feed) if not KINDS[one.kind].typed]
+        if delimited:
+            what = f"field.delim.regex is {config.delimiter.text}, and one byte must stand between fields with names"
+            raise error("format", path=delimited[0], what=what, cure="set it to that byte, or merge text with text")
+        delimiter = b","  # of CSV that is written
     return Dialect(delimiter, config.csv_null, named, (), codec)
 
 
 def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Version], list[Version]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has any."""
-    master = [_version(one, False, checked) for one in survey.master if _has_fields(one)]
+    master = [_version(one, False, checked) for one in _by_age(survey.master) if _has_fields(one)]
     if survey.manifest is not None and not master:
         look = survey.dataset_look
         assert look is not None
@@ -158,7 +162,7 @@ def _base(survey: Survey, master: Sequence[Version], feed: Sequence[Version], ch
         path, look = survey.output_schema
         return Version(checked(look.schema, path), path, True, False, look.defaults)
     whole = [version for version in feed if not version.partial]
-    found = whole[-1:] or list(master[:1]) or list(feed[-1:])
+    found = whole[-1:] or list(master[-1:]) or list(feed[-1:])
     if whole and master and _comes_late(survey, whole[-1].path):
         found = list(master[:1])
     if not found:
@@ -248,6 +252,7 @@ def _columns(
         order_type=order_type,
         dialect=dialect,
         null_lowest=config.null_order == "lowest",
+        within_years=output == "csv",
         delete_codes=config.delete_codes,
         upsert_codes=config.upsert_codes,
         defaults={name: pa.repeat(value.cast(result.field(name).type), 1) for name, value in found.defaults.items()},
@@ -259,10 +264,8 @@ def _columns(
     for side, sources in (("master", survey.master), ("feed", survey.feed)):
         for source in sources:
             found_version = by_path.get(source.path)
-            look = source.look
-            if found_version is None or look is None:
-                continue
-            version = found_version
+            # A file without fields has no rows either, and still is what it is.
+            version = found_version or Version(pa.schema([]), source.path)
             deletes = side == "feed" and is_delete_source(config, source)
             layout = replace(
                 layouts[side],
@@ -275,15 +278,14 @@ def _columns(
                 deletes_allowed=side == "feed",
                 upsert_codes=config.upsert_codes if side == "feed" else None,
             )
-            if side == "feed" and fields.op is not None and layout.op_field is None:
+            if side == "feed" and fields.op is not None and layout.op_field is None and found_version is not None:
                 schemas.check_key(version, [fields.op])
             if layout.op_field is not None:
                 check_op_type(version.schema.field(layout.op_field).type, layout.op_field, version.path)
             layout_of[source.path] = named_layout(layouts, side, layout)
     if output == "avro":
         try:
-            given = survey.output_schema
-            dialect = replace(dialect, avro=given[1].native if given is not None else from_arrow(result))
+            dialect = replace(dialect, avro=avro_of(result, _known_avro(survey)))
         except NotReadable as fault:
             raise error("config", where=f"output.format={output}", faults=fault) from None
     spec: dict[str, Any] = {
@@ -314,6 +316,14 @@ def _columns(
         whole=True,
         notes=(*found.notes, *rewriting(known is not None and not same)),
     )
+
+
+def _known_avro(survey: Survey) -> Mapping[str, Any] | None:
+    """Return the Avro schema whose types the result keeps: the one that is asked for, or the master's."""
+    if survey.output_schema is not None:
+        return expanded(survey.output_schema[1].native)
+    looks = [survey.dataset_look, *(source.look for source in _by_age(survey.master))]
+    return next((expanded(look.native) for look in looks if look is not None and look.native is not None), None)
 
 
 def stored_dialect(spec: Mapping[str, Any], dialect: Dialect) -> Dialect:

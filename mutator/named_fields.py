@@ -47,8 +47,14 @@ def check_key_types(schema: Any, fields: Any, path: str) -> None:
     """Raise DataError where a field of the ID is no scalar, or a float, which has no exact value."""
     for name in fields.ids:
         kind = schema.field(name).type
-        if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_null(kind):
-            what = f"is of type {kind}; a field of the ID must be text, a whole number, a decimal, a date or a time"
+        if (
+            pa.types.is_floating(kind)
+            or pa.types.is_nested(kind)
+            or pa.types.is_null(kind)
+            or pa.types.is_duration(kind)
+        ):
+            what = f"is of type {kind}; a field of the ID must be text, bytes, a whole number, a decimal, a boolean, "
+            what += "a date or a time"
             raise error("schema.field", path=path, field=name, what=what)
 
 

@@ -221,6 +221,8 @@ def _check_feed_names(config: Config, survey: Survey) -> None:
 def _check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
     for name in ("key", "order", "op code", *(("delimiter", "width", "format") if "delimiter" in spec else ())):
         before, now = known.spec.get(name), spec.get(name)
+        if name == "order" and before and now and (before.get("type"), now.get("type")) == ("long", "decimal"):
+            before = {**before, "type": "decimal"}  # the field was widened, and each integer is a decimal
         if before != now and not (name == "width" and before is None):
             raise error("manifest.spec", path=path, name=name, before=_shown(before), now=_shown(now))
     if known.hash not in (None, HASH_NAME):

@@ -26,6 +26,8 @@ from decimal import Decimal
 from typing import Any
 
 __all__ = [
+    "FIRST_SECOND",
+    "LAST_SECOND",
     "LOWEST",
     "NO_SEQUENCE",
     "ORDER_TYPES",
@@ -52,8 +54,8 @@ _TIMESTAMP_BASIC = re.compile(
     rb"(\d{4})(\d\d)(\d\d)(?:[Tt ](\d\d)(\d\d)(?:(\d\d)(?:[.,](\d+))?)?(?:([Zz])|([+-]\d\d):?(\d\d)?)?)?\Z"
 )
 _EPOCH = date(1970, 1, 1).toordinal()
-_FIRST_SECOND = (1 - _EPOCH) * 86400
-_LAST_SECOND = (date.max.toordinal() - _EPOCH) * 86400 + 86399
+FIRST_SECOND = (1 - _EPOCH) * 86400
+LAST_SECOND = (date.max.toordinal() - _EPOCH) * 86400 + 86399
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 
 
@@ -119,7 +121,7 @@ def parse_timestamp(field: bytes) -> tuple[int, bytes]:
             raise ValueError("has no valid zone")
         offset = (zh * 3600 + zm * 60) * (-1 if zone_hour[:1] == b"-" else 1)
     seconds = days * 86400 + h * 3600 + m * 60 + s - offset
-    if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
+    if not FIRST_SECOND <= seconds <= LAST_SECOND:
         raise ValueError("is outside of the years 0001 to 9999 in UTC")
     return seconds, (fraction or b"").rstrip(b"0")
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.ordercolumn import column_type, flags, lowest, parse_column, stamps, texts
+from mutator.precedence import FIRST_SECOND, LAST_SECOND
 from mutator.spans import Flags, Ints, Spans
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "moments",
     "order_column",
     "order_kind",
+    "out_of_years",
     "plain_decimals",
     "row_bytes",
 ]
@@ -103,8 +105,9 @@ def _orders(kind: str, column: Any) -> tuple[Any, Flags, str]:
     if kind == "long":
         return column.cast(pa.int64()), good, ""
     if kind == "timestamp":
-        found = _stamps(column)
-        return found, good, ""
+        return _stamps(column), out_of_years(column), "is not in the years 1 to 9999"
+    if pa.types.is_floating(column.type):  # as a double: the shortest text of a 32-bit float is another number
+        column = column.cast(pa.float64())
     text = plain_decimals(column) if pa.types.is_decimal(column.type) else column.cast(pa.string())
     found, bad = parse_column("decimal", Spans.of_array(text.cast(pa.large_string()).cast(pa.large_binary())))
     return found, bad, "is not a finite number"
@@ -128,10 +131,23 @@ def moments(column: Any) -> tuple[Ints, Ints]:
     return ticks // unit, ticks % unit * (1_000_000_000 // unit)
 
 
+def out_of_years(column: Any) -> Flags:
+    """Tell which times are not in the years 1 to 9999, which ISO 8601 cannot write; none of what is no time."""
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+        return np.zeros(len(column), np.bool_)
+    seconds, _ = moments(pc.fill_null(column, _epoch(column.type)) if column.null_count else column)
+    found: Flags = (seconds < FIRST_SECOND) | (seconds > LAST_SECOND)
+    return found
+
+
+def _epoch(kind: Any) -> Any:
+    return pa.scalar(0, pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind)
+
+
 def _stamps(column: Any) -> Any:
     """Return timestamps as ``ordercolumn`` has them; null for null."""
     if column.null_count:
-        found = _stamps(pc.fill_null(column, pa.scalar(0, pa.int64()).cast(column.type)))
+        found = _stamps(pc.fill_null(column, _epoch(column.type)))
         return pc.if_else(column.is_null(), pa.scalar(None, found.type), found)
     return stamps(*moments(column))
 

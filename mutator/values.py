@@ -17,6 +17,7 @@ __all__ = [
     "flag",
     "fraction",
     "joint",
+    "null",
     "one_of",
     "ordinal_or_unset",
     "ordinals",
@@ -47,6 +48,13 @@ def joint(text: str) -> bytes:
     """Read what is written between fields, as bytes."""
     if "\n" in text:
         raise ValueError("holds a line feed, which ends a row")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def null(text: str) -> bytes:
+    """Read what stands for NULL in CSV, as bytes."""
+    if set(text) & set('"\r\n'):
+        raise ValueError("holds a quote or a line end, and what stands for NULL has no quotes")
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -175,7 +175,7 @@ SETTINGS = [
     ("output.format", "output_format", None, [("auto", None), ("avro", "avro")], [("Avro", "must be auto, text")], {}),
     ("output.codec", "output_codec", None, [("none", "none"), ("zstd", "zstd")], [("lzo", "must be none, snappy")], {}),
     ("output.schema", "output_schema", None, [("s3://b/row.avsc", "s3://b/row.avsc")], [], {}),
-    ("csv.null", "csv_null", b"", [("\\N", b"\\N"), ("é", b"\xc3\xa9")], [("a\nb", "holds a line feed")], {}),
+    ("csv.null", "csv_null", b"", [("\\N", b"\\N"), ("é", b"\xc3\xa9")], [("a\nb", "holds a quote or a line end")], {}),
     ("default.price", "defaults", {}, [("0", {"price": "0"}), (" x", {"price": " x"})], [], {}),
 ]
 # Set by several keys together, or always to be set: tested one by one below.

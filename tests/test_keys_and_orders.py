@@ -75,7 +75,7 @@ def test_what_may_be_a_key(name, work):
     ids=["double", "float", "list", "struct"],
 )
 def test_a_float_or_nested_key_is_an_error(kind, ids, work):
-    with pytest.raises(DataError, match=r"f_1.*field id is of type .*whole number, a decimal, a date") as caught:
+    with pytest.raises(DataError, match=r"f_1.*field id is of type .*whole number, a decimal, a boolean") as caught:
         both(work, kind, table(ids, [1], ["x"]), table(ids, [2], ["y"]))
     assert caught.value.kind == "schema.field"
 

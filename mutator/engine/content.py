@@ -18,6 +18,7 @@ from pyarrow import ArrowException
 
 from mutator.checksum import ChunkedChecksum, chunk_of, combine, of_blocks
 from mutator.errors import MutatorError
+from mutator.formats.block import Unfit
 from mutator.formats.parquet_columns import count_tombstones, read_sequences
 from mutator.inputs import Input, Split
 from mutator.plan import Plan
@@ -65,6 +66,8 @@ class Damage(Exception):
 def damaged(one: Input, why: object) -> tuple[str, dict[str, Any]]:
     """Return the kind and the fields of the error for a damaged input."""
     kind = "damaged" if one.source.checksum is None else "manifest.damage"
+    if isinstance(why, Unfit):
+        kind = "schema.value"
     return kind, {"path": one.source.path, "why": str(why)}
 
 

@@ -21,13 +21,13 @@ from mutator.formats import roles
 from mutator.formats.avro_container import BlockWriter, blocks, faults, opened
 from mutator.formats.avro_files import decoded, encoded
 from mutator.formats.avro_schema import arrow_field, parsed, physical
-from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject
+from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject, Unfit
 from mutator.formats.convert import converted
 from mutator.formats.roles import Problems, Roles, deletes_of, loaded, orders_of, records_of
 from mutator.keyhash import hash_columns
 from mutator.ordercolumn import column_type, flags
 from mutator.spans import Flags, Ints, Spans, packed
-from mutator.typed import canonical
+from mutator.typed import canonical, out_of_years
 
 __all__ = ["AvroFormat", "AvroLayout", "AvroOutput", "Piece"]
 
@@ -91,6 +91,10 @@ class AvroFormat:
             projected = physical({**known.expanded, "fields": list(layout.fields)})
             for place, block in blocks(stream, known, content.window, projected):
                 batch = _batch(place, block, layout, known.expanded, lines)
+                if trusted and batch.rejects:
+                    first = batch.rejects[0]
+                    kind = NotReadable if layout.pieces is None else Unfit
+                    raise kind(f"record {first.line}: {first.reason}")
                 lines += batch.lines
                 yield batch
 
@@ -100,8 +104,14 @@ class AvroFormat:
         return records_of(self, batches, layout, ordered=layout.order_name is not None)
 
     def contents(self, rows: Any) -> Any:
-        """Return the encoded records."""
-        return rows if pa.types.is_large_binary(rows.type) else rows.field(0)
+        """Return the encoded records; of the feed with a byte that tells whether they are deletes."""
+        if pa.types.is_large_binary(rows.type):
+            return rows
+        records, last = rows.field(0), rows.field(rows.type.num_fields - 1)
+        if not pa.types.is_boolean(last.type):
+            return records
+        mark = pc.if_else(last, pa.scalar(b"D", pa.large_binary()), pa.scalar(b"U", pa.large_binary()))
+        return pc.binary_join_element_wise(records, mark, pa.scalar(b"", pa.large_binary()))
 
     def from_contents(self, contents: Sequence[bytes], layout: AvroLayout) -> Any:
         """Return encoded records."""
@@ -196,7 +206,11 @@ def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any]
         raise NotReadable(f"the block at byte {block.offset} is longer than its {count} records")
     problems = Problems()
     columns = {one["name"]: decoded([row[one["name"]] for row in values], one) for one in layout.fields}
-    keys = [canonical(columns[name]) for name in layout.id_names]
+    keys = []
+    for name in layout.id_names:
+        far = out_of_years(columns[name])
+        problems.note(far, f"field {name} (ID) is not in the years 1 to 9999")
+        keys.append(canonical(pc.if_else(pa.array(~far), columns[name], None) if far.any() else columns[name]))
     for name, key in zip(layout.id_names, keys, strict=True):
         problems.note(flags(key.is_null()), f"field {name} (ID) is NULL")
     order = pa.nulls(count)
@@ -216,12 +230,19 @@ def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any]
     if problems:
         whole = parsed(physical(schema))
         for row in sorted(problems):
-            record = fastavro.schemaless_reader(io.BytesIO(content[ends[row] : ends[row + 1]]), whole, None)
-            shown = json.dumps(record, default=repr, ensure_ascii=False).encode()
+            shown = _shown(content[ends[row] : ends[row + 1]], whole)
             rejects.append(Reject(int(offsets[row]), lines + row + 1, problems[row], shown))
         good = problems.others(count)
         rows, offsets = rows.filter(pa.array(good)), offsets[good]
     return Batch(AvroBlock(rows, offsets, layout), tuple(rejects), count, 0)
+
+
+def _shown(record: bytes, schema: Any) -> bytes:
+    try:
+        found = fastavro.schemaless_reader(io.BytesIO(record), schema, None)
+        return json.dumps(found, default=repr, ensure_ascii=False).encode()
+    except Exception:  # noqa: BLE001  # it is rejected for what may keep it from being shown, too
+        return record.hex().encode()
 
 
 def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, problems: Problems) -> Any:

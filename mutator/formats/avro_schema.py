@@ -5,6 +5,7 @@ Logical types are read by ourselves: the physical values are integers and bytes,
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from decimal import Context, Decimal
@@ -17,6 +18,7 @@ from mutator.formats.block import NotReadable
 
 __all__ = [
     "arrow_field",
+    "avro_of",
     "avro_type",
     "collapsed",
     "encoding",
@@ -220,6 +222,25 @@ def from_arrow(schema: Any, name: str = "row") -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": [_avro_field(one, name) for one in schema]}
 
 
+def avro_of(schema: Any, known: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the Avro schema of an Arrow schema, with the fields of a known one where they hold the same.
+
+    An enum is not among them: it would not take every text.
+    """
+    made = from_arrow(schema)
+    if known is None:
+        return made
+    fields = {one["name"]: one for one in known["fields"]}
+    for place, one in enumerate(schema):
+        field = fields.get(one.name)
+        try:
+            if field is not None and arrow_field(field).equals(one) and '"enum"' not in json.dumps(field):
+                made["fields"][place] = field
+        except NotReadable:
+            continue  # a union, of which the Arrow field holds one type
+    return {**known, "fields": made["fields"]}
+
+
 def avro_type(one: Any) -> Any:
     """Return the Avro type of an Arrow field."""
     return _avro_field(one, "row")["type"]
@@ -228,7 +249,7 @@ def avro_type(one: Any) -> Any:
 def _avro_field(one: Any, path: str) -> dict[str, Any]:
     if not _NAME.match(one.name):
         raise NotReadable(f"field {one.name} cannot be a name in Avro")
-    kind = _avro(one.type, f"{path}_{one.name}", one.name)
+    kind = _avro(one.type, f"{path}.{one.name}", one.name)
     if one.nullable and kind != "null":
         return {"name": one.name, "type": ["null", kind], "default": None}
     return {"name": one.name, "type": kind}
@@ -247,9 +268,11 @@ def _avro(kind: Any, path: str, where: str) -> Any:
     if types.is_timestamp(kind) and kind.tz is not None:
         return _avro(pa.timestamp(kind.unit, "UTC"), path, where)
     if types.is_fixed_size_binary(kind):
-        return {"type": "fixed", "name": path, "size": kind.byte_width}
+        space, _, name = path.rpartition(".")
+        return {"type": "fixed", "name": name, "namespace": space, "size": kind.byte_width}
     if types.is_struct(kind):
-        return {"type": "record", "name": path, "fields": [_avro_field(one, path) for one in kind]}
+        space, _, name = path.rpartition(".")  # a name of its own, whatever fields are called
+        return {"type": "record", "name": name, "namespace": space, "fields": [_avro_field(one, path) for one in kind]}
     if types.is_map(kind) and kind.key_type == pa.string():
         return {"type": "map", "values": _avro_field(kind.item_field.with_name("value"), path)["type"]}
     if types.is_list(kind):

@@ -32,6 +32,7 @@ __all__ = [
     "NotReadable",
     "Record",
     "Reject",
+    "Unfit",
     "Window",
     "Writer",
     "patched",
@@ -43,6 +44,10 @@ Hashes = npt.NDArray[np.uint64]
 
 class NotReadable(ValueError):
     """Content that is not of the format, or a known row that is none any more: the text says why."""
+
+
+class Unfit(NotReadable):
+    """A known row that cannot be what this run wants it to be: the file is right, and the text says why not."""
 
 
 class Block(Protocol):

@@ -10,13 +10,13 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject
+from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject, Unfit
 from mutator.formats.convert import converted
 from mutator.formats.kinds import KINDS
 from mutator.formats.roles import Problems, Roles, deletes_of, loaded, orders_of, packed, records_of
@@ -24,12 +24,12 @@ from mutator.formats.tabular import Dialect, Found, TableWriter
 from mutator.keyhash import hash_columns
 from mutator.ordercolumn import flags
 from mutator.spans import Flags, Ints, Spans
-from mutator.typed import canonical, from_row_bytes, mapped, order_column, row_bytes
+from mutator.typed import canonical, from_row_bytes, mapped, order_column, out_of_years, row_bytes
 
 __all__ = ["ColumnLayout", "ColumnOutput", "ColumnsFormat"]
 
 _FEW = 256  # first ID values that are looked for sooner than the rows' hashes are computed
-_DELETE = pa.field("delete", pa.bool_(), nullable=False)
+_DELETE = pa.field("\0delete", pa.bool_(), nullable=False)  # no field of a file is called so
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,7 @@ class ColumnLayout(Roles):
     order_field: int | None  # its place in the result; None: order comes from file names
     dialect: Dialect = field(default_factory=Dialect)
     typed: bool = True
+    within_years: bool = False  # what is written holds no time but of the years 1 to 9999
     defaults: Mapping[str, Any] = field(default_factory=dict)  # pa.Array of one value: a scalar is pickled as Python's
 
     @property
@@ -207,6 +208,8 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
     """Convert columns to those of the result; what cannot be is a reject."""
     batch, count = found.batch, found.batch.num_rows
     problems = Problems()
+    codes = None if layout.op_field is None else batch.column(layout.op_field)
+    delete = deletes_of(layout, codes, count, problems)
     columns = []
     for one in layout.result:
         if layout.schema.get_field_index(one.name) < 0:
@@ -217,18 +220,19 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
         column, bad, why = converted(batch.column(one.name), one.type, layout.typed)
         columns.append(column)
         problems.note(bad, f"field {one.name} {why}")
-        if not one.nullable and not layout.deletes and column.null_count:
-            problems.note(flags(column.is_null()), f"field {one.name} is NULL")
+        if not one.nullable and column.null_count:
+            problems.note(flags(column.is_null()) & ~delete, f"field {one.name} is NULL")
+        if layout.within_years:
+            problems.note(out_of_years(column), f"field {one.name} is not in the years 1 to 9999")
     parsed = None
     if not trusted:
         for place in layout.id_fields:
             name = layout.result.field(place).name
             problems.note(flags(columns[place].is_null()), f"field {name} (ID) is NULL")
+            problems.note(out_of_years(columns[place]), f"field {name} (ID) is not in the years 1 to 9999")
         if layout.order_field is not None:
             column, name = columns[layout.order_field], layout.result.field(layout.order_field).name
             parsed = orders_of(layout, name, column, problems)
-    codes = None if layout.op_field is None else batch.column(layout.op_field)
-    delete = deletes_of(layout, codes, count, problems)
     if layout.feed:
         columns.append(pa.array(delete))
     rows = pa.StructArray.from_arrays(columns, fields=list(layout.row_type))
@@ -238,10 +242,13 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
     if problems:
         if trusted:
             row = min(problems)
-            raise NotReadable(f"row {int(offsets[row]) + 1}: {problems[row]}")
+            # A type that is not the file's own is this run's wish, and no fault of the file.
+            fits = batch.schema.types == [layout.result.field(name).type for name in batch.schema.names]
+            kind = NotReadable if fits or not layout.typed else Unfit
+            raise kind(f"row {int(offsets[row]) + 1}: {problems[row]}")
         good = problems.others(count)
         places = sorted(problems)
-        shown = _readable(batch.take(pa.array(places))).to_pylist()
+        shown = _readable(batch.take(pa.array(places)))
         rejects += tuple(
             Reject(int(offsets[row]), int(found.numbers[row]), problems[row], _shown(values))
             for row, values in zip(places, shown, strict=True)
@@ -264,10 +271,13 @@ def _note_invalid(problems: Problems, column: Any, name: str) -> None:
                 problems.setdefault(row, f"field {name} holds what its type has not: {fault}")
 
 
-def _readable(batch: Any) -> Any:
+def _readable(batch: Any) -> list[dict[str, Any]]:
     """Return rows whose values Python can hold: it has no nanoseconds, no year 10000, and no text but UTF-8."""
-    columns = [mapped(column, _readable_type, _to_readable) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+    try:
+        columns = [mapped(column, _readable_type, _to_readable) for column in batch.columns]
+        return cast(list[dict[str, Any]], pa.RecordBatch.from_arrays(columns, batch.schema.names).to_pylist())
+    except (pa.ArrowException, ValueError, OverflowError, TypeError):
+        return [{"row": "holds what cannot be shown"} for _ in range(batch.num_rows)]
 
 
 def _readable_type(kind: Any) -> Any:

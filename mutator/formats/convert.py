@@ -90,7 +90,11 @@ def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
     if bad.any():
         text = pc.if_else(pa.array(bad), pa.scalar(None, pa.string()), text)
     try:
-        return text.cast(kind), bad, f"is no {kind}"
+        found = text.cast(kind)
+        if types.is_floating(kind):  # beyond what the type holds is no infinity, unless it says so
+            said = flags(pc.fill_null(pc.match_substring_regex(text, r"^[+-]?(?i:inf)"), False))
+            bad = bad | (flags(pc.fill_null(pc.is_inf(found), False)) & ~said)
+        return found, bad, f"is no {kind}"
     except pa.ArrowInvalid:
         found, more, _ = _one_by_one(text, kind)
         return found, bad | more, f"is no {kind}"

@@ -25,6 +25,9 @@ from mutator.typed import plain_decimals
 __all__ = ["CsvFiles", "TextFiles", "schema_of_places"]
 
 _QUOTE = 34
+_STRAY = "has a quote within a field, or text behind a closing quote"
+_OPEN = "a quote is opened in it, and never closed"
+_BEHIND = 4 << 10  # bytes that are looked at behind a quote that stands wrong
 _BLOCK = 1 << 20
 _SAMPLE = 64 << 20  # bytes in which a first row must end
 
@@ -62,7 +65,7 @@ class CsvFiles:
     def _rows(self, data: bytes, dialect: Dialect) -> Iterator[tuple[list[bytes], int]]:
         """Yield the fields of the first whole row that is not blank, and where it ends."""
         start = len(text.UTF8_BOM) if data.startswith(text.UTF8_BOM) else 0
-        for offset, chunk in self._chunks([data], Window(text.LF)):
+        for offset, chunk, _ in self._chunks([data], Window(text.LF), dialect):
             body = np.frombuffer(chunk[start:] + PAD, np.uint8)
             table = Table.of(body, dialect.delimiter[0], None, self._quoted(body))
             for row in np.flatnonzero(table.ends > table.starts).tolist():
@@ -91,26 +94,46 @@ class CsvFiles:
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
         """Read rows; all fields are binaries, and what is NULL is null."""
         lines = 0
-        for offset, chunk in self._chunks(content.blocks(), content.window):
-            found = self._found(chunk, offset, lines, content.window, schema, names, dialect)
+        for offset, chunk, why in self._chunks(content.blocks(), content.window, dialect):
+            if why is not None:
+                found = _of_one_reject(chunk, offset, lines + 1, names, why)
+            else:
+                found = self._found(chunk, offset, lines, content.window, schema, names, dialect)
             lines += found.lines
             yield found
 
-    def _chunks(self, blocks: Iterable[bytes], window: Window) -> Iterator[tuple[int, bytes]]:
-        """Yield (offset, whole rows); the last row may have no line end."""
-        offset, held = 0, b""
-        for block in blocks:
-            held += block
-            if len(held) < CHUNK and len(block) >= _BLOCK:
+    def _chunks(
+        self, blocks: Iterable[bytes], window: Window, dialect: Dialect
+    ) -> Iterator[tuple[int, bytes, str | None]]:
+        """Yield (offset, whole rows, None), and (offset, line, why it is no row) where a quote stands wrong.
+
+        A row that is none ends with its line, so that it takes no other with it.
+        """
+        offset, held, ended = 0, b"", False
+        source = iter(blocks)
+        while not ended:
+            block = next(source, None)
+            ended = block is None
+            held += block or b""
+            if not ended and len(held) < CHUNK and len(block or b"") >= _BLOCK:
                 continue
-            body = np.frombuffer(held + PAD, np.uint8)
-            ends = np.flatnonzero((body == NEWLINE) & ~self._quoted(body, padded=True))
-            if len(ends):
-                cut = int(ends[-1]) + 1
-                yield offset, held[:cut]
-                offset, held = offset + cut, held[cut:]
-        if held:
-            yield offset, held
+            at, size = 0, len(held)
+            while at < len(held):
+                last = ended and at + size >= len(held)
+                piece = held[at : at + size]
+                good, bad, why = _cut(piece, dialect.delimiter[0], start=offset + at == 0, last=last)
+                if good:
+                    yield offset + at, piece[:good], None
+                if bad:
+                    yield offset + at + good, piece[good : good + bad], why
+                at += good + bad
+                if bad:
+                    size = _BEHIND  # there may be more of it, and each look costs what is looked at
+                elif at + size < len(held):
+                    size *= 4
+                elif not good:
+                    break
+            offset, held = offset + at, held[at:]
 
     def _quoted(self, data: Bytes, *, padded: bool = False) -> Any:
         """Tell which bytes stand in quotes, the opening one included; without padding, unless it is asked for."""
@@ -134,21 +157,13 @@ class CsvFiles:
         if window.ending == text.CR:
             chunk = chunk.replace(b"\r", b"\n")
         data = np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8)
-        table = Table.of(data, delimiter, width, quoted := self._quoted(data))
-        open_at_end = quoted is not None and len(quoted) > 0 and bool(quoted[-1])
-        if open_at_end:  # the line end that was put behind it stands in quotes, too: let it be one
-            quoted = quoted.copy()
-            quoted[-1] = False
-            table = Table.of(data, delimiter, width, quoted)
+        table = Table.of(data, delimiter, width, self._quoted(data))
         count, offsets, numbers = len(table), table.starts + offset, np.arange(len(table))
         cleaned = clean(data, table, offset, terminated, window)
         if cleaned is not None:
             data, offsets, numbers = cleaned
-            quoted = self._quoted(data)
-            if open_at_end and len(data) > len(PAD):
-                quoted[-1] = False
-            table = Table.of(data, delimiter, width, quoted)
-        good, reasons = self._good(data, table, quoted, width, delimiter, open_at_end)
+            table = Table.of(data, delimiter, width, self._quoted(data))
+        good, reasons = self._good(data, table, self._quoted(data), width, delimiter)
         rows = np.flatnonzero(good)
         columns = [self._column(table.field(data, rows, schema.get_field_index(name)), dialect) for name in names]
         batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema([(name, pa.large_binary()) for name in names]))
@@ -163,9 +178,7 @@ class CsvFiles:
         ]
         return Found(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table))
 
-    def _good(
-        self, data: Bytes, table: Table, quoted: Flags | None, width: int, delimiter: int, open_at_end: bool
-    ) -> tuple[Flags, Any]:
+    def _good(self, data: Bytes, table: Table, quoted: Flags | None, width: int, delimiter: int) -> tuple[Flags, Any]:
         """Return which rows are such, and a function that says why another one is not."""
         good = table.fields == width
         stray = np.zeros(len(table), np.bool_)
@@ -179,15 +192,11 @@ class CsvFiles:
             bad = np.where(opens, ~(first | np.isin(behind, around)), ~np.isin(data[marks + 1], around))
             rows = np.searchsorted(table.starts, marks[bad], side="right") - 1
             stray[rows] = True
-        if open_at_end and len(table):
-            stray[-1] = True
         good &= ~stray
 
         def reason(row: int) -> str:
-            if open_at_end and row == len(table) - 1:
-                return "a quote is opened in it, and never closed"
             if stray[row]:
-                return "has a quote within a field, or text behind a closing quote"
+                return _STRAY
             return f"has {table.fields[row]} fields and should have {width}"
 
         return good, reason
@@ -223,6 +232,48 @@ class CsvFiles:
         return _Writer(stream, schema, dialect)
 
 
+def _of_one_reject(line: bytes, offset: int, number: int, names: Sequence[str], why: str) -> Found:
+    """Return what is found in a line that is no row."""
+    schema = pa.schema([(name, pa.large_binary()) for name in names])
+    batch = pa.RecordBatch.from_arrays([pa.array([], pa.large_binary()) for _ in names], schema=schema)
+    reject = Reject(offset, number, why, line.rstrip(b"\r\n"))
+    return Found(batch, np.zeros(0, np.int64), np.zeros(0, np.int64), [reject], 1, 0)
+
+
+def _cut(data: bytes, delimiter: int, *, start: bool, last: bool) -> tuple[int, int, str | None]:
+    """Return how many bytes are whole rows, how many behind them are a line that is no row, and why.
+
+    start: the data is the beginning of the file. last: nothing comes behind it.
+    """
+    body = np.frombuffer(data, np.uint8)
+    marks = np.flatnonzero(body == _QUOTE)
+    lines = np.flatnonzero(body == NEWLINE)
+    if not len(marks):
+        return (len(data), 0, None) if last else (int(lines[-1]) + 1 if len(lines) else 0, 0, None)
+    opens = np.arange(len(marks)) % 2 == 0
+    inside = np.searchsorted(marks, lines) % 2 == 1
+    ends = lines[~inside]
+    behind = body[np.maximum(marks - 1, 0)]
+    before = body[np.minimum(marks + 1, len(body) - 1)]
+    begins = (marks == 0) | (start & (marks == len(text.UTF8_BOM)) & data.startswith(text.UTF8_BOM))
+    around = np.array([delimiter, NEWLINE, _QUOTE, 13], np.uint8)
+    known = marks + 1 < len(body)  # what comes behind the last byte is not known yet
+    bad = np.where(opens, ~begins & ~np.isin(behind, around[:3]), known & ~np.isin(before, around))
+    wrong = np.flatnonzero(bad)
+    place = int(marks[wrong[0]]) if len(wrong) else None
+    why: str | None = _STRAY
+    if place is None and len(marks) % 2 and (last or len(data) - int(marks[-1]) > _SAMPLE):
+        place, why = int(marks[-1]), _OPEN
+    if place is None:
+        whole = int(ends[-1]) + 1 if len(ends) else 0
+        return (len(data), 0, None) if last else (whole, 0, None)
+    row = int(ends[np.searchsorted(ends, place) - 1]) + 1 if len(ends) and ends[0] < place else 0
+    line = data.find(b"\n", place)
+    if line < 0 and not last:
+        return row, 0, None
+    return row, (line + 1 if line >= 0 else len(data)) - row, why
+
+
 def schema_of_places(count: int, names: Sequence[str]) -> Any:
     """Return the schema of rows without a header: with the user's names, or numbers where they are not as many."""
     found = names if len(names) == count else [str(number) for number in range(count)]
@@ -237,9 +288,11 @@ class TextFiles(CsvFiles):
     quotes = False
     line = "line"
 
-    def _chunks(self, blocks: Iterable[bytes], window: Window) -> Iterator[tuple[int, bytes]]:
+    def _chunks(
+        self, blocks: Iterable[bytes], window: Window, dialect: Dialect
+    ) -> Iterator[tuple[int, bytes, str | None]]:
         mark = b"\r" if window.ending == text.CR else b"\n"
-        return chunks(blocks, mark, window.start, window.end)
+        return ((offset, chunk, None) for offset, chunk in chunks(blocks, mark, window.start, window.end))
 
     def _quoted(self, data: Bytes, *, padded: bool = False) -> Any:
         return None

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from mutator.formats.block import Content, NotReadable
+from mutator.formats.block import Content, NotReadable, Unfit
 from mutator.formats.tabular import Dialect, Found, Look, readable, rows_at_once
 from mutator.schema import from_text
 
@@ -66,6 +66,8 @@ class OrcFiles:
                         found = batch.select(list(names))
                         yield Found(found, (number << _PLACE) + places, seen + places + 1, lines=batch.num_rows)
                     seen += rows
+            if start == 0 and end in (None, file.file_length) and seen != file.nrows:
+                raise NotReadable(f"its stripes have {seen} rows, and its footer says {file.nrows}")
 
     def place(self, offset: int, line: int) -> str:
         """Return its stripe, and its number there."""
@@ -115,4 +117,5 @@ def _faults() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, LookupError, NotImplementedError, RuntimeError) as fault:
-        raise NotReadable(f"it cannot be read as ORC: {fault}") from None
+        kind = Unfit if "out of range for nanosecond" in str(fault) else NotReadable  # from 1677 to 2262, no more
+        raise kind(f"it cannot be read as ORC: {fault}") from None

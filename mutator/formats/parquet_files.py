@@ -41,7 +41,9 @@ class ParquetFiles:
     def count(self, stream: BinaryIO) -> int:
         """Return what the footer says."""
         with _faults():
-            return int(pq.ParquetFile(stream).metadata.num_rows)
+            file = _opened(stream)
+            _check_footer(file, stream)
+            return int(file.metadata.num_rows)
 
     def stored(self, spec: Mapping[str, Any]) -> Look:
         """Return the schema that the manifest has."""
@@ -52,6 +54,7 @@ class ParquetFiles:
         start, end = content.window.start, content.window.end
         with content.file() as stream, _faults():
             file = _opened(stream)
+            _check_footer(file, stream)
             before = seen = 0
             for number in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(number)
@@ -126,6 +129,14 @@ def _opened(stream: BinaryIO) -> Any:
     return pq.ParquetFile(stream, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
 
 
+def _check_footer(file: Any, stream: BinaryIO) -> None:
+    """Hold what the footer says of all rows against what it says of the groups; it has no checksum."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    size = stream.seek(0, 2)
+    if sum(group.num_rows for group in groups) != file.metadata.num_rows or any(_begin(one) >= size for one in groups):
+        raise NotReadable("it cannot be read as Parquet: its footer contradicts itself")
+
+
 def _begin(group: Any) -> int:
     """Return the place of a row group's first byte."""
     if not group.num_columns:
@@ -139,6 +150,8 @@ def _batches(file: Any, number: int, names: Sequence[str], before: int, seen: in
     group = file.metadata.row_group(number)
     if group.total_byte_size <= _GROUP_BYTES:  # at once, which costs least
         table = file.read_row_group(number, columns=list(names), use_threads=False).select(list(names))
+        if table.num_rows != group.num_rows:
+            raise NotReadable(f"row group {number + 1} has {table.num_rows} rows, and the footer says {group.num_rows}")
         found = table.to_batches(_ROWS)
     else:
         size = rows_at_once(group.num_rows, group.total_byte_size)
@@ -154,5 +167,7 @@ def _faults() -> Iterator[None]:
     """Turn what Arrow raises for a file that is damaged into NotReadable."""
     try:
         yield
+    except NotReadable:
+        raise
     except (pa.ArrowException, OSError, ValueError, LookupError, NotImplementedError, RuntimeError) as fault:
         raise NotReadable(f"it cannot be read as Parquet: {fault}") from None

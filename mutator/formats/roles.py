@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,12 +82,11 @@ def records_of(
     """Return the rows of batches one by one. ordered: they have order values."""
     for batch in batches:
         yield from (None for _ in range(batch.ignored))
-        yield from batch.rejects
         block = batch.block
         orders: Any = [None] * len(block)
         if ordered:
             orders = [to_value(roles.order_type, value) for value in block.orders().to_pylist()]
-        yield from map(
+        found: Iterator[Record | Reject] = map(
             Record,
             block.offsets.tolist(),
             zip(*(column.to_pylist() for column in block.keys(None)), strict=True),
@@ -95,6 +95,13 @@ def records_of(
             form.contents(block.written()).to_pylist(),
             form.contents(block.rows).to_pylist(),
         )
+        yield from heapq.merge(
+            batch.rejects, found, key=_offset
+        )  # in the order of the file: some files number their rows
+
+
+def _offset(one: Record | Reject) -> int:
+    return one.offset
 
 
 def packed(rows: Any) -> bytes:

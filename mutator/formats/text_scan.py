@@ -41,7 +41,7 @@ class Table:
         mark = newline | (body == delimiter if quoted is None else (body == delimiter) & ~quoted)
         marks = np.flatnonzero(mark)
         count = int(np.count_nonzero(newline))
-        if width is not None and len(marks) == count * width and newline[marks[width - 1 :: width]].all():
+        if width and len(marks) == count * width and newline[marks[width - 1 :: width]].all():
             last = np.arange(width - 1, len(marks), width)  # as nearly every chunk is: no row is ragged
         else:
             last = np.flatnonzero(newline[marks])

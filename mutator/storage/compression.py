@@ -7,6 +7,7 @@ word, are an error, and so is a stream that ends early: every row must be accoun
 from __future__ import annotations
 
 import bz2
+import codecs
 import lzma
 import re
 import sys
@@ -39,7 +40,7 @@ _MAGIC = (
 
 
 # What a container has behind its first bytes, and text has not.
-_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xff]")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class CorruptStream(ValueError):
@@ -73,10 +74,19 @@ def sniff(head: bytes) -> str | None:
             # "BZh" and "ORC" could begin a row: bzip2 goes on with a digit and pi, ORC's first stripe with 0x0a or so.
             if name == "bzip2" and not (head[3:4].isdigit() and head[4:7] in (b"1AY", b"\x17rE")):
                 continue
-            if name in ("ORC", "Parquet") and not _CONTROL.search(head[len(magic) :]):
+            if name in ("ORC", "Parquet") and _is_text(head):
                 continue
             return name
     return None
+
+
+def _is_text(head: bytes) -> bool:
+    """Tell whether some first bytes are UTF-8, as far as they go, and hold no control characters."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return _CONTROL.search(head) is None
 
 
 def decompress(blocks: Iterable[bytes], kind: str) -> Iterator[bytes]:
