@@ -14,17 +14,24 @@ The algorithm in five lines:
 ``spans``           many values in one buffer, before they are copied
 ``ordercolumn``     order values a column at a time
 ``keyhash``         key -> bucket; part of the file format
+``typed``           typed values: canonical bytes of a key, order values
+``schema``          one schema of many, and what widens to what
 ``layout``          where key, order value and op code stand in a row
 ``naming``          what a file's name says
 ``sequences``       what the sequences of feed files say across runs
 ``sealed``          bookkeeping that can tell when it is damaged
 ``delimiter``       Java's field delimiter regexes, on bytes
 ``config``          settings -> Config
+``look``            one file: its compression, its first row, its fields
+``control``         what a delivery says of a feed file, and whether it is so
 ``survey``          what is there: names, sizes, first rows, the master's manifest
+``width``           delimited text: how wide its rows are
+``named``           fields with names: the result's schema, a layout for each that occurs
 ``inputs``          files, ranked, and the splits that tasks read
 ``joins``           which engine, which join, how many buckets, and why
 ``plan``            Config + survey -> Plan
-``formats``         bytes <-> rows and blocks; ``formats.block`` is the contract of a format
+``formats``         bytes <-> rows and blocks; ``formats.block`` is the contract of a format, ``formats.tabular`` that
+                    of a kind of files whose fields have names
 ``engine``          read, shuffle, merge, write: by the block, and row by row
 ``accounting``      receipts -> sums, and what must not be published
 ``storage``         names and bytes: disks, S3, HDFS, a module or two a backend

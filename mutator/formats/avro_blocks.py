@@ -23,7 +23,7 @@ from mutator.formats.avro_files import decoded, encoded
 from mutator.formats.avro_schema import arrow_field, parsed, physical
 from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject, Unfit
 from mutator.formats.convert import converted
-from mutator.formats.roles import Problems, Roles, deletes_of, loaded, orders_of, records_of
+from mutator.formats.roles import Problems, Roles, RowWriter, deletes_of, loaded, orders_of, records_of
 from mutator.keyhash import hash_columns
 from mutator.ordercolumn import column_type, flags
 from mutator.spans import Flags, Ints, Spans, packed
@@ -130,29 +130,9 @@ class AvroFormat:
         """Return the suffix of Avro files."""
         return ".avro"
 
-    def writer(self, stream: BinaryIO, output: AvroOutput, chunk: int | None) -> _Writer:
+    def writer(self, stream: BinaryIO, output: AvroOutput, chunk: int | None) -> RowWriter:
         """Write to a stream."""
-        return _Writer(BlockWriter(stream, output.schema, output.codec))
-
-
-class _Writer:
-    def __init__(self, inner: BlockWriter) -> None:
-        self._inner = inner
-        self.rows = 0
-
-    def write(self, rows: Any) -> None:
-        """Take the next rows, which may be run together: their number is not theirs alone to tell."""
-        self._inner.write(iter(rows.to_pylist()))
-        self.rows += len(rows)
-
-    def close(self) -> None:
-        """Write what is left."""
-        self._inner.close()
-
-    @property
-    def rows_by_chunk(self) -> list[int]:
-        """All of them."""
-        return [self.rows]
+        return RowWriter(BlockWriter(stream, output.schema, output.codec), lambda rows: iter(rows.to_pylist()))
 
 
 class AvroBlock:

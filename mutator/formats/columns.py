@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject, Unfit
 from mutator.formats.convert import converted
 from mutator.formats.kinds import KINDS
-from mutator.formats.roles import Problems, Roles, deletes_of, loaded, orders_of, packed, records_of
-from mutator.formats.tabular import Dialect, Found, TableWriter
+from mutator.formats.roles import Problems, Roles, RowWriter, deletes_of, loaded, orders_of, packed, records_of
+from mutator.formats.tabular import Dialect, Found
 from mutator.keyhash import hash_columns
 from mutator.ordercolumn import flags
 from mutator.spans import Flags, Ints, Spans
@@ -112,30 +112,10 @@ class ColumnsFormat:
         """Return the suffix of the kind."""
         return KINDS[output.kind].suffix
 
-    def writer(self, stream: BinaryIO, output: ColumnOutput, chunk: int | None) -> _Writer:
+    def writer(self, stream: BinaryIO, output: ColumnOutput, chunk: int | None) -> RowWriter:
         """Write to a stream."""
-        return _Writer(KINDS[output.kind].writer(stream, output.schema, output.dialect), output.schema)
-
-
-class _Writer:
-    def __init__(self, inner: TableWriter, schema: Any) -> None:
-        self._inner, self._schema = inner, schema
-        self.rows = 0
-
-    def write(self, rows: Any) -> None:
-        """Take the next rows."""
-        if len(rows):
-            self._inner.write(pa.RecordBatch.from_arrays(rows.flatten(), schema=self._schema))
-            self.rows += len(rows)
-
-    def close(self) -> None:
-        """Write what is left."""
-        self._inner.close()
-
-    @property
-    def rows_by_chunk(self) -> list[int]:
-        """All of them: a file of columns is read whole."""
-        return [self.rows]
+        inner = KINDS[output.kind].writer(stream, output.schema, output.dialect)
+        return RowWriter(inner, lambda rows: pa.RecordBatch.from_arrays(rows.flatten(), schema=output.schema))
 
 
 class ColumnBlock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from mutator.ordercolumn import flags, to_value
 from mutator.spans import Flags
 from mutator.typed import canonical, order_column
 
-__all__ = ["Problems", "Roles", "deletes_of", "loaded", "orders_of", "packed", "records_of"]
+__all__ = ["Problems", "Roles", "RowWriter", "deletes_of", "loaded", "orders_of", "packed", "records_of"]
 
 _HEAD = 8  # bytes of the length before packed rows
 
@@ -102,6 +102,30 @@ def records_of(
 
 def _offset(one: Record | Reject) -> int:
     return one.offset
+
+
+class RowWriter:
+    """Writes one file whose rows have fields with names, and counts them."""
+
+    def __init__(self, inner: Any, convert: Callable[[Any], Any]) -> None:
+        """convert: makes of rows what the writer of the file takes."""
+        self._inner, self._convert = inner, convert
+        self.rows = 0
+
+    def write(self, rows: Any) -> None:
+        """Take the next rows."""
+        if len(rows):
+            self._inner.write(self._convert(rows))
+            self.rows += len(rows)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._inner.close()
+
+    @property
+    def rows_by_chunk(self) -> list[int]:
+        """All of them: such a file has one checksum."""
+        return [self.rows]
 
 
 def packed(rows: Any) -> bytes:
