@@ -75,7 +75,7 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
     op = None if config.op_keep else fields.op
     versions = [one.version(op) for one in files if one is not base]
     defaults = {name: partial(read_default, name, text) for name, text in config.defaults.items()}
-    check_defaults(config, [base.version(op), *versions])
+    unused = check_defaults(config, [base.version(op), *versions])
     found = schemas.resolve(base.version(op), versions, fields.ids, defaults, given=survey.output_schema is not None)
     check_key_types(found.schema, fields, base.path)
     order_type = decide_order_type(config, found.schema, fields, base.path)
@@ -136,7 +136,7 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         layout_of=layout_of,
         carries=same,
         whole=True,
-        notes=(*found.notes, *rewriting(known is not None and not same)),
+        notes=(*found.notes, *unused, *rewriting(known is not None and not same)),
     )
 
 

@@ -132,7 +132,7 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
         DataError,
         (
             "field {field} is {one} in {path} and {other} in {other_path}: {why}; have one of them delivered as the "
-            "other's type, or name a schema with output.schema"
+            "other's type, or leave the field out, with output.schema"
         ),
     ),
     "schema.value": (

@@ -149,10 +149,10 @@ def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, c
             if not entry.bytes and kind != "csv":
                 raise NotReadable(f"it is empty, and no {kind} file is")
             look = KINDS[kind].look(whole(stream, content), dialect)
-        if kind == "csv" and naming.is_data_file(entry.name) and not header:  # ours, and adopted
+        if kind == "csv" and config.field_names and not header:  # a first row of names of fields is a header
             with storage.open(entry.path) as stream:
                 named = KINDS[kind].look(whole(stream, content), replace(dialect, header=True))
-            look = named if dialect.names and set(named.schema.names) <= set(dialect.names) else look
+            look = named if set(named.schema.names) <= set(dialect.names) else look
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=entry.path, why=fault) from None
     return Source(

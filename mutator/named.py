@@ -231,7 +231,7 @@ def _columns(
     cut = _without(base, fields.op) if not keep else base
     others = [_without(version, fields.op) if not keep else version for version in versions if version is not base]
     defaults = {name: partial(read_default, name, text) for name, text in config.defaults.items()}
-    check_defaults(config, [cut, *others])
+    unused = check_defaults(config, [cut, *others])
     found = schemas.resolve(
         cut,
         others,
@@ -314,7 +314,7 @@ def _columns(
         in_ranges={one.path: KINDS[one.kind].in_ranges for one in (*survey.master, *survey.feed)},
         carries=same,
         whole=True,
-        notes=(*found.notes, *rewriting(known is not None and not same)),
+        notes=(*found.notes, *unused, *rewriting(known is not None and not same)),
     )
 
 

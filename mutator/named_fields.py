@@ -11,6 +11,7 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats.convert import converted
+from mutator.naming import base_name
 from mutator.schema import Version, check_key
 from mutator.survey import Survey
 from mutator.typed import order_kind
@@ -118,11 +119,16 @@ def rewriting(needed: bool) -> tuple[str, ...]:
     ) * needed
 
 
-def check_defaults(config: Config, versions: Sequence[Version]) -> None:
-    """Raise DataError where a default is set for a field that nothing in the run has, the newest schema first."""
-    for name in config.defaults:
+def check_defaults(config: Config, versions: Sequence[Version]) -> tuple[str, ...]:
+    """Say which defaults have no use, because the result has no such field.
+
+    versions: the one that gives the result its fields first. Raises DataError where nothing in the run has the field.
+    """
+    unused = [name for name in config.defaults if name not in versions[0].schema.names]
+    for name in unused:
         if not any(name in version.schema.names for version in versions):
             check_key(replace(versions[0], path=f"default.{name}"), [name])
+    return tuple(f"default.{name} has no use: {base_name(versions[0].path)} has no such field" for name in unused)
 
 
 def schema_sequence(config: Config, survey: Survey) -> dict[str, Any]:

@@ -146,3 +146,12 @@ def test_parquet_that_is_said_to_be_csv(tmp_path):
 
     with pytest.raises(DataError, match=r"f_1.parquet: is Parquet, and no csv"):
         work.run({"feed.format": "csv"})
+
+
+def test_a_header_is_no_row_where_the_user_gives_its_names(tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m", pa.table({"id": ["b"], "at": ["1"], "note": ["x"]}), "parquet")
+    work.put("feed/f_1.csv", b"id,at\na,2\n")
+    report = work.run({"field.names": "id,at,note", "temporal.ordering.field.type": "string"})
+
+    assert (report.counts["feed rows"], report.counts["output rows"]) == (1, 2)
