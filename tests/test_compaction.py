@@ -43,7 +43,7 @@ from mutator.formats.avro_schema import to_arrow
 from mutator.settings import read_settings
 from tests import local_engine
 from tests.columns_data import file_of
-from tests.test_readme import console_blocks, same, steps
+from tests.test_readme import console_blocks, same, settle, steps
 
 GOLDEN = Path(__file__).parent / "golden_avro"
 CASES = sorted(path for path in GOLDEN.iterdir() if path.is_dir())
@@ -343,6 +343,7 @@ def test_every_command_prints_what_the_page_shows(sc, tmp_path, monkeypatch, cap
         words = shlex.split(command)
         if words[0] == "mutator":
             capfd.readouterr()
+            settle(tmp_path)
 
             code = cli.main(words[1:])
 
