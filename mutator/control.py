@@ -21,7 +21,6 @@ from typing import BinaryIO
 
 from mutator import naming
 from mutator.errors import error
-from mutator.formats import text
 from mutator.formats.block import NotReadable, Window
 from mutator.formats.kinds import KINDS
 from mutator.look import Source, whole
@@ -135,42 +134,29 @@ def check(suffix: str, feed: Sequence[Source]) -> None:
 
 def count_rows(storage: Storage, source: Source) -> int:
     """Return the number of rows of a feed file; raises DataError for one that is damaged."""
-    count = 0
+    window = Window(source.ending, 0, None, source.bom, source.header_end)
     try:
-        with storage.open(source.path) as stream:
-            if source.kind != "text":
-                return _count_of_kind(stream, source)
-            for offset, row in text.rows(_content(stream, source.compression), source.ending):
-                if offset == 0 and source.bom:
-                    row = row[len(text.UTF8_BOM) :]
-                count += bool(row) and offset >= source.header_end
+        return KINDS[source.kind].count(_Whole(storage, source, window), source.dialect)
     except (CorruptStream, NotReadable) as fault:
         raise error("damaged", path=source.path, why=fault) from None
-    return count
-
-
-def _count_of_kind(stream: BinaryIO, source: Source) -> int:
-    """Count what footers and blocks say; the rows of CSV are counted as they are read, for a row may be many lines."""
-    if source.kind != "csv":
-        return KINDS[source.kind].count(whole(stream, source.compression))
-    assert source.look is not None
-    content = _Streamed(_content(stream, source.compression), Window(text.LF, 0, None, source.bom, source.header_end))
-    found = KINDS["csv"].read(content, source.look.schema, (), source.dialect)
-    return sum(one.lines - one.ignored for one in found)
 
 
 @dataclass(frozen=True)
-class _Streamed:
-    """A file's content, read once from its beginning."""
+class _Whole:
+    """All of a file's content."""
 
-    content: Iterator[bytes]
+    storage: Storage
+    source: Source
     window: Window
 
     def blocks(self) -> Iterator[bytes]:
-        return self.content
+        """Yield it."""
+        with self.storage.open(self.source.path) as stream:
+            yield from _content(stream, self.source.compression)
 
     def file(self) -> BinaryIO:
-        raise NotImplementedError
+        """Open it."""
+        return whole(self.storage.open(self.source.path), self.source.compression)
 
 
 def _content(stream: BinaryIO, compression: str | None) -> Iterator[bytes]:

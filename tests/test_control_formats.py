@@ -46,3 +46,19 @@ def test_another_number_of_rows_stops_the_run(kind, tmp_path):
 
 def test_rows_of_a_compressed_file(tmp_path):
     assert run(tmp_path, "csv", 3, pack=gzip.compress, suffix=".gz").counts["feed rows"] == 3
+
+
+def test_a_row_of_several_lines_is_one_with_any_delimiter(tmp_path):
+    for name, content in (("master/m.csv", b""), ("feed/u_1.csv", b'"a";1;"x\ny"\n"b";"2";z\n')):
+        path = tmp_path / name
+        path.parent.mkdir()
+        path.write_bytes(b"id;at;note\n" + content)
+    (tmp_path / "feed" / "u_1.csv.ctl").write_text("rows=2\n")
+    report = local_engine.mutate(
+        SETTINGS | {"field.delim.regex": ";"},
+        master=str(tmp_path / "master"),
+        feed=[str(tmp_path / "feed")],
+        output=str(tmp_path / "out"),
+    )
+
+    assert report.counts["feed rows"] == 2

@@ -50,10 +50,9 @@ class AvroFiles:
         with faults():
             return _look(opened(stream).schema)
 
-    def count(self, stream: BinaryIO) -> int:
+    def count(self, content: Content, dialect: Dialect) -> int:
         """Add up what the blocks say."""
-        stream.seek(0)
-        with faults():
+        with content.file() as stream, faults():
             return sum(block.num_records for block in fastavro.block_reader(stream))
 
     def stored(self, spec: Mapping[str, Any]) -> Look:

@@ -40,9 +40,9 @@ class OrcFiles:
         with _faults():
             return Look(readable(orc.ORCFile(stream).schema))
 
-    def count(self, stream: BinaryIO) -> int:
+    def count(self, content: Content, dialect: Dialect) -> int:
         """Return what the footer says."""
-        with _faults():
+        with content.file() as stream, _faults():
             return int(orc.ORCFile(stream).nrows)
 
     def stored(self, spec: Mapping[str, Any]) -> Look:

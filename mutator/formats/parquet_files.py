@@ -38,9 +38,9 @@ class ParquetFiles:
         with _faults():
             return Look(readable(_opened(stream).schema_arrow))
 
-    def count(self, stream: BinaryIO) -> int:
+    def count(self, content: Content, dialect: Dialect) -> int:
         """Return what the footer says."""
-        with _faults():
+        with content.file() as stream, _faults():
             file = _opened(stream)
             _check_footer(file, stream)
             return int(file.metadata.num_rows)

@@ -84,8 +84,8 @@ class Kind(Protocol):
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
         """Read some fields of the rows of a window. Raises NotReadable."""
 
-    def count(self, stream: BinaryIO) -> int:
-        """Return the number of rows; of what its footer or its blocks say."""
+    def count(self, content: Content, dialect: Dialect) -> int:
+        """Return the number of rows, rejects among them: of what a footer or blocks say, where there are such."""
 
     def place(self, offset: int, line: int) -> str:
         """Say where a row is. offset: as its reader has it. line: of the file, from 1."""
