@@ -377,13 +377,17 @@ def test_kill_of_the_jvm_is_told_as_that(places, tmp_path):
 
 
 CALL_OF_A_DYING_JVM = """
-import os, signal, sys, threading
+import os, signal, threading, time
+from pathlib import Path
 from py4j.protocol import Py4JError
 from mutator.session import spark_context
 with spark_context("dies") as sc:
     java = sc._jvm.java.lang
     pid = java.ProcessHandle.current().pid()
     os.kill(pid, signal.SIGSTOP)  # so that the call stays unread, and its connection is reset rather than closed
+    threads = list(Path(f"/proc/{pid}/task").glob("*/stat"))
+    while any(one.read_text().rpartition(")")[2].split()[0] != "T" for one in threads):  # a signal takes its time
+        time.sleep(0.01)
     threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
     try:
         java.System.nanoTime()
@@ -397,7 +401,7 @@ def test_a_call_that_the_jvm_does_not_outlive_logs_nothing():
     done = subprocess.run(
         [sys.executable, "-c", CALL_OF_A_DYING_JVM], env=environment(), cwd=ROOT, capture_output=True, text=True
     )
-    assert done.stdout == "raised\n"
+    assert done.stdout == "raised\n", done.stderr
     assert "Traceback" not in done.stderr
 
 
