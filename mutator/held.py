@@ -24,7 +24,7 @@ def held_schema(schema: Any, kind: str) -> Any:
             leaves.append(found)
             return leaf if found is None else found
 
-        if not KINDS[kind].nested and pa.types.is_nested(one.type):
+        if pa.types.is_nested(one.type) and (not KINDS[kind].nested or KINDS[kind].held(one.type) is None):
             leaves.append(None)
         else:
             made = held_type(one.type, held)

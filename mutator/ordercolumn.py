@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.precedence import LOWEST, ORDER_TYPES, format_order
-from mutator.spans import Bytes, Flags, Ints, Spans, packed
+from mutator.spans import Bytes, Flags, Ints, Spans, offsets_of, packed
 
 __all__ = [
     "column_type",
@@ -28,6 +28,7 @@ __all__ = [
     "lowest",
     "parse_column",
     "ranks",
+    "seconds_of",
     "stamps",
     "texts",
     "to_column",
@@ -138,6 +139,22 @@ def stamps(seconds: Ints, nanos: Ints) -> Any:
     found["seconds"] = seconds.view(np.uint64) + np.uint64(_BIAS)
     found["nanos"] = nanos
     return packed(found.view(np.uint8), np.full(len(found), 12))
+
+
+def seconds_of(column: Any) -> tuple[Ints, Ints, Flags]:
+    """Return the seconds since 1970 and the nanoseconds of a column of timestamps, and which of them are finer.
+
+    >>> seconds_of(stamps(np.array([1]), np.array([250_000_000])))[1].tolist()
+    [250000000]
+    """
+    offsets, data = offsets_of(column)
+    lengths = np.diff(offsets)
+    rows = np.flatnonzero(lengths >= 12)  # what is lower than every value has none
+    found = data[offsets[rows][:, None] + np.arange(12)].view(_STAMP).reshape(len(rows))
+    seconds, nanos = np.zeros(len(column), np.int64), np.zeros(len(column), np.int64)
+    seconds[rows] = (found["seconds"].astype(np.uint64) - np.uint64(_BIAS)).view(np.int64)
+    nanos[rows] = found["nanos"]
+    return seconds, nanos, lengths > 12
 
 
 def ranks(column: Any) -> Ints:

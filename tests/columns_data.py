@@ -42,18 +42,30 @@ LEAVES: list[Any] = [
     pa.time32("ms"),
     pa.time64("us"),
 ]
-TEXTS = st.text(st.sampled_from('ab,"\n\r\\ \té\0;|'), max_size=6)
+MORE: list[Any] = [  # what not all kinds hold
+    pa.null(),
+    pa.uint16(),
+    pa.uint64(),
+    pa.float16(),
+    pa.decimal128(7, -3),
+    pa.decimal128(38, 38),
+    pa.time32("s"),
+    pa.time64("ns"),
+    pa.duration("s"),
+    pa.duration("ns"),
+]
+TEXTS = st.text(st.sampled_from('abN&,"\n\r\\ \té\0;|:-@[\x01\ufeff'), max_size=6)
 # Arrow reads ORC's timestamps as nanoseconds, which reach from 1677 to 2262.
 _EARLY, _LATE = datetime(1700, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001  # hypothesis wants them so
 
 
 @st.composite
-def kinds_of_fields(draw: Any, nested: bool = True) -> Any:
+def kinds_of_fields(draw: Any, nested: bool = True, more: bool = False) -> Any:
     """Draw a type, maybe of lists, maps and records."""
-    leaf = st.sampled_from(LEAVES)
+    leaf = st.sampled_from(LEAVES + MORE if more else LEAVES)
     if not nested or draw(st.integers(0, 3)):
         return draw(leaf)
-    inner = kinds_of_fields()
+    inner = kinds_of_fields(more=more)
     shape = draw(st.sampled_from(["list", "struct", "map"]))
     if shape == "list":
         return pa.list_(draw(inner))
@@ -69,6 +81,10 @@ def values(kind: Any) -> Any:
 
 def _some(kind: Any) -> Any:
     types = pa.types
+    if types.is_null(kind):
+        return st.none()
+    if types.is_duration(kind):
+        return st.integers(-(2**63), 2**63 - 1)
     if types.is_boolean(kind):
         return st.booleans()
     if types.is_integer(kind):
@@ -92,7 +108,7 @@ def _some(kind: Any) -> Any:
         stamps = st.datetimes(_EARLY, _LATE).map(lambda at: at - timedelta(microseconds=at.microsecond % unit))
         return stamps.map(lambda at: at.replace(tzinfo=UTC)) if kind.tz else stamps
     if types.is_time(kind):
-        step = 1000 if types.is_time32(kind) else 1
+        step = {"s": 1_000_000, "ms": 1000}.get(kind.unit, 1)
         return st.times().map(lambda at: time(at.hour, at.minute, at.second, at.microsecond // step * step))
     if types.is_struct(kind):
         return st.fixed_dictionaries({one.name: values(one.type) for one in kind})
@@ -107,7 +123,7 @@ def tables(draw: Any, kind: str, most: int = 8) -> Any:
     nested = KINDS[kind].nested
     fields = []
     for number in range(draw(st.integers(1, 4))):
-        found = draw(kinds_of_fields(nested))
+        found = draw(kinds_of_fields(nested, kind == "escaped"))
         if kind == "orc" and holds(found, pa.types.is_map) and holds(found, pa.types.is_time):
             found = pa.int64()
         leaves: list[Any] = []

@@ -17,7 +17,9 @@ ORDER = [
     "layout",
     *("values", "settings", "config"),
     *("formats.text", "formats.parquet_columns"),
-    *("formats.block", "formats.text_scan", "formats.text_blocks", "formats.tabular", "formats.delimited"),
+    *("formats.block", "formats.text_scan", "formats.text_blocks", "formats.tabular"),
+    *("formats.scalar_text", "formats.time_text", "formats.escapes", "formats.nested_text"),
+    *("formats.delimited", "formats.escaped"),
     *("formats.avro_schema", "formats.avro_container", "formats.avro_files", "formats.parquet_files"),
     *(
         "formats.orc_files",

@@ -7,12 +7,13 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutator.formats.block import InMemory, Window
 from mutator.formats.convert import converted
 from mutator.formats.kinds import KINDS
+from mutator.formats.tabular import Dialect
 from tests.columns_data import HEADER, as_table, file_of, read_whole, same_rows, tables
 
 COLUMNS = ["parquet", "orc", "avro"]
@@ -28,19 +29,49 @@ def test_what_is_written_is_read_back(kind, data):
     assert same_rows(found, table)
 
 
+def typed(found, schema):
+    """Convert what is found in text to the types of a schema."""
+    assert [one.rejects for one in found if one.rejects] == []
+    if not found:
+        return schema.empty_table()
+    text, columns = as_table(found, schema), []
+    for one in schema:
+        column, bad, why = converted(text.column(one.name).combine_chunks(), one.type, typed=False)
+        assert not bad.any(), why
+        column.validate(full=True)
+        columns.append(column)
+    return pa.table(columns, schema=schema)
+
+
 @given(st.data())
 def test_csv_is_read_back_as_the_types_that_it_had(data):
     table = data.draw(tables("csv"))
     table = table.append_column("last", pa.array(range(table.num_rows)))  # of NULLs alone a line would be blank
-    found = read_whole("csv", file_of("csv", table))
 
-    assert [one.rejects for one in found if one.rejects] == []
-    text = as_table(found, table.schema)
-    assert text.num_rows == table.num_rows
-    for name in table.schema.names if table.num_rows else ():
-        column, bad, why = converted(text.column(name).combine_chunks(), table.schema.field(name).type, typed=False)
-        assert not bad.any(), why
-        assert same_rows(pa.table([column], [name]), table.select([name]))
+    assert same_rows(typed(read_whole("csv", file_of("csv", table)), table.schema), table)
+
+
+@pytest.mark.parametrize("delimiter", [b",", b"\t", b"|", b"\x01", b";", b":", b"-", b'"', b"[", b"\xc3"])
+@given(st.data(), st.booleans())
+@settings(max_examples=60)
+def test_escaped_text_is_read_back_in_parts_as_whole(delimiter, data, header):
+    table = data.draw(tables("escaped"))
+    dialect = Dialect(delimiter, header=header, names=() if header else tuple(table.schema.names))
+    content = file_of("escaped", table, dialect)
+    look = KINDS["escaped"].look(io.BytesIO(content), dialect)
+    size = data.draw(st.integers(1, 12))
+    parts = []
+    for start in range(0, len(content), size):
+        window = Window("lf", start, start + size, look.bom, look.header_end)
+        parts += KINDS["escaped"].read(InMemory(content, window), look.schema, look.schema.names, dialect)
+    places = [place for one in parts for place in one.offsets.tolist()]
+
+    assert not look.bom
+    assert content.count(b"\n") == table.num_rows + header
+    assert same_rows(typed(read_whole("escaped", content, dialect), table.schema), table)
+    assert same_rows(typed(parts, table.schema), table)
+    assert places == sorted(set(places))
+    assert KINDS["escaped"].count(InMemory(content, Window("lf", header_end=look.header_end)), dialect) == len(table)
 
 
 @pytest.mark.parametrize("kind", COLUMNS)

@@ -8,9 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.ordercolumn import flags, parse_column, to_value
+from mutator.formats.nested_text import from_json
+from mutator.formats.scalar_text import ticks_type
+from mutator.formats.time_text import said_times
+from mutator.ordercolumn import flags
 from mutator.schema import normal_type
-from mutator.spans import Flags, Spans
+from mutator.spans import Flags
 
 __all__ = ["converted"]
 
@@ -19,7 +22,6 @@ _SHAPES = {
     "decimal": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)$",
     "boolean": r"^(true|false|TRUE|FALSE|True|False|0|1)$",
 }
-_TICKS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def converted(column: Any, kind: Any, typed: bool) -> tuple[Any, Flags, str]:
@@ -57,18 +59,26 @@ def _one_by_one(column: Any, kind: Any) -> tuple[Any, Flags, str]:
 
 
 def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
-    """Read text."""
+    """Read text; of times and floats ``@`` and a whole number too, which is what the value is held as."""
     types = pa.types
+    if types.is_floating(kind) or (types.is_temporal(kind) and not types.is_duration(kind)):
+        held = flags(pc.fill_null(pc.starts_with(column, "@"), False))
+        if held.any():
+            return _held(column, kind, held)
     none = np.zeros(len(column), np.bool_)
     if types.is_binary(kind):
         return column.cast(pa.binary()), none, ""
     if types.is_fixed_size_binary(kind):
         return converted(column.cast(pa.binary()), kind, typed=True)
-    if types.is_timestamp(kind) or types.is_date(kind):
-        return _times(column, kind)
-    if types.is_time(kind):  # of the first day
-        day = pa.scalar(b"1970-01-01T", pa.large_binary())
-        return _times(pc.binary_join_element_wise(day, column, pa.scalar(b"", pa.large_binary())), kind)
+    if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
+        return said_times(column, kind)
+    if types.is_nested(kind):
+        return from_json(column, kind, _said)
+    if types.is_null(kind):
+        return pa.nulls(len(column)), ~flags(column.is_null()), "should be NULL"
+    if types.is_duration(kind):
+        found, bad, _ = _said(column, pa.int64())
+        return found.view(kind), bad, f"is no {kind}, a whole number"
     try:
         text = column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -80,12 +90,13 @@ def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
     shape = None
     if types.is_integer(kind):
         shape = _SHAPES["integer"]
-        text = pc.replace_substring_regex(text, r"^\+", "")
+        if pc.any(pc.starts_with(text, "+")).as_py():
+            text = pc.replace_substring_regex(text, r"^\+", "")
     elif types.is_decimal(kind):
         shape = _SHAPES["decimal"]
     elif types.is_boolean(kind):
         shape = _SHAPES["boolean"]
-    bad = none if shape is None else ~flags(pc.fill_null(pc.match_substring_regex(text, shape), True))
+    bad = none.copy() if shape is None else ~flags(pc.fill_null(pc.match_substring_regex(text, shape), True))
     bad |= flags(text.is_null()) & ~flags(column.is_null())
     if bad.any():
         text = pc.if_else(pa.array(bad), pa.scalar(None, pa.string()), text)
@@ -100,30 +111,11 @@ def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
         return found, bad | more, f"is no {kind}"
 
 
-def _times(column: Any, kind: Any) -> tuple[Any, Flags, str]:
-    """Read ISO 8601, as order values are read: UTC where no zone is given."""
-    null = flags(column.is_null())
-    fields = Spans.of_array(column.drop_null().cast(pa.large_binary()))
-    stamps, wrong = parse_column("timestamp", fields)
-    ticks, bad = np.zeros(len(column), np.int64), np.zeros(len(column), np.bool_)
-    digits = None if pa.types.is_date(kind) else _TICKS[kind.unit]
-    values: list[int] = []
-    fits = ~wrong
-    for row, stamp in enumerate(stamps.to_pylist()):
-        seconds, fraction = (0, b"") if wrong[row] else to_value("timestamp", stamp)
-        value, good = _ticks(seconds, fraction, digits)
-        values.append(value)
-        fits[row] &= good
-    ticks[~null], bad[~null] = values, ~fits
-    plain = pa.int64() if kind.bit_width == 64 else pa.int32()
-    found = pa.array(ticks.astype(plain.to_pandas_dtype()), mask=null | bad).view(kind)
-    return found, bad, f"is no {kind}, in ISO 8601 and without more digits"
-
-
-def _ticks(seconds: int, fraction: bytes, digits: int | None) -> tuple[int, bool]:
-    """Return a time in its unit, days where there are no digits; and whether it is exactly that."""
-    if digits is None:
-        days, rest = divmod(seconds, 86400)
-        return days, not rest and not fraction
-    value = seconds * 10**digits + int((fraction[:digits].ljust(digits, b"0")) or b"0")
-    return (value, len(fraction) <= digits) if -(2**63) <= value < 2**63 else (0, False)
+def _held(column: Any, kind: Any, held: Flags) -> tuple[Any, Flags, str]:
+    """Read a column of which some rows are ``@`` and a whole number."""
+    rows, plain = pa.array(held), ticks_type(kind)
+    numbers, bad, _ = _said(pc.binary_replace_slice(column.filter(rows), 0, 1, b""), plain)
+    others, wrong, why = _said(column.filter(pc.invert(rows)), kind)
+    place = np.where(held, np.cumsum(held), len(numbers) + np.cumsum(~held)) - 1
+    found = pa.concat_arrays([numbers.view(kind), others]).take(pa.array(place))
+    return found, np.concatenate((bad, wrong))[place], why or f"is no {kind}"

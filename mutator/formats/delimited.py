@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from mutator.formats import text
 from mutator.formats.block import Content, NotReadable, Reject, Window
-from mutator.formats.tabular import Dialect, Found, Look
+from mutator.formats.scalar_text import as_text
+from mutator.formats.tabular import Dialect, Found, Look, TableWriter
 from mutator.formats.text_scan import CHUNK, NEWLINE, Table, chunks, clean
 from mutator.ordercolumn import flags
 from mutator.schema import from_text
-from mutator.spans import PAD, Bytes, Flags, Spans
-from mutator.typed import plain_decimals
+from mutator.spans import PAD, Bytes, Flags, Spans, joined
 
 __all__ = ["CsvFiles", "TextFiles", "schema_of_places"]
 
@@ -164,9 +164,9 @@ class CsvFiles:
         if cleaned is not None:
             data, offsets, numbers = cleaned
             table = Table.of(data, delimiter, width, self._quoted(data))
-        good, reasons = self._good(data, table, self._quoted(data), width, delimiter)
+        good, reasons, column = self._parsed(data, table, width, dialect)
         rows = np.flatnonzero(good)
-        columns = [self._column(table.field(data, rows, schema.get_field_index(name)), dialect) for name in names]
+        columns = [column(rows, schema.get_field_index(name)) for name in names]
         batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema([(name, pa.large_binary()) for name in names]))
         rejects = [
             Reject(
@@ -178,6 +178,11 @@ class CsvFiles:
             for row in np.flatnonzero(~good).tolist()
         ]
         return Found(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table))
+
+    def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
+        """Return which rows are such, why another one is not, and a function from rows and a place to a column."""
+        good, why = self._good(data, table, self._quoted(data), width, dialect.delimiter[0])
+        return good, why, lambda rows, place: self._column(table.field(data, rows, place), dialect)
 
     def _good(self, data: Bytes, table: Table, quoted: Flags | None, width: int, delimiter: int) -> tuple[Flags, Any]:
         """Return which rows are such, and a function that says why another one is not."""
@@ -228,7 +233,7 @@ class CsvFiles:
         """Return the type itself, if it is no nested one: fields are text, and the manifest knows their types."""
         return None if pa.types.is_nested(kind) or pa.types.is_duration(kind) else kind
 
-    def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> _Writer:
+    def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:
         """Write to a stream."""
         return _Writer(stream, schema, dialect)
 
@@ -318,13 +323,13 @@ class _Writer:
             stream.write(dialect.delimiter.join(self._quoted(names).to_pylist()) + b"\n")
 
     def write(self, batch: Any) -> None:
-        columns = [self._quoted(_as_bytes(column)) for column in batch.columns]
+        columns = [self._quoted(as_text(column)) for column in batch.columns]
         delimiter = pa.scalar(self._dialect.delimiter, pa.large_binary())
         rows = pc.binary_join_element_wise(*columns, delimiter) if len(columns) > 1 else columns[0]
         lines = pc.binary_join_element_wise(
             rows, pa.scalar(b"\n", pa.large_binary()), pa.scalar(b"", pa.large_binary())
         )
-        self._stream.write(b"".join(lines.to_pylist()))
+        self._stream.write(joined(lines))
 
     def _quoted(self, values: Any) -> Any:
         null = pa.scalar(self._dialect.null, pa.large_binary())
@@ -341,20 +346,6 @@ class _Writer:
 
     def close(self) -> None:
         pass
-
-
-def _as_bytes(column: Any) -> Any:
-    """Write a column of scalars as text; timestamps and dates as ISO 8601."""
-    kind = column.type
-    if pa.types.is_binary(kind) or pa.types.is_string(kind):
-        return column.cast(pa.large_binary())
-    if pa.types.is_fixed_size_binary(kind):
-        return column.cast(pa.binary()).cast(pa.large_binary())
-    if pa.types.is_decimal(kind):
-        column = plain_decimals(column)
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        column = column.cast(pa.timestamp(kind.unit, "UTC"))
-    return column.cast(pa.large_string()).cast(pa.large_binary())
 
 
 def _name(field: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutator.formats.avro_files import AvroFiles
 from mutator.formats.delimited import CsvFiles, TextFiles
+from mutator.formats.escaped import EscapedFiles
 from mutator.formats.orc_files import OrcFiles
 from mutator.formats.parquet_files import ParquetFiles
 from mutator.formats.tabular import Kind
@@ -13,10 +14,12 @@ __all__ = ["KINDS", "promised"]
 KINDS: dict[str, Kind] = {
     "text": TextFiles(),
     "csv": CsvFiles(),
+    "escaped": EscapedFiles(),
     "avro": AvroFiles(),
     "parquet": ParquetFiles(),
     "orc": OrcFiles(),
 }
+_SUFFIXES = {name for name, kind in KINDS.items() if kind.suffix == f".{name}"}
 
 
 def promised(name: str) -> str | None:
@@ -26,4 +29,4 @@ def promised(name: str) -> str | None:
     ('csv', None)
     """
     suffix = name.lower().rpartition(".")[2]
-    return suffix if suffix in KINDS else None
+    return suffix if suffix in _SUFFIXES else None
