@@ -53,7 +53,7 @@ class Config:
     field_count: int | str = "auto"  # a number, "auto" or "any"
     field_names: tuple[str, ...] = ()
     header_lines: int = 0
-    master_format: str | None = None  # text | csv | avro | parquet | orc; None: seen in the files
+    master_format: str | None = None  # text | csv | escaped | avro | parquet | orc; None: seen in the files
     feed_format: str | None = None
     output_format: str | None = None  # None: the master's
     output_codec: str | None = None
@@ -261,7 +261,7 @@ def _check_together(config: Config, given: Mapping[str, Any], faults: list[str],
 
 def _format(text: str) -> str | None:
     """Read the name of a format; None for auto."""
-    found = values.one_of("auto", "text", "csv", "avro", "parquet", "orc")(text)
+    found = values.one_of("auto", "text", "csv", "escaped", "avro", "parquet", "orc")(text)
     return None if found == "auto" else found
 
 

@@ -18,6 +18,7 @@ from mutator.errors import error
 from mutator.formats import kinds, text
 from mutator.formats.block import NotReadable
 from mutator.formats.delimited import schema_of_places
+from mutator.formats.escaped import separates
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect, Look
 from mutator.manifest import Part, SideFile
@@ -134,19 +135,24 @@ def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None
 def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, content: str | None) -> Source:
     """Look at the fields of a file of a kind that has names for them."""
     literal = config.delimiter.literal
-    if kind == "csv" and (literal is None or len(literal) != 1):
-        what = f"field.delim.regex is {config.delimiter.text}, and the fields of CSV have one byte between them"
+    delimited = not KINDS[kind].typed
+    title = {"csv": "CSV"}.get(kind, kind)
+    if delimited and (literal is None or len(literal) != 1):
+        what = f"field.delim.regex is {config.delimiter.text}, and the fields of {title} have one byte between them"
         raise error("format", path=entry.path, what=what, cure="set it to that byte")
-    if kind == "csv" and config.header_lines > 1:
-        what = f"header.lines is {config.header_lines}, and CSV has one line with the names of its fields, or none"
+    if kind == "escaped" and not separates(literal):
+        what = f"field.delim.regex is {config.delimiter.text}, which stands in escapes too"
+        raise error("format", path=entry.path, what=what, cure="set it to what is no letter, digit, & or backslash")
+    if delimited and config.header_lines > 1:
+        what = f"header.lines is {config.header_lines}, and {title} has one line with the names of its fields, or none"
         raise error("format", path=entry.path, what=what, cure="set it to 1 or 0")
     # A header is there where the user says so, or calls fields by names that can stand nowhere else.
     called = [one for one in (*config.id_fields, config.order_field, config.op_field) if isinstance(one, str)]
-    header = config.header_lines > 0 or bool(called)
+    header = config.header_lines > 0 or (bool(called) and kind == "csv")
     dialect = Dialect(literal or b",", config.csv_null, header, config.field_names)
     try:
         with storage.open(entry.path) as stream:
-            if not entry.bytes and kind != "csv":
+            if not entry.bytes and not delimited:
                 raise NotReadable(f"it is empty, and no {kind} file is")
             look = KINDS[kind].look(whole(stream, content), dialect)
         if kind == "csv" and config.field_names and not header:  # a first row of names of fields is a header
@@ -161,7 +167,7 @@ def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, c
         entry.bytes,
         naming.sequence(entry.name),
         content,
-        text.LF if kind == "csv" else "",
+        text.LF if delimited else "",
         look.bom,
         look.header_end,
         len(look.schema) or None,

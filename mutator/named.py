@@ -20,6 +20,7 @@ from mutator.errors import error
 from mutator.formats.avro_schema import avro_of, expanded
 from mutator.formats.block import NotReadable
 from mutator.formats.columns import ColumnLayout, ColumnOutput
+from mutator.formats.escaped import separates
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect
 from mutator.held import held_schema, held_type
@@ -44,6 +45,8 @@ from mutator.survey import Source, Survey
 from mutator.width import is_delete_source
 
 __all__ = ["is_named", "named_shape", "shape_of_dataset"]
+
+_AS_WRITTEN = ("format", "schema", "csv", "escaped")  # parts of a specification: what files look like
 
 
 def is_named(config: Config, survey: Survey) -> bool:
@@ -77,6 +80,9 @@ def named_shape(config: Config, survey: Survey) -> Shape:
     master = [_with_places(version, base, fields) for version in master]
     codec = _codec(config, output)
     dialect = _dialect(config, survey, codec)
+    if output == "escaped" and not separates(dialect.delimiter):
+        why = f"{config.delimiter.text} stands in escapes too; escaped needs what is no letter, digit, & or backslash"
+        raise error("config", where="field.delim.regex", faults=why)
     if stays_encoded:
         return avro_shape(config, survey, fields, codec, base.path)
     return _columns(config, survey, output, base, [*master, *feed], fields, dialect)
@@ -91,7 +97,7 @@ def _output_kind(config: Config, survey: Survey) -> str:
         raise error(
             "config",
             where="output.format",
-            faults="text cannot hold what other formats can; set output.format to csv, avro, parquet or orc",
+            faults="text cannot hold what other formats can; set output.format to csv, escaped, avro, parquet or orc",
         )
     return str(kind)
 
@@ -296,6 +302,9 @@ def _columns(
         "schema": schemas.to_text(result) if dialect.avro is None else dict(dialect.avro),
     }
     spec |= schema_sequence(config, survey)
+    if output == "escaped":
+        dialect = Dialect(dialect.delimiter)
+        spec["escaped"] = {"delimiter": dialect.delimiter.decode("latin-1")}
     if output == "csv":
         spec["csv"] = {
             "delimiter": dialect.delimiter.decode("latin-1"),
@@ -303,7 +312,7 @@ def _columns(
             "header": dialect.header,
         }
     known = survey.manifest
-    same = known is not None and all(known.spec.get(name) == spec.get(name) for name in ("format", "schema", "csv"))
+    same = known is not None and all(known.spec.get(name) == spec.get(name) for name in _AS_WRITTEN)
     return Shape(
         format="columns",
         layouts=layouts,
@@ -328,6 +337,8 @@ def _known_avro(survey: Survey) -> Mapping[str, Any] | None:
 
 def stored_dialect(spec: Mapping[str, Any], dialect: Dialect) -> Dialect:
     """Return how a dataset's files are read: as they were written, whatever is set now."""
+    if "escaped" in spec:
+        return Dialect(spec["escaped"]["delimiter"].encode("latin-1"))
     stored = spec.get("csv")
     if stored is None:
         return dialect
