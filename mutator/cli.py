@@ -3,6 +3,7 @@
     mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR [-D key=value …]
     mutator verify DIR
     mutator workflow run|watch|status|history|restore BASE
+    mutator bridge export|import|run
     mutator sample new|upsert|delete ROWS
 
 ``main`` returns the exit code and can be called many times in one process. 0 done, 2 usage or configuration, 3 data,
@@ -21,11 +22,12 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from mutator.cli_bridge import bridge_commands, export_options, import_options, run_options
 from mutator.cli_workflow import Answer, workflow_commands, workflow_options
 from mutator.errors import MutatorError, error, printable
 from mutator.interrupt import Interrupted, catch_signals
 
-__all__ = ["bulk_mutate", "entry", "main", "workflow"]
+__all__ = ["bridge", "bulk_mutate", "entry", "main", "workflow"]
 
 
 def entry() -> NoReturn:
@@ -69,6 +71,14 @@ def workflow(argv: Sequence[str]) -> int:
     return _guarded(parser, argv)
 
 
+def bridge(command: str, argv: Sequence[str]) -> int:
+    """Run a spark-submit job of the bridge. command: export, import or run, whose options it takes."""
+    options = {"export": export_options, "import": import_options, "run": run_options}[command]
+    parser = _Parser(f"bridge_{command}.py", description=f"The options of mutator bridge {command}.")
+    options(parser)
+    return _guarded(parser, argv)
+
+
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     """Parse and run; every fault becomes a message and an exit code."""
     arguments = argparse.Namespace()
@@ -107,8 +117,14 @@ def _print(answers: Iterator[Answer], arguments: argparse.Namespace) -> int:
         code = answer.code
         for warning in answer.warnings:
             print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
-        _report(answer.text if arguments.json else printable(answer.text), arguments.base)
+        _report(answer.text if arguments.json else printable(answer.text), _target(arguments))
     return code
+
+
+def _target(arguments: argparse.Namespace) -> str:
+    """Return what a command works on, as the user has called it."""
+    names = (getattr(arguments, name, None) for name in ("base", "table", "path"))
+    return next((str(name) for name in names if name is not None), "the output")
 
 
 def _report(text: str, output: str) -> None:
@@ -142,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.set_defaults(command=_verify)
     workflow_commands(commands)
+    bridge_commands(commands)
     sample = commands.add_parser("sample", help="make sample data", description="Write seeded sample rows to stdout.")
     kinds = sample.add_subparsers(title="kinds", required=True)
     for kind, what in (

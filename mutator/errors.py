@@ -353,6 +353,11 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
             "if the older one is meant, run again with -D allow.older.snapshot=true"
         ),
     ),
+    "table.changed": (
+        StateError,
+        "{table}: the table changed while it {what}; nothing was published: run again when nobody else writes to it",
+    ),
+    "table.place": (ConfigError, "{path}: {why}; {cure}"),
     # 70: a bug
     "bug": (MutatorError, "{what}; this is a bug of mutator: please report it with this text"),
 }

@@ -10,7 +10,9 @@ import json
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
 
 from mutator import naming
 from mutator.config import Config
@@ -62,11 +64,20 @@ class Source:
         return KINDS[self.kind].place(offset, line)
 
 
-def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None, *, named: bool) -> Source:
+def look_inside(
+    config: Config,
+    storage: Storage,
+    entry: Entry,
+    kind: str | None,
+    *,
+    named: bool,
+    places: tuple[str, ...] = (),
+) -> Source:
     """Look at a file's first bytes: compression, encoding, line ends, header, number of fields of the first row.
 
     kind: what the user says that it is. named: something in the run has names for its fields, so that .csv means CSV;
-    where nothing has, it is delimited text as ever.
+    where nothing has, it is delimited text as ever. places: the names of the fields of delimited text, which is escaped
+    where the master says them.
     """
     path, name = entry.path, entry.name
     with storage.open(path) as stream:
@@ -101,9 +112,9 @@ def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None
         container = _CONTAINERS.get(sniff(unpacked[:64]) or "")
     if kind is None:
         said = kinds.promised(posixpath.splitext(name)[0] if promised else name)
-        kind = container or (said if said != "csv" or named else None) or "text"
+        kind = container or (said if said != "csv" or named else None) or ("escaped" if places else "text")
     if kind != "text":
-        return _look_at_fields(config, storage, entry, kind, content)
+        return _look_at_fields(config, storage, entry, kind, content, places)
     try:
         with storage.open(path) as stream:
             first = next((block for block in content_blocks(stream) if block), b"")
@@ -132,7 +143,9 @@ def look_inside(config: Config, storage: Storage, entry: Entry, kind: str | None
     return Source(path, name, entry.bytes, sequence, content, ending, bom, header_end, width, look=look, quotes=quotes)
 
 
-def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, content: str | None) -> Source:
+def _look_at_fields(
+    config: Config, storage: Storage, entry: Entry, kind: str, content: str | None, places: tuple[str, ...]
+) -> Source:
     """Look at the fields of a file of a kind that has names for them."""
     literal = config.delimiter.literal
     delimited = not KINDS[kind].typed
@@ -161,6 +174,8 @@ def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, c
             look = named if set(named.schema.names) <= set(dialect.names) else look
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=entry.path, why=fault) from None
+    if kind == "escaped" and places and not look.named and len(look.schema):
+        look = replace(look, schema=_by_place(config, entry, look.schema, places), named=True)
     return Source(
         entry.path,
         entry.name,
@@ -175,6 +190,18 @@ def _look_at_fields(config: Config, storage: Storage, entry: Entry, kind: str, c
         kind=kind,
         look=look,
     )
+
+
+def _by_place(config: Config, entry: Entry, schema: Any, places: tuple[str, ...]) -> Any:
+    """Name the fields of a feed file by their places; where order comes from file names, a delete file may have those
+    of the ID alone."""
+    ids = [one if isinstance(one, str) else places[min(one, len(places) - 1)] for one in config.id_fields]
+    short = config.by_file_name and config.op_field is None and naming.is_delete_file(entry.name, config.delete_prefix)
+    names = ids if short and len(schema) == len(ids) else places
+    if len(schema) != len(names):
+        what = f"its first row has {len(schema)} fields, and should have {len(names)}: {', '.join(places)}"
+        raise error("width", where=entry.path, what=what, cure="set field.names, or header.lines=1, if it has others")
+    return pa.schema([one.with_name(name) for one, name in zip(schema, names, strict=True)])
 
 
 def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:

@@ -23,6 +23,7 @@ __all__ = [
     "Part",
     "SideFile",
     "dump",
+    "is_without_key",
     "parse",
 ]
 
@@ -88,6 +89,11 @@ class Manifest:
     def parts(self) -> tuple[Part, ...]:
         """Return every file of the dataset but the manifest itself."""
         return (*self.files, *self.beside)
+
+
+def is_without_key(manifest: Manifest) -> bool:
+    """Tell whether a dataset was exported, or imported, and no run has said yet what its key is."""
+    return bool(manifest.spec["key"].get("fields") == [])
 
 
 def dump(manifest: Manifest) -> bytes:

@@ -189,7 +189,7 @@ def _comes_late(survey: Survey, path: str) -> bool:
 def _fields(config: Config, base: Version, survey: Survey) -> Fields:
     """Return the names of the fields that the configuration names, or gives the places of."""
     feed = [one.look.schema.names for one in _by_age(survey.feed) if one.look is not None and _has_fields(one)]
-    names = config.field_names or (feed[-1] if feed else base.schema.names)
+    names = config.field_names or survey.places or (feed[-1] if feed else base.schema.names)
 
     def name(one: Any, key: str) -> str:
         if isinstance(one, str):
@@ -305,6 +305,8 @@ def _columns(
     if output == "escaped":
         dialect = Dialect(dialect.delimiter)
         spec["escaped"] = {"delimiter": dialect.delimiter.decode("latin-1")}
+    if "partitioned by" in known_spec:
+        spec["partitioned by"] = known_spec["partitioned by"]
     if output == "csv":
         spec["csv"] = {
             "delimiter": dialect.delimiter.decode("latin-1"),

@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from mutator.precedence import order_text
 from mutator.publish import check_output, publish
 from mutator.redact import without_secrets
 from mutator.report import Report
+from mutator.sidecar import write_sidecar
 from mutator.storage import absolute, storage_for, writable_storage_for
 from mutator.survey import Survey, look_at
 
@@ -136,7 +137,8 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
         check(config, plan, survey.manifest, result)
         check_signals()  # whose exception Spark's machinery may have swallowed
         checked.append(result)
-        return _manifest(config, plan, survey, result)
+        beside = () if staging is None else write_sidecar(staging, plan.spec)
+        return _manifest(config, plan, survey, replace(result, beside=(*result.beside, *beside)))
 
     if dry_run:
         made, litter = merge(None), tuple[str, ...]()

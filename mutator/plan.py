@@ -18,7 +18,7 @@ from mutator.errors import error
 from mutator.inputs import Input, Split, inputs_of, numbered, packed_tasks, splits_of
 from mutator.joins import Join, choose
 from mutator.keyhash import HASH_NAME
-from mutator.manifest import Manifest
+from mutator.manifest import Manifest, is_without_key
 from mutator.named import is_named, named_shape, shape_of_dataset
 from mutator.precedence import order_value
 from mutator.spans import Ints
@@ -219,7 +219,8 @@ def _check_feed_names(config: Config, survey: Survey) -> None:
 
 
 def _check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
-    for name in ("key", "order", "op code", *(("delimiter", "width", "format") if "delimiter" in spec else ())):
+    agreed = ("key", "order", "op code", *(("delimiter", "width", "format") if "delimiter" in spec else ()))
+    for name in () if is_without_key(known) else agreed:
         before, now = known.spec.get(name), spec.get(name)
         if name == "order" and before and now and (before.get("type"), now.get("type")) == ("long", "decimal"):
             before = {**before, "type": "decimal"}  # the field was widened, and each integer is a decimal

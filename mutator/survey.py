@@ -42,6 +42,7 @@ class Survey:
     notes: tuple[str, ...] = ()
     dataset_look: Look | None = None  # of all files of a managed master whose fields have names
     output_schema: tuple[str, Look] | None = None  # that the user wants, and where it stands
+    places: tuple[str, ...] = ()  # names of the fields of a feed row, in their order, where the master says them
 
 
 def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
@@ -71,9 +72,11 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
     if config.control_suffix is not None:
         feed_files = control.set_apart(config.control_suffix, paths, feed_files)
     named = _calls_by_name(config) or (known is not None and "fields" in known.spec["key"])
-    found = _look_at_feed(config, feed_files, named)
+    dataset = _dataset_look(known, master) if known is not None else None
+    places = _feed_places(config, known, dataset)
+    found = _look_at_feed(config, feed_files, named, places)
     if not named and any(one.kind != "text" for one in (*sources, *found)):
-        found = _look_at_feed(config, feed_files, True)
+        found = _look_at_feed(config, feed_files, True, places)
         if known is None:
             sources = _unmanaged(config, storage, master, [], named=True)
     _check_kinds("feed", found)
@@ -85,9 +88,10 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
     if known is None and any(naming.is_data_file(one.name) for one in sources):
         what = "is adopted" if config.master_adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
         notes = (*notes, f"the master {what}: its tombstones, row sequences and merged feed files are forgotten")
-    dataset = _dataset_look(known, master) if known is not None else None
     wanted = read_schema(config.output_schema) if config.output_schema is not None else None
-    return Survey(sources, known, master, fresh, paths, tombstones, consumed, tuple(ignored), notes, dataset, wanted)
+    return Survey(
+        sources, known, master, fresh, paths, tombstones, consumed, tuple(ignored), notes, dataset, wanted, places
+    )
 
 
 def read_manifest(storage: Storage, directory: str) -> Manifest | None:
@@ -149,9 +153,27 @@ def _calls_by_name(config: Config) -> bool:
     return any(isinstance(one, str) for one in fields) or bool(formats or config.output_schema or config.defaults)
 
 
-def _look_at_feed(config: Config, files: Mapping[str, Entry], named: bool) -> list[Source]:
+def _look_at_feed(config: Config, files: Mapping[str, Entry], named: bool, places: tuple[str, ...]) -> list[Source]:
     form = config.feed_format
-    return [look_inside(config, storage_for(path), entry, form, named=named) for path, entry in files.items()]
+    return [
+        look_inside(config, storage_for(path), entry, form, named=named, places=places) for path, entry in files.items()
+    ]
+
+
+def _feed_places(config: Config, known: Manifest | None, dataset: Look | None) -> tuple[str, ...]:
+    """Return the names of the fields of a feed row where the master is escaped text, which has them in its manifest.
+
+    The op code, if its place is configured, stands there, and no master row has it.
+    """
+    if known is None or dataset is None or known.spec["format"] != "escaped":
+        return ()
+    names = list(dataset.schema.names)
+    if isinstance(config.op_field, int) and known.spec["op code"] is None and config.op_field <= len(names):
+        op = "op_code"
+        while op in names:
+            op += "_"
+        names.insert(config.op_field, op)
+    return tuple(names)
 
 
 def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str], *, named: bool) -> tuple[Source, ...]:

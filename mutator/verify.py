@@ -18,9 +18,9 @@ from mutator.accounting import receipts_checksum, sum_of_buckets
 from mutator.engine.content import Receipt
 from mutator.engine.ledger import write_ledger
 from mutator.engine.read import MASTER, TOMBSTONE, Element, read_task
-from mutator.engine.spark import on_partitions, shared_with, spark_faults
-from mutator.errors import error, key_text, printable
-from mutator.manifest import Manifest
+from mutator.engine.spark import each_on, on_partitions, shared_with, spark_faults
+from mutator.errors import MutatorError, error, key_text, printable
+from mutator.manifest import Manifest, is_without_key
 from mutator.plan import SAMPLES, Plan, plan_of_dataset
 from mutator.staging import SUCCESS
 from mutator.storage import absolute, blocks, storage_for, walk, writable_storage_for
@@ -42,6 +42,7 @@ class Verification:
     tombstones: int
     bytes: int
     problems: tuple[str, ...]
+    keyed: bool = True  # False: it was exported or imported, and no run has said what its key is
 
     def text(self) -> str:
         """Return lines for a terminal."""
@@ -53,7 +54,8 @@ class Verification:
         ]
         lines += [f"differs: {printable(problem)}" for problem in self.problems]
         if not self.problems:
-            lines.append("as its manifest says: files, sizes, rows, checksums, one row per key")
+            what = "files, sizes, rows, checksums, one row per key" if self.keyed else "files, sizes, checksums"
+            lines.append(f"as its manifest says: {what}")
         return "\n".join(lines)
 
 
@@ -74,6 +76,8 @@ def verify(sc: SparkContext, path: str) -> Verification:
         )
     problems, readable = _files(path, known)
     data, tombstones = dataset_sources(path, known)
+    if is_without_key(known):
+        return _verification(given, known, problems + _files_alone(sc, path, known, readable))
     plan = plan_of_dataset(
         known,
         tuple(one for one in data if one.path in readable),
@@ -85,6 +89,10 @@ def verify(sc: SparkContext, path: str) -> Verification:
     totals, samples = sum_of_buckets(buckets)
     for name, number in sorted(totals.items()):
         problems.append(f"{number:,} {name}, for example {'; '.join(map(key_text, samples[name]))}")
+    return _verification(given, known, problems)
+
+
+def _verification(given: str, known: Manifest, problems: list[str]) -> Verification:
     return Verification(
         path=given,
         files=len(known.files),
@@ -92,7 +100,25 @@ def verify(sc: SparkContext, path: str) -> Verification:
         tombstones=sum(part.rows for part in known.beside if part.kind == "tombstones"),
         bytes=sum(part.bytes for part in known.files),
         problems=tuple(problems),
+        keyed=not is_without_key(known),
     )
+
+
+def _files_alone(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> list[str]:
+    """Compare the checksums of files whose rows are no records yet."""
+    parts = [(posixpath.join(path, part.path), part.checksum) for part in known.files]
+    found = each_on(sc)([part for part in parts if part[0] in readable], _checksum_problem)
+    return [f"{posixpath.relpath(name, path)}: {why}" for name, why in found if why]
+
+
+def _checksum_problem(part: tuple[str, str], number: int, attempt: int) -> tuple[str, str | None]:
+    name, expected = part
+    try:
+        with storage_for(name).open(name) as stream:
+            found = checksum.of_blocks(blocks(stream), checksum.chunk_of(expected))
+    except MutatorError as fault:
+        return name, str(fault)
+    return name, None if found == expected else f"its checksum is {found} and should be {expected}"
 
 
 def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:

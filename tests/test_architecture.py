@@ -34,7 +34,20 @@ ORDER = [
     *("storage.s3_client", "storage.s3_streams", "storage.s3"),
     *("storage.hdfs_client", "storage.hdfs_streams", "storage.hdfs"),
     *("storage.remote", "storage"),
-    *("manifest", "look", "control", "survey", "shape", "width", "held", "named_fields", "avro_named", "named"),
+    *(
+        "manifest",
+        "table",
+        "sidecar",
+        "look",
+        "control",
+        "survey",
+        "shape",
+        "width",
+        "held",
+        "named_fields",
+        "avro_named",
+        "named",
+    ),
     *("inputs", "joins", "plan", "report"),
     *("sample.draw", "sample.products", "sample.sales", "sample"),
     *("engine", "engine.allocator", "engine.content", "engine.tally", "engine.staged"),
@@ -46,7 +59,10 @@ ORDER = [
     *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
     *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging"),
     *("workflow.verification", "workflow"),
-    *("session", "progress", "cli_workflow", "cli"),
+    *("bridge.partitions", "bridge.content", "bridge.each", "bridge.tasks", "bridge.dataset", "bridge.layout"),
+    *("bridge.split", "bridge.digests", "bridge.export", "bridge.write", "bridge.path_table", "bridge.importing"),
+    *("bridge.state", "bridge.report", "bridge.run", "bridge.hive_table", "bridge"),
+    *("session", "progress", "cli_workflow", "cli_bridge", "cli"),
     "",  # the package itself: its public names
 ]
 SPARK = {"engine.spark", "engine.records", "engine.blocks", "engine.daemon", "session", "progress"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from mutator.inputs import Split
 from mutator.interrupt import check_signals
 from mutator.plan import Plan
 
-__all__ = ["Receipts", "attempt", "on_partitions", "shared_with", "spark_faults"]
+__all__ = ["Receipts", "attempt", "each_on", "on_partitions", "shared_with", "spark_faults"]
 
 Element = tuple[tuple[Any, ...], Any]  # ((partition, …), value): the first part is the sort key
 Receipts = list[dict[str, Any]]
@@ -47,6 +47,24 @@ def on_partitions(
         .mapPartitionsWithIndex(partial(_reduce, shared, reduce))
         .collect()
     )
+
+
+def each_on(sc: SparkContext) -> Callable[[Sequence[Any], Callable[[Any, int, int], Any]], list[Any]]:
+    """Return what applies a function, on Spark, to tasks, their numbers and their attempts, and keeps their order."""
+
+    def each(tasks: Sequence[Any], work: Callable[[Any, int, int], Any]) -> list[Any]:
+        if not tasks:
+            return []
+        numbered = list(enumerate(tasks))
+        with spark_faults(sc):
+            # (number, task) -> what the function returns
+            return sc.parallelize(numbered, len(numbered)).map(partial(_numbered, work)).collect()
+
+    return each
+
+
+def _numbered(work: Callable[[Any, int, int], Any], task: tuple[int, Any]) -> Any:
+    return work(task[1], task[0], attempt())
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from mutator.formats.text_scan import NEWLINE, Table
 from mutator.schema import from_text
 from mutator.spans import PAD, Bytes, Flags, Ints, joined
 
-__all__ = ["EscapedFiles", "separates"]
+__all__ = ["EscapedFiles", "Unescaped", "separates"]
 
 _SLASH, _HEX, _NULL, _NOTHING = b"\\xN&"
 _SIMPLE = {ord("\\"): 92, ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("f"): 12, ord("v"): 11}
@@ -58,7 +58,7 @@ class EscapedFiles(TextFiles):
     def stored(self, spec: Mapping[str, Any]) -> Look:
         """Return the schema that the manifest has; files that are written have no header."""
         schema = from_text(spec["schema"])
-        return Look(schema, False, schema.names != [str(number) for number in range(len(schema))])
+        return Look(schema, named=schema.names != [str(number) for number in range(len(schema))])
 
     def held(self, kind: Any) -> Any:
         """Return the type itself, if no struct in it has two members of one name."""
@@ -72,27 +72,21 @@ class EscapedFiles(TextFiles):
 
     def _plain(self, field: bytes) -> bytes:
         data = np.frombuffer(field + b"\n" + PAD, np.uint8)
-        read = _Unescaped.of(data, Table.of(data, NEWLINE, None))
+        read = Unescaped.of(data, Table.of(data, NEWLINE, None))
         return (
             field if read.faults or read.is_null(np.zeros(1, int)).any() else read.data[: read.table.ends[0]].tobytes()
         )
 
     def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
         good, why = self._good(data, table, None, width, dialect.delimiter[0])
-        read = _Unescaped.of(data, table)
+        read = Unescaped.of(data, table)
         ragged = ~good
         good[list(read.faults)] = False
-
-        def column(rows: Ints, place: int) -> Any:
-            values = read.table.field(read.data, rows, place).take()
-            null = read.is_null(table.first[rows] + place)
-            return pc.if_else(pa.array(null), pa.scalar(None, values.type), values) if null.any() else values
-
-        return good, lambda row: why(row) if ragged[row] else read.faults[row], column
+        return good, lambda row: why(row) if ragged[row] else read.faults[row], read.column
 
 
 @dataclass(frozen=True)
-class _Unescaped:
+class Unescaped:
     """Rows with the bytes that their escapes stand for."""
 
     data: Bytes
@@ -105,8 +99,14 @@ class _Unescaped:
         found: Flags = np.isin(marks, self.nulls) if len(self.nulls) else np.zeros(len(marks), np.bool_)
         return found
 
+    def column(self, rows: Ints, place: int) -> Any:
+        """Return a field of some rows."""
+        values = self.table.field(self.data, rows, place).take()
+        null = self.is_null(self.table.first[rows] + place)
+        return pc.if_else(pa.array(null), pa.scalar(None, values.type), values) if null.any() else values
+
     @classmethod
-    def of(cls, data: Bytes, table: Table) -> _Unescaped:
+    def of(cls, data: Bytes, table: Table) -> Unescaped:
         """Replace all escapes at once. data: whole lines, and padding."""
         slashes = np.flatnonzero(data == _SLASH)
         if not len(slashes):

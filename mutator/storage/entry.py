@@ -17,3 +17,4 @@ class Entry:
     kind: str  # file | directory | symbolic link | FIFO | socket | device
     modified: float = 0.0  # when content or name last changed, in seconds of the storage's clock
     tag: str = ""  # of the content, where the storage has such: another content has another one
+    written: float | None = None  # when the content alone last changed; None: as ``modified`` says

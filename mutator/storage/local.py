@@ -288,7 +288,7 @@ def _scratch_of(path: str) -> str:
 
 def _entry(path: str, status: os.stat_result) -> Entry:
     kind = next((name for test, name in _KINDS if test(status.st_mode)), "device")
-    return Entry(path, os.path.basename(path), status.st_size, kind, status.st_ctime)
+    return Entry(path, os.path.basename(path), status.st_size, kind, status.st_ctime, written=status.st_mtime)
 
 
 def _rename_noreplace(source: str, target: str) -> None:

@@ -1,0 +1,7 @@
+"""placeholder"""
+
+
+class HiveTable: ...
+
+
+def import_to_table(*a): ...

@@ -1,0 +1,169 @@
+"""A table that is a directory of ORC, Parquet or Avro files; its commit is the exchange of two directories."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from mutator.bridge.content import FileContent
+from mutator.bridge.dataset import make_manifest, output_dialect, spec_of
+from mutator.bridge.each import Each
+from mutator.bridge.layout import Found, found_files, look_at_files, of_manifest, united
+from mutator.bridge.partitions import values_of
+from mutator.bridge.tasks import Piece, Receipt, checked, guarded, read_piece
+from mutator.bridge.write import seal, write_table
+from mutator.checksum import of_blocks
+from mutator.errors import error
+from mutator.failpoint import failpoint
+from mutator.formats.kinds import KINDS
+from mutator.formats.tabular import Dialect
+from mutator.manifest import Manifest
+from mutator.storage import absolute, blocks, storage_for, writable_storage_for
+from mutator.survey import read_manifest
+from mutator.table import Batches, Partition, TableFile, Work
+
+__all__ = ["PathTable"]
+
+_TASKS = 1 << 10  # files that a task looks into
+
+
+class PathTable:
+    """The table at a path; the contract is ``table.Table``."""
+
+    def __init__(self, path: str, each: Each) -> None:
+        """Look at what is there. Raises ConfigError, DataError, StateError."""
+        path = absolute(path)
+        self._storage, self._each = writable_storage_for(path), each
+        self.name = self._path = self._storage.resolve(path)
+        self._known = read_manifest(self._storage, self._path)
+        files = found_files(self._storage, self._path)
+        if self._known is not None and _is_as(self._known, self._path, files):
+            spec = self._known.spec
+            self._found = of_manifest(self._storage, self._path, self._known)
+            self.schema, self.kind = KINDS[spec["format"]].stored(spec).schema, spec["format"]
+            self.partition_fields = tuple(spec.get("partitioned by", ()))
+            return
+        if not files:
+            what = "has no data files, so that nothing says which fields it has"
+            raise error("table.place", path=self._path, why=what, cure="write one, if it has no rows")
+        steps = [files[at : at + _TASKS] for at in range(0, len(files), _TASKS)]
+        looked = checked(each(steps, _look)) if len(steps) > 1 else [look_at_files(files)]
+        self._found = [one for part in looked for one in part]
+        kinds = sorted({one.kind for one in self._found})
+        if len(kinds) > 1:
+            what = f"the table has files of several formats ({', '.join(kinds)})"
+            raise error("format", path=self._path, what=what, cure="take out what is not meant")
+        self.kind = kinds[0]
+        self.schema, self.partition_fields = united(self._found, self._path)
+
+    def adopt(self, schema: Any) -> None:
+        """Take another schema, as files of this kind hold it; all files are written anew then."""
+        self.schema = output_dialect(schema, self.kind)[0]
+
+    def files(self) -> tuple[TableFile, ...]:
+        """Return the files as they lie there now."""
+        return tuple(found_files(self._storage, self._path))
+
+    def export(self, work: Work) -> list[Any]:
+        """Apply a function to the rows of each piece of the files."""
+        pieces = [piece for one in self._found for piece in one.pieces()]
+        return self._each(pieces, partial(_export, work, self.schema))
+
+    def stage(
+        self,
+        pieces: Sequence[Piece],
+        read: Callable[[Piece], Batches],
+        run: str,
+        partitions: Sequence[Partition] | None,
+    ) -> Mapping[str, Any]:
+        """Write a whole directory beside the table; files of partitions that stay are linked, or copied."""
+        if not self._storage.renames:
+            why = "here no directory can take the place of another in one step, so that a kill could leave no table"
+            cure = "use a table of the metastore, or import to a new directory"
+            raise error("table.place", path=self._path, why=why, cure=cure)
+        if self._known is not None and self._known.spec["key"].get("fields") != []:
+            why = "is a master of mutator itself"
+            raise error("table.place", path=self._path, why=why, cure="merge into it with mutator run")
+        place = self._place(run)
+        self._storage.make_directory(place)
+        failpoint("bridge.table.created")
+        held, dialect = output_dialect(self.schema, self.kind)
+        staying = [] if partitions is None else self._staying(set(partitions))
+        carried = checked(self._each(staying, partial(_carry, place, self._path)))
+        made = write_table(
+            self._each, place, self.schema, self.kind, self.partition_fields, pieces, read, run, partitions
+        )
+        receipts = sorted([*carried, *made], key=lambda one: str(one["path"]))
+        spec = spec_of(self.kind, held, dialect, self.partition_fields)
+        seal(self._storage, place, make_manifest(run, spec, receipts, ()))
+        failpoint("bridge.table.written")
+        files = [asdict(one) for one in found_files(self._storage, place)]
+        for one in files:
+            one["path"] = posixpath.join(self._path, posixpath.relpath(one["path"], place))
+        return {"place": place, "files": files}
+
+    def _place(self, run: str) -> str:
+        directory, name = posixpath.split(self._path)
+        return posixpath.join(directory, f".{name}.bridge-{run}")
+
+    def _staying(self, gone: set[Partition]) -> list[Found]:
+        def partition(one: Found) -> Partition:
+            return tuple(value for _, value in values_of(one.file.partition))
+
+        return [one for one in self._found if partition(one) not in gone]
+
+    def commit(self, record: Mapping[str, Any]) -> None:
+        """Exchange the directories."""
+        if not self._storage.swap(record["place"], self._path):
+            why = "its file system cannot exchange two directories in one step, so that a kill could leave no table"
+            cure = "use a table of the metastore, or import to a new directory"
+            raise error("table.place", path=self._path, why=why, cure=cure)
+        failpoint("bridge.table.exchanged")
+
+    def discard(self, run: str) -> None:
+        """Remove the directory that was staged."""
+        self._storage.remove(self._place(run))
+
+    def retire(self, record: Mapping[str, Any]) -> None:
+        """Remove the directory that was the table."""
+        self._storage.remove(record["place"])
+
+
+def _is_as(known: Manifest, path: str, files: Sequence[TableFile]) -> bool:
+    """Tell whether the files are those of a manifest; a table that others write to may have lost its meaning."""
+    there = {(posixpath.relpath(one.path, path), one.bytes) for one in files}
+    return there == {(part.path, part.bytes) for part in known.files}
+
+
+def _look(files: Sequence[TableFile], number: int, attempt: int) -> Any:
+    return guarded(look_at_files, files)
+
+
+def _export(work: Work, schema: Any, piece: Piece, number: int, attempt: int) -> Any:
+    return guarded(lambda: work(read_piece(piece, schema), number, attempt))
+
+
+def _carry(place: str, path: str, one: Found, number: int, attempt: int) -> Any:
+    return guarded(_carried, place, path, one)
+
+
+def _carried(place: str, path: str, one: Found) -> Receipt:
+    """Take a file over, and return what the manifest says of it."""
+    storage, name = storage_for(place), posixpath.relpath(one.file.path, path)
+    target = posixpath.join(place, name)
+    storage.make_directory(posixpath.dirname(target))
+    if not storage.link_new(one.file.path, target):
+        with storage.open(one.file.path) as source, storage.create_new(target) as stream:
+            for block in blocks(source):
+                stream.write(block)
+    content = FileContent(one.file.path, one.file.bytes)
+    digest = one.checksum
+    if digest is None:
+        with storage.open(target) as stream:
+            digest = of_blocks(blocks(stream), None)
+    rows = one.rows if one.rows is not None else KINDS[one.kind].count(content, Dialect())
+    partition = dict(values_of(one.file.partition))
+    return {"path": name, "rows": rows, "bytes": one.file.bytes, "checksum": digest, "partition": partition}

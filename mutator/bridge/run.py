@@ -1,0 +1,242 @@
+"""Export → merge → import in one go; the text copy is kept, so that the export is needed only once.
+
+settle   whatever a killed run has left: the table says which entry counts
+export   unless the text copy belongs to the table as it is
+merge    feed files into the text copy: a run like every other, to a new directory
+stage    the partitions that have changed, where no reader sees them
+note     which text copy belongs to the table as it will be
+commit   the table's one step
+"""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mutator.bridge.dataset import TEXT, output_dialect, text_pieces
+from mutator.bridge.digests import changed_partitions, digests_of
+from mutator.bridge.each import Each
+from mutator.bridge.export import Exported, export
+from mutator.bridge.importing import read_rows, text_copy
+from mutator.bridge.partitions import directory_of
+from mutator.bridge.report import BridgeReport
+from mutator.bridge.state import Entry, State, files_of
+from mutator.config import Config
+from mutator.errors import MutatorError, error
+from mutator.failpoint import failpoint
+from mutator.interrupt import check_signals
+from mutator.manifest import FeedFile
+from mutator.naming import new_run_id, some
+from mutator.outcome import MASTER_OUTCOMES
+from mutator.pipeline import Engine, carry_out, prepare
+from mutator.staging import staging
+from mutator.storage import Storage, absolute, entries_of, writable_storage_for
+from mutator.table import Partition, Table, TableFile
+
+__all__ = ["one_byte", "run"]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The base of a text copy, held by this run."""
+
+    base: str
+    run: str
+    storage: Storage
+    state: State
+
+    def at(self, name: str) -> str:
+        return posixpath.join(self.base, name)
+
+
+def run(
+    table: Table, base: str, config: Config, feed: Sequence[str], merge_on: Engine, each: Each, *, engine: str = "auto"
+) -> BridgeReport:
+    """Merge feed files into a table of another storage format, by way of text.
+
+    base: directory of the text copy, which is made where there is none. Whatever is raised, and whenever the process is
+    killed, the table is the old one or the new one, and the next run goes on from there.
+    """
+    started = time.monotonic()
+    base = absolute(base)
+    storage = writable_storage_for(base)
+    base = storage.resolve(base)
+    bookkeeping = posixpath.join(base, "_mutator")
+    storage.make_directory(bookkeeping)
+    name = new_run_id(time.time())
+    with staging(storage, posixpath.join(bookkeeping, "run"), name):  # one at a time
+        place = _Place(base, name, storage, State(base))
+        entry, why = _settled(table, place)
+        if config.master_adopt:
+            entry, why, config = None, "master.adopt says so", replace(config, master_adopt=False)
+        exported = None
+        if entry is None:
+            exported, entry = _export(table, place, config)
+        report = _merge_and_import(table, place, entry, config, feed, merge_on, each, engine)
+    export_told = None if exported is None else {"why": why, "rows": exported.rows, "bytes": exported.bytes}
+    return replace(report, text=base, exported=export_told, seconds=round(time.monotonic() - started, 3))
+
+
+def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
+    """Return the entry that counts, after what killed runs have left is removed; or None, and why there is none."""
+    entries, files = place.state.entries(), table.files()
+    found = next((one for one in entries if one.table == table.name and one.files == files), None)
+    failpoint("bridge.settle.found")
+    for one in entries:
+        if one.table != table.name or one is found:
+            continue
+        if one.staged is not None and set(one.files or ()) & set(files):
+            table.retire(one.staged)  # it was committed, and somebody else has changed the table since
+        elif one.files != files:
+            table.discard(one.run)
+    if found is not None and found.staged is not None:
+        table.retire(found.staged)
+    failpoint("bridge.settle.retired")
+    if found is not None:
+        _tidy(place, found)
+    return found, _why(table, entries, files)
+
+
+def _tidy(place: _Place, kept: Entry) -> None:
+    """Remove all entries but one, and all text but its own."""
+    for one in place.state.entries():
+        if one.number != kept.number:
+            place.state.remove(one)
+    failpoint("bridge.tidied")
+    for there in entries_of(place.base):
+        if there.kind == "directory" and there.name.startswith(("text-", "export-")) and there.name != kept.text:
+            place.storage.remove(there.path)
+
+
+def _why(table: Table, entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
+    """Say why a table is exported."""
+    last = next((one for one in entries if one.files is not None), None)
+    if last is None:
+        return "there was no text copy yet"
+    if last.table != table.name:
+        return f"the text copy was one of {last.table}"
+    names = sorted({posixpath.basename(one.path) for one in set(last.files or ()) ^ set(files)})
+    return f"somebody else has changed the table: {some(names, 2)}"
+
+
+def _export(table: Table, place: _Place, config: Config) -> tuple[Exported, Entry]:
+    delimiter = one_byte(config)
+    entries, files = place.state.entries(), table.files()
+    name = f"export-{place.run}"
+    exported = export(table, place.at(name), place.run, delimiter=delimiter, feed=_consumed(place, entries, files))
+    if table.files() != files:
+        raise error("table.changed", table=table.name, what="was exported")
+    number = max((one.number for one in entries), default=0) + 1
+    entry = Entry(number, place.run, table.name, name, exported.manifest.commit, files)
+    place.state.add(entry)
+    failpoint("bridge.exported")
+    _tidy(place, entry)
+    return exported, entry
+
+
+def one_byte(config: Config) -> bytes:
+    """Return the delimiter of a text copy. Raises ConfigError where it is not one byte."""
+    literal = config.delimiter.literal
+    if literal is None or len(literal) != 1:
+        what = f"{config.delimiter.text} is not one byte, and the fields of a text copy have one between them"
+        raise error("config", where="field.delim.regex", faults=what)
+    return literal
+
+
+def _consumed(place: _Place, entries: Sequence[Entry], files: Sequence[TableFile]) -> tuple[FeedFile, ...]:
+    """Return the feed files that had been merged before somebody else changed the table.
+
+    Where a run was killed as well, the oldest entry is the one that was surely committed, unless files are left of a
+    newer one.
+    """
+    noted = [one for one in entries if one.files is not None]
+    there = set(files)
+    newest = next((one for one in noted if one.staged is not None and there & set(one.files or ())), None)
+    for one in noted[-1:] if newest is None else [newest]:
+        try:
+            return text_copy(place.at(one.text))[1].feed
+        except MutatorError:  # it is needed no more for anything else
+            return ()
+    return ()
+
+
+def _merge_and_import(
+    table: Table,
+    place: _Place,
+    entry: Entry,
+    config: Config,
+    feed: Sequence[str],
+    merge_on: Engine,
+    each: Each,
+    engine: str,
+) -> BridgeReport:
+    before_path, before = text_copy(place.at(entry.text))
+    name = f"text-{place.run}"
+    config = replace(config, output_format=TEXT)
+    prepared = prepare(config, before_path, list(feed), place.at(name), run=place.run, engine=engine)
+    made, merged = carry_out(prepared, merge_on)
+    failpoint("bridge.merged")
+    schema, pieces = text_pieces(place.at(name), made)
+    widened = not _is_of(table, schema)
+    changes = widened or _changes(merged.counts)
+    partitions: list[Partition] | None = None
+    digests = dict(entry.digests)
+    if changes and table.partition_fields and not widened:
+        old = digests_of(each, text_pieces(before_path, before)[1], table.partition_fields, entry.digests)
+        digests = digests_of(each, pieces, table.partition_fields, old)
+        partitions = changed_partitions(old, digests)
+        changes = bool(partitions)
+    noted = replace(
+        entry, number=entry.number + 1, run=place.run, text=name, dataset=made.commit, staged=None, digests=digests
+    )
+    record: Mapping[str, Any] = {"files": []}
+    if changes:
+        if widened:
+            table.adopt(schema)
+        # Noted before it is begun, so that whoever comes next knows what to remove.
+        place.state.add(replace(noted, files=None))
+        failpoint("bridge.begun")
+        try:
+            record = table.stage(pieces, read_rows(table.schema), place.run, partitions)
+            failpoint("bridge.staged")
+            check_signals()
+            if table.files() != entry.files:
+                raise error("table.changed", table=table.name, what="was merged")
+        except BaseException:
+            table.discard(place.run)
+            raise
+        noted = replace(noted, number=noted.number + 1, files=files_of(record["files"]), staged=record)
+    place.state.add(noted)
+    failpoint("bridge.noted")
+    if changes:
+        table.commit(record)
+        failpoint("bridge.committed")
+    _tidy(place, noted)
+    shown = tuple(directory_of(table.partition_fields, one) for one in partitions or ())
+    return BridgeReport(
+        run=place.run,
+        table=table.name,
+        kind=table.kind,
+        merged=merged,
+        changed=changes,
+        partitions=shown if table.partition_fields and partitions is not None else None,
+    )
+
+
+def _changes(counts: Mapping[str, int]) -> bool:
+    """Tell whether a merge has changed any row."""
+    return any(counts[f"master {one}"] for one in MASTER_OUTCOMES if one != "kept") or counts["feed inserted"] > 0
+
+
+def _is_of(table: Table, schema: Any) -> bool:
+    """Tell whether rows of a schema are rows of a table as it is."""
+
+    def fields(one: Any) -> list[tuple[str, Any]]:
+        return [(part.name, part.type) for part in one]
+
+    return fields(schema) == fields(table.schema) or fields(output_dialect(schema, table.kind)[0]) == fields(
+        table.schema
+    )

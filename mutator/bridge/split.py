@@ -1,0 +1,43 @@
+"""Rows apart by the partition that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats.scalar_text import exact_text
+from mutator.table import Partition
+
+__all__ = ["by_partition", "parted"]
+
+
+def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition, Any]]:
+    """Yield each partition that rows of a batch belong to, and the numbers of these rows.
+
+    The empty text is NULL, as Hive has it.
+    """
+    yield from parted([exact_text(batch.column(name)) for name in fields])
+
+
+def parted(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
+    """Do the same for columns of text (large binaries)."""
+    codes = np.zeros(len(columns[0]), np.int64)
+    values = []
+    for column in columns:
+        column = pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, pa.large_binary()), column)
+        encoded = column.dictionary_encode("encode")
+        found = encoded.dictionary.to_pylist()
+        values.append(found)
+        codes = codes * len(found) + encoded.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1)) if len(order) else order
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        code, parts = int(codes[order[start]]), []
+        for found in reversed(values):
+            code, place = divmod(code, len(found))
+            parts.append(None if found[place] is None else found[place].decode("utf-8", "surrogateescape"))
+        yield tuple(reversed(parts)), order[start:end]

@@ -1,0 +1,150 @@
+"""What a task of the bridge does with rows: plain functions over files, no Spark.
+
+A fault travels as data, because an exception that is raised in an executor loses its class on the way.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.bridge.content import FileContent
+from mutator.engine.staged import Counted
+from mutator.errors import MutatorError, error, rebuilt
+from mutator.failpoint import failpoint
+from mutator.formats.block import NotReadable, Window
+from mutator.formats.convert import converted
+from mutator.formats.kinds import KINDS
+from mutator.formats.tabular import Dialect
+from mutator.spans import Flags
+from mutator.storage import storage_for
+
+__all__ = ["Faulty", "Piece", "Receipt", "checked", "guarded", "read_piece", "write_file"]
+
+_WHOLE = 1 << 62  # bytes of a checksum chunk
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A file that is read, or a part of one, and what all of its rows have."""
+
+    path: str
+    bytes: int
+    kind: str  # a key of ``formats.kinds.KINDS``
+    schema: Any  # of the file: pa.Schema
+    dialect: Dialect = field(default_factory=Dialect)
+    window: Window = field(default_factory=Window)
+    checksum: str | None = None
+    partition: tuple[tuple[str, str | None], ...] = ()  # field and value, as the directory has it
+
+
+Receipt = dict[str, Any]  # what the manifest says of a file: path, rows, bytes, checksum
+
+
+class Faulty(NamedTuple):
+    """A fault on its way from a task to the driver."""
+
+    kind: str
+    text: str
+
+
+def guarded(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; an error of the catalogue comes back as ``Faulty``."""
+    try:
+        return work(*arguments)
+    except MutatorError as fault:
+        return Faulty(fault.kind, str(fault))
+
+
+def checked(found: Sequence[Any]) -> list[Any]:
+    """Return what tasks have returned; raises the first fault among it."""
+    for one in found:
+        if isinstance(one, Faulty):
+            raise rebuilt(*one)
+    return list(found)
+
+
+def read_piece(piece: Piece, schema: Any) -> Iterator[Any]:
+    """Read a piece as batches of a schema: what a file lacks is NULL, a narrower type is widened.
+
+    Raises DataError with the first row whose values do not fit.
+    """
+    kind, values = KINDS[piece.kind], dict(piece.partition)
+    content = FileContent(piece.path, piece.bytes, piece.window, piece.checksum)
+    names = [one.name for one in schema if one.name not in values and piece.schema.get_field_index(one.name) >= 0]
+    try:
+        for found in kind.read(content, piece.schema, names, piece.dialect):
+            if found.rejects:
+                reject = found.rejects[0]
+                raise NotReadable(f"{kind.place(reject.offset, reject.line)}: {reject.reason}")
+            count = found.batch.num_rows
+            columns = []
+            for one in schema:
+                if one.name in values:
+                    columns.append(_repeated(values[one.name], one.type, count))
+                elif one.name in names:
+                    column = found.batch.column(one.name)
+                    made, bad, why = _as_type(column, one.type, kind.typed)
+                    if bad.any():
+                        row = int(np.argmax(bad))
+                        place = kind.place(int(found.offsets[row]), int(found.numbers[row]))
+                        what = f"{why} ({place}: {_shown(column[row])})"
+                        raise error("schema.field", path=piece.path, field=one.name, what=what)
+                    columns.append(made)
+                else:
+                    columns.append(pa.nulls(count, one.type))
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    except NotReadable as fault:
+        raise error("damaged", path=piece.path, why=fault) from None
+
+
+def _as_type(column: Any, kind: Any, typed: bool) -> tuple[Any, Flags, str]:
+    if typed:
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as fault:
+            return column, np.ones(len(column), np.bool_), f"holds what its type has not: {fault}"
+    return converted(column, kind, typed)
+
+
+def _repeated(value: str | None, kind: Any, count: int) -> Any:
+    found, bad, why = converted(pa.array([None if value is None else value.encode()], pa.large_binary()), kind, False)
+    if bad.any():
+        raise NotReadable(f"its directory says {value!r}, which {why}")
+    return pa.repeat(found[0], count) if count else pa.array([], kind)
+
+
+def _shown(value: Any) -> str:
+    found = value.as_py() if not pa.types.is_temporal(value.type) else value.cast(pa.string()).as_py()
+    return repr(found)[:60]
+
+
+def write_file(
+    directory: str, name: str, kind: str, schema: Any, dialect: Dialect, batches: Iterable[Any], *, empty: bool = False
+) -> Receipt | None:
+    """Write batches to a file, visible once it is whole; without rows there is none, unless an empty one is wanted."""
+    source = iter(batches)
+    first = next((batch for batch in source if batch.num_rows), None)
+    if first is None and not empty:
+        return None
+    path = posixpath.join(directory, name)
+    with storage_for(path).create_new(path) as stream:
+        counted = Counted(stream, name, _WHOLE)
+        writer = KINDS[kind].writer(counted, schema, dialect)  # type: ignore[arg-type]  # as much of a stream as it asks
+        rows = 0
+        for batch in [] if first is None else _both(first, source):
+            writer.write(batch)
+            rows += batch.num_rows
+        writer.close()
+    failpoint("bridge.file.written")
+    return {"rows": rows, **counted.receipt()}
+
+
+def _both(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
