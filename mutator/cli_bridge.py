@@ -11,7 +11,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli_workflow import Answer
@@ -19,7 +19,7 @@ from mutator.errors import error
 from mutator.redact import without_secrets
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     from mutator.table import Table
 
@@ -98,19 +98,19 @@ def _settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="answer with JSON on stdout")
 
 
-@contextmanager
-def _spark(arguments: argparse.Namespace) -> Iterator[SparkContext]:
-    from mutator.session import spark_context
+def _spark(arguments: argparse.Namespace) -> AbstractContextManager[SparkSession]:
+    from mutator.session import spark_session
 
-    with spark_context("mutator bridge", hive=arguments.table is not None) as sc:
-        yield sc
+    return spark_session("mutator bridge", hive=arguments.table is not None)
 
 
-def _opened(arguments: argparse.Namespace, sc: SparkContext) -> Table:
-    from mutator.bridge import HiveTable, PathTable
+def _opened(arguments: argparse.Namespace, spark: SparkSession, codec: str | None = None) -> Table:
+    from mutator.bridge import MetastoreTable, PathTable
     from mutator.engine.spark import each_on
 
-    return PathTable(arguments.path, each_on(sc)) if arguments.table is None else HiveTable(sc, arguments.table)
+    if arguments.table is not None:
+        return MetastoreTable(spark, arguments.table)
+    return PathTable(arguments.path, each_on(spark.sparkContext), codec)
 
 
 def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -120,8 +120,8 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
     started = time.monotonic()
     delimiter = one_byte(_looking(arguments))
     run = new_run_id(time.time())
-    with _spark(arguments) as sc:
-        table = _opened(arguments, sc)
+    with _spark(arguments) as spark:
+        table = _opened(arguments, spark)
         done = export(table, arguments.to, run, delimiter=delimiter)
         told = {
             "run": run,
@@ -149,18 +149,17 @@ def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
     run = new_run_id(time.time())
     if arguments.table is None and arguments.format is None:
         raise error("usage", what=f"--format is missing; choose one of {', '.join(_KINDS)}")
-    with _spark(arguments) as sc:
+    codec = _looking(arguments).output_codec
+    with _spark(arguments) as spark:
         if arguments.table is None:
-            done, place = (
-                import_to_path(arguments.source, arguments.path, arguments.format, run, each_on(sc)),
-                arguments.path,
-            )
+            each = each_on(spark.sparkContext)
+            done = import_to_path(arguments.source, arguments.path, arguments.format, run, each, codec=codec)
         else:
-            done, place = import_to_table(sc, arguments.source, arguments.table, arguments.format, run), arguments.table
+            done = import_to_table(spark, arguments.source, arguments.table, arguments.format, run)
     told = {
         "run": run,
         "text": without_secrets(arguments.source),
-        "table": without_secrets(place),
+        "table": without_secrets(arguments.path if arguments.table is None else arguments.table),
         "rows": done.rows,
         "files": done.files,
         "bytes": done.bytes,
@@ -182,10 +181,16 @@ def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
     read = config.load(arguments.config, arguments.settings)
     # spark-submit sends stderr down stdout, where nothing but the report may stand; it has the warnings, too.
     quiet = arguments.json and is_submitted()
-    with _spark(arguments) as sc:
-        merge_on = on_spark(lambda: nullcontext(sc), None if quiet else show_progress)
+    with _spark(arguments) as spark:
+        merge_on = on_spark(lambda: nullcontext(spark.sparkContext), None if quiet else show_progress)
         done = run(
-            _opened(arguments, sc), arguments.text, read, arguments.feed, merge_on, each_on(sc), engine=arguments.engine
+            _opened(arguments, spark, read.output_codec),
+            arguments.text,
+            read,
+            arguments.feed,
+            merge_on,
+            each_on(spark.sparkContext),
+            engine=arguments.engine,
         )
     yield Answer(done.json() if arguments.json else done.shown(), warnings=() if quiet else done.merged.warnings)
 

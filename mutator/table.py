@@ -41,6 +41,9 @@ class Table(Protocol):
     def files(self) -> tuple[TableFile, ...]:
         """Return all live files: the state of the table."""
 
+    def check_replaceable(self) -> None:
+        """Raise ConfigError where the table cannot be replaced in one step."""
+
     def export(self, work: Work) -> list[dict[str, Any]]:
         """Apply a function, in tasks, to batches of all rows; return what it returned. Its schema is ``schema``."""
 

@@ -59,7 +59,7 @@ ORDER = [
     *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
     *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging"),
     *("workflow.verification", "workflow"),
-    *("bridge.partitions", "bridge.content", "bridge.each", "bridge.tasks", "bridge.dataset", "bridge.layout"),
+    *("bridge.content", "bridge.each", "bridge.tasks", "bridge.dataset", "bridge.layout"),
     *("bridge.split", "bridge.digests", "bridge.export", "bridge.write", "bridge.path_table", "bridge.importing"),
     *("bridge.state", "bridge.report", "bridge.run", "bridge.hive_table", "bridge"),
     *("session", "progress", "cli_workflow", "cli_bridge", "cli"),

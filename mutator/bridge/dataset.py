@@ -24,16 +24,20 @@ __all__ = ["TEXT", "make_manifest", "output_dialect", "read_dataset", "spec_of",
 TEXT = "escaped"  # the kind of files that the bridge merges
 
 
-def output_dialect(schema: Any, kind: str, delimiter: bytes = b",") -> tuple[Any, Dialect]:
+def output_dialect(schema: Any, kind: str, *, delimiter: bytes = b",", codec: str | None = None) -> tuple[Any, Dialect]:
     """Return how rows of a schema are written as a kind: the schema that its files have, and the dialect.
 
-    Raises DataError for a field that the kind cannot hold.
+    codec: as ``output.codec`` has it. Raises DataError for a field that the kind cannot hold.
     """
+    codecs = KINDS[kind].codecs
+    if codec is not None and codec not in codecs:
+        raise error("config", where="output.codec", faults=f"{codec} is none of {kind}: {', '.join(codecs)}")
+    spoken = None if codec is None else codecs[codec]
     held = held_schema(schema, kind)
     if kind != "avro":
-        return held, Dialect(delimiter)
+        return held, Dialect(delimiter, codec=spoken)
     try:
-        return held, Dialect(avro=avro_of(held, None))
+        return held, Dialect(avro=avro_of(held, None), codec=spoken)
     except NotReadable as fault:
         raise error("config", where=f"--format {kind}", faults=fault) from None
 

@@ -49,7 +49,7 @@ def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Se
     """
     to = absolute(to)
     to = writable_storage_for(to).resolve(to)
-    schema, dialect = output_dialect(table.schema, TEXT, delimiter)
+    schema, dialect = output_dialect(table.schema, TEXT, delimiter=delimiter)
     spec = spec_of(TEXT, schema, dialect, table.partition_fields)
 
     def write(staging: str) -> Manifest:

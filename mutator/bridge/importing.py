@@ -1,4 +1,4 @@
-"""Import delimited text that was exported: to a new directory, or into a table of the metastore."""
+"""Import delimited text that was exported, as the files of a new directory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from mutator.bridge.dataset import make_manifest, output_dialect, read_dataset, 
 from mutator.bridge.each import Each
 from mutator.bridge.tasks import read_piece
 from mutator.bridge.write import write_table
-from mutator.errors import error
 from mutator.manifest import Manifest
 from mutator.publish import publish
 from mutator.storage import absolute, writable_storage_for
-from mutator.table import Table
 
-__all__ = ["Imported", "import_to_path", "import_to_table", "read_rows", "text_copy"]
+__all__ = ["Imported", "import_to_path", "read_rows", "text_copy"]
 
 
 @dataclass(frozen=True)
@@ -37,20 +35,21 @@ def text_copy(path: str) -> tuple[str, Manifest]:
     return path, read_dataset(storage, path)
 
 
-def import_to_path(source: str, to: str, kind: str, run: str, each: Each) -> Imported:
+def import_to_path(source: str, to: str, kind: str, run: str, each: Each, *, codec: str | None = None) -> Imported:
     """Write a text copy as files of a kind to a directory that must not exist; its partition fields become directories.
 
-    Raises DataError for a field that the kind cannot hold, and for a value that is none of its type.
+    codec: as ``output.codec`` has it; None for the kind's own. Raises DataError for a field that the kind cannot hold,
+    and for a value that is none of its type.
     """
     source, known = text_copy(source)
     to = absolute(to)
     to = writable_storage_for(to).resolve(to)
     text_schema, pieces = text_pieces(source, known)
     fields = tuple(known.spec.get("partitioned by", ()))
-    schema, dialect = output_dialect(text_schema, kind)
+    schema, dialect = output_dialect(text_schema, kind, codec=codec)
 
     def write(staging: str) -> Manifest:
-        made = write_table(each, staging, schema, kind, fields, pieces, read_rows(schema), run)
+        made = write_table(each, staging, schema, kind, fields, pieces, read_rows(schema), run, codec=codec)
         return make_manifest(
             run, spec_of(kind, schema, dialect, fields), sorted(made, key=lambda one: str(one["path"])), ()
         )
@@ -58,25 +57,6 @@ def import_to_path(source: str, to: str, kind: str, run: str, each: Each) -> Imp
     published = publish(to, run, write)
     files = published.manifest.files
     return Imported(len(files), sum(one.rows for one in files), sum(one.bytes for one in files), published.litter)
-
-
-def import_to_table(source: str, table: Table, run: str) -> Imported:
-    """Put the rows of a text copy into the place of all rows of a table, in one step."""
-    source, known = text_copy(source)
-    schema, pieces = text_pieces(source, known)
-    table.adopt(schema)
-    rows = sum(part.rows for part in known.files)
-    before = table.files()
-    try:
-        record = table.stage(pieces, read_rows(table.schema), run, None)
-        if table.files() != before:
-            raise error("table.changed", table=table.name, what="was replaced")
-    except BaseException:
-        table.discard(run)
-        raise
-    table.commit(record)
-    table.retire(record)
-    return Imported(len(record["files"]), rows, sum(int(one["bytes"]) for one in record["files"]))
 
 
 def read_rows(schema: Any) -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from mutator import naming
-from mutator.bridge.partitions import directory_of, values_of
 from mutator.bridge.tasks import Piece
 from mutator.errors import error
 from mutator.formats.block import NotReadable, Window
@@ -18,6 +17,7 @@ from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect, Look
 from mutator.look import whole
 from mutator.manifest import Manifest
+from mutator.partitions import directory_of, values_of
 from mutator.schema import normal, widened
 from mutator.storage import Storage, storage_for
 from mutator.storage.compression import sniff

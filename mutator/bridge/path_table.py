@@ -12,7 +12,6 @@ from mutator.bridge.content import FileContent
 from mutator.bridge.dataset import make_manifest, output_dialect, spec_of
 from mutator.bridge.each import Each
 from mutator.bridge.layout import Found, found_files, look_at_files, of_manifest, united
-from mutator.bridge.partitions import values_of
 from mutator.bridge.tasks import Piece, Receipt, checked, guarded, read_piece
 from mutator.bridge.write import seal, write_table
 from mutator.checksum import of_blocks
@@ -21,6 +20,7 @@ from mutator.failpoint import failpoint
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect
 from mutator.manifest import Manifest
+from mutator.partitions import values_of
 from mutator.storage import absolute, blocks, storage_for, writable_storage_for
 from mutator.survey import read_manifest
 from mutator.table import Batches, Partition, TableFile, Work
@@ -33,8 +33,12 @@ _TASKS = 1 << 10  # files that a task looks into
 class PathTable:
     """The table at a path; the contract is ``table.Table``."""
 
-    def __init__(self, path: str, each: Each) -> None:
-        """Look at what is there. Raises ConfigError, DataError, StateError."""
+    def __init__(self, path: str, each: Each, codec: str | None = None) -> None:
+        """Look at what is there. Raises ConfigError, DataError, StateError.
+
+        codec: of files that are written, as ``output.codec`` has it.
+        """
+        self._codec = codec
         path = absolute(path)
         self._storage, self._each = writable_storage_for(path), each
         self.name = self._path = self._storage.resolve(path)
@@ -67,6 +71,17 @@ class PathTable:
         """Return the files as they lie there now."""
         return tuple(found_files(self._storage, self._path))
 
+    def check_replaceable(self) -> None:
+        """Raise ConfigError where directories cannot be exchanged, or this one is a master of ours."""
+        if not self._storage.renames:
+            why = "here no directory can take the place of another in one step, so that a kill could leave no table"
+            cure = "use a table of the metastore, or import to a new directory"
+            raise error("table.place", path=self._path, why=why, cure=cure)
+        if self._known is not None and self._known.spec["key"].get("fields") != []:
+            why = "is a master of mutator itself"
+            raise error("table.place", path=self._path, why=why, cure="merge into it with mutator run")
+        output_dialect(self.schema, self.kind, codec=self._codec)
+
     def export(self, work: Work) -> list[Any]:
         """Apply a function to the rows of each piece of the files."""
         pieces = [piece for one in self._found for piece in one.pieces()]
@@ -80,13 +95,6 @@ class PathTable:
         partitions: Sequence[Partition] | None,
     ) -> Mapping[str, Any]:
         """Write a whole directory beside the table; files of partitions that stay are linked, or copied."""
-        if not self._storage.renames:
-            why = "here no directory can take the place of another in one step, so that a kill could leave no table"
-            cure = "use a table of the metastore, or import to a new directory"
-            raise error("table.place", path=self._path, why=why, cure=cure)
-        if self._known is not None and self._known.spec["key"].get("fields") != []:
-            why = "is a master of mutator itself"
-            raise error("table.place", path=self._path, why=why, cure="merge into it with mutator run")
         place = self._place(run)
         self._storage.make_directory(place)
         failpoint("bridge.table.created")
@@ -94,7 +102,16 @@ class PathTable:
         staying = [] if partitions is None else self._staying(set(partitions))
         carried = checked(self._each(staying, partial(_carry, place, self._path)))
         made = write_table(
-            self._each, place, self.schema, self.kind, self.partition_fields, pieces, read, run, partitions
+            self._each,
+            place,
+            self.schema,
+            self.kind,
+            self.partition_fields,
+            pieces,
+            read,
+            run,
+            partitions,
+            codec=self._codec,
         )
         receipts = sorted([*carried, *made], key=lambda one: str(one["path"]))
         spec = spec_of(self.kind, held, dialect, self.partition_fields)

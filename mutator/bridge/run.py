@@ -21,16 +21,17 @@ from mutator.bridge.digests import changed_partitions, digests_of
 from mutator.bridge.each import Each
 from mutator.bridge.export import Exported, export
 from mutator.bridge.importing import read_rows, text_copy
-from mutator.bridge.partitions import directory_of
 from mutator.bridge.report import BridgeReport
 from mutator.bridge.state import Entry, State, files_of
 from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
+from mutator.formats.escaped import separates
 from mutator.interrupt import check_signals
 from mutator.manifest import FeedFile
 from mutator.naming import new_run_id, some
 from mutator.outcome import MASTER_OUTCOMES
+from mutator.partitions import directory_of
 from mutator.pipeline import Engine, carry_out, prepare
 from mutator.staging import staging
 from mutator.storage import Storage, absolute, entries_of, writable_storage_for
@@ -61,9 +62,12 @@ def run(
     killed, the table is the old one or the new one, and the next run goes on from there.
     """
     started = time.monotonic()
+    table.check_replaceable()
     base = absolute(base)
     storage = writable_storage_for(base)
     base = storage.resolve(base)
+    if f"{base}/".startswith(f"{table.name}/") or f"{table.name}/".startswith(f"{base}/"):
+        raise error("path.roles", path=base, roles="text and table")
     bookkeeping = posixpath.join(base, "_mutator")
     storage.make_directory(bookkeeping)
     name = new_run_id(time.time())
@@ -140,8 +144,9 @@ def _export(table: Table, place: _Place, config: Config) -> tuple[Exported, Entr
 def one_byte(config: Config) -> bytes:
     """Return the delimiter of a text copy. Raises ConfigError where it is not one byte."""
     literal = config.delimiter.literal
-    if literal is None or len(literal) != 1:
-        what = f"{config.delimiter.text} is not one byte, and the fields of a text copy have one between them"
+    if literal is None or not separates(literal):
+        what = f"{config.delimiter.text} cannot stand between the fields of a text copy; set it to one byte that is no "
+        what += "letter or digit, and no & or backslash"
         raise error("config", where="field.delim.regex", faults=what)
     return literal
 
@@ -175,7 +180,7 @@ def _merge_and_import(
 ) -> BridgeReport:
     before_path, before = text_copy(place.at(entry.text))
     name = f"text-{place.run}"
-    config = replace(config, output_format=TEXT)
+    config = replace(config, output_format=TEXT, output_codec=None)
     prepared = prepare(config, before_path, list(feed), place.at(name), run=place.run, engine=engine)
     made, merged = carry_out(prepared, merge_on)
     failpoint("bridge.merged")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,12 @@ from mutator import manifest
 from mutator.bridge.dataset import output_dialect
 from mutator.bridge.each import Each
 from mutator.bridge.export import part_name
-from mutator.bridge.partitions import directory_of
 from mutator.bridge.split import by_partition
 from mutator.bridge.tasks import Receipt, checked, guarded, write_file
 from mutator.formats.kinds import KINDS
+from mutator.formats.tabular import Dialect
 from mutator.manifest import Manifest
+from mutator.partitions import directory_of
 from mutator.staging import SUCCESS
 from mutator.storage import Storage, storage_for
 from mutator.table import Batches, Partition
@@ -35,17 +37,21 @@ def write_table(
     read: Callable[[Any], Batches],
     run: str,
     partitions: Collection[Partition] | None = None,
+    *,
+    codec: str | None = None,
 ) -> list[Receipt]:
     """Write rows below a directory, and return what the manifest says of each file.
 
     schema: of the rows. partitions: the only ones that are written; None for all.
     """
     wanted = None if partitions is None else frozenset(partitions)
-    write = partial(_write, directory, schema, kind, tuple(partition_fields), read, run, wanted)
+    inner = pa.schema([one for one in schema if one.name not in partition_fields])
+    target = _Target(directory, kind, *output_dialect(inner, kind, codec=codec), tuple(partition_fields), run, wanted)
+    write = partial(_write, target, read)
     made = [receipt for part in checked(each(pieces, write)) for receipt in part]
     if not made and not partition_fields:  # without a file nothing would say which fields there are
-        inner, dialect = output_dialect(schema, kind)
-        receipt = write_file(directory, part_name(run, 0, 0, KINDS[kind].suffix), kind, inner, dialect, (), empty=True)
+        name = part_name(run, 0, 0, KINDS[kind].suffix)
+        receipt = write_file(directory, name, kind, target.schema, target.dialect, (), empty=True)
         made = [] if receipt is None else [receipt]
     return made
 
@@ -59,36 +65,32 @@ def seal(storage: Storage, directory: str, made: Manifest) -> None:
         pass
 
 
-def _write(
-    directory: str,
-    schema: Any,
-    kind: str,
-    fields: tuple[str, ...],
-    read: Callable[[Any], Batches],
-    run: str,
-    wanted: frozenset[Partition] | None,
-    piece: Any,
-    number: int,
-    attempt: int,
-) -> Any:
-    return guarded(lambda: list(_written(directory, schema, kind, fields, read(piece), run, wanted, number, attempt)))
+@dataclass(frozen=True)
+class _Target:
+    """Where tasks write, and how."""
+
+    directory: str
+    kind: str
+    schema: Any  # of the files
+    dialect: Dialect
+    fields: tuple[str, ...]  # of partitions
+    run: str
+    wanted: frozenset[Partition] | None
 
 
-def _written(
-    directory: str,
-    schema: Any,
-    kind: str,
-    fields: tuple[str, ...],
-    batches: Batches,
-    run: str,
-    wanted: frozenset[Partition] | None,
-    number: int,
-    attempt: int,
-) -> Iterator[Receipt]:
-    name = part_name(run, number, attempt, KINDS[kind].suffix)
-    inner, dialect = output_dialect(pa.schema([one for one in schema if one.name not in fields]), kind)
+def _write(target: _Target, read: Callable[[Any], Batches], piece: Any, number: int, attempt: int) -> Any:
+    return guarded(lambda: list(_written(target, read(piece), number, attempt)))
+
+
+def _written(target: _Target, batches: Batches, number: int, attempt: int) -> Iterator[Receipt]:
+    name = part_name(target.run, number, attempt, KINDS[target.kind].suffix)
+    directory, fields = target.directory, target.fields
+
+    def write(path: str, rows: Iterable[Any]) -> Receipt | None:
+        return write_file(directory, path, target.kind, target.schema, target.dialect, rows)
+
     if not fields:
-        receipt = write_file(directory, name, kind, inner, dialect, batches)
+        receipt = write(name, batches)
         yield from () if receipt is None else (receipt,)
         return
     # A task has the rows of one text file, so that they can be held: one open file a partition could be thousands.
@@ -96,11 +98,11 @@ def _written(
     for batch in batches:
         rows = batch.drop_columns(list(fields))
         for partition, numbers in by_partition(batch, fields):
-            if wanted is None or partition in wanted:
+            if target.wanted is None or partition in target.wanted:
                 held.setdefault(partition, []).append(rows.take(pa.array(numbers)))
     for partition, parts in held.items():
         place = posixpath.join(directory_of(fields, partition), name)
         storage_for(directory).make_directory(posixpath.dirname(posixpath.join(directory, place)))
-        receipt = write_file(directory, place, kind, inner, dialect, parts)
+        receipt = write(place, parts)
         assert receipt is not None
         yield receipt | {"partition": dict(zip(fields, partition, strict=True))}

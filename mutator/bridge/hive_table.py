@@ -1,7 +1,0 @@
-"""placeholder"""
-
-
-class HiveTable: ...
-
-
-def import_to_table(*a): ...

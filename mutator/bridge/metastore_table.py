@@ -1,0 +1,129 @@
+"""A table of the metastore, read and written by Spark; its commit is the metastore's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.bridge.dataset import text_pieces
+from mutator.bridge.digests import changed_partitions, digests_of
+from mutator.bridge.importing import Imported, read_rows, text_copy
+from mutator.bridge.split import by_partition
+from mutator.engine.frames import frame_of, on_batches
+from mutator.engine.hive import HiveTable
+from mutator.engine.hive_create import create_table
+from mutator.engine.spark import each_on
+from mutator.engine.staged_table import Staged
+from mutator.errors import MutatorError, error
+from mutator.partitions import values_of
+from mutator.table import Batches, Partition, TableFile, Work
+
+__all__ = ["MetastoreTable", "import_to_table"]
+
+
+class MetastoreTable:
+    """A table of the metastore; the contract is ``table.Table``."""
+
+    def __init__(self, spark: Any, name: str) -> None:
+        """Look the table up. Raises ConfigError where it is none that can be changed in one step."""
+        self._spark, self._table = spark, HiveTable(spark, name)
+        self.name, self.kind = self._table.name, self._table.kind
+        self.schema, self.partition_fields = self._table.schema, self._table.partition_fields
+
+    def adopt(self, schema: Any) -> None:
+        """Raise DataError where the rows have other fields; values are held against the table's types one by one."""
+        if schema.names != self.schema.names:
+            what = f"has the fields {', '.join(self.schema.names)}, and the text has {', '.join(schema.names)}"
+            cure = "alter the table, or leave what is new out of the feed, with output.schema"
+            raise error("table.place", path=self.name, why=what, cure=cure)
+
+    def files(self) -> tuple[TableFile, ...]:
+        """Return the files as the metastore knows their places."""
+        return self._table.files()
+
+    def check_replaceable(self) -> None:
+        """Do nothing: tables that cannot be replaced are refused when they are looked up."""
+
+    def export(self, work: Work) -> list[Any]:
+        """Apply a function to all rows, as Spark reads them."""
+        return on_batches(self._table.read(), self.schema, work)
+
+    def stage(
+        self,
+        pieces: Sequence[Any],
+        read: Callable[[Any], Batches],
+        run: str,
+        partitions: Sequence[Partition] | None,
+    ) -> Mapping[str, Any]:
+        """Insert the rows into places of their own."""
+        fields, replaced = self.partition_fields, None
+        if fields:
+            if partitions is None:
+                there = [tuple(value for _, value in values_of(one)) for one in self._table.partitions()]
+                partitions = list(dict.fromkeys([*there, *self._all(pieces)]))
+            read = partial(_of_partitions, read, fields, frozenset(partitions))
+            replaced = [dict(zip(fields, one, strict=True)) for one in partitions]
+        frame = frame_of(self._spark, pieces, read, self._table.read())
+        return self._table.stage(frame, run, replaced).record()
+
+    def _all(self, pieces: Sequence[Any]) -> list[Partition]:
+        """Return the partitions that rows belong to."""
+        digests = digests_of(each_on(self._spark.sparkContext), pieces, self.partition_fields, {})
+        return changed_partitions({}, digests)
+
+    def commit(self, record: Mapping[str, Any]) -> None:
+        """Point the table, or its partitions, at the new places."""
+        self._table.commit(Staged.of(record))
+
+    def discard(self, run: str) -> None:
+        """Remove what a run has staged, unless it has committed it."""
+        try:
+            self._table.discard(run)
+        except MutatorError as fault:
+            if fault.kind != "hive.live":
+                raise
+
+    def retire(self, record: Mapping[str, Any]) -> None:
+        """Remove the places that a commit has left."""
+        self._table.retire(record)
+
+
+def import_to_table(spark: Any, source: str, name: str, kind: str | None, run: str) -> Imported:
+    """Put the rows of a text copy into the place of all rows of a table, in one step.
+
+    kind: format of a table that is not there, and is made first; None: it must be there.
+    """
+    path, known = text_copy(source)
+    schema, pieces = text_pieces(path, known)
+    if kind is not None:
+        create_table(spark, name, schema, tuple(known.spec.get("partitioned by", ())), kind)
+    table = MetastoreTable(spark, name)
+    if kind not in (None, table.kind):
+        raise error("table.place", path=table.name, why=f"holds {table.kind}", cure=f"leave out --format {kind}")
+    table.adopt(schema)
+    before = table.files()
+    try:
+        record = table.stage(pieces, read_rows(table.schema), run, None)
+        if table.files() != before:
+            raise error("table.changed", table=table.name, what="was replaced")
+    except BaseException:
+        table.discard(run)
+        raise
+    table.commit(record)
+    table.retire(record)
+    rows = sum(part.rows for part in known.files)
+    return Imported(len(record["files"]), rows, sum(int(one["bytes"]) for one in record["files"]))
+
+
+def _of_partitions(
+    read: Callable[[Any], Batches], fields: Sequence[str], wanted: frozenset[Partition], piece: Any
+) -> Batches:
+    """Read the rows of some partitions."""
+    for batch in read(piece):
+        rows = [numbers for partition, numbers in by_partition(batch, fields) if partition in wanted]
+        if rows:
+            yield batch.take(pa.array(np.sort(np.concatenate(rows))))
