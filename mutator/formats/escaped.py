@@ -58,7 +58,7 @@ class EscapedFiles(TextFiles):
     def stored(self, spec: Mapping[str, Any]) -> Look:
         """Return the schema that the manifest has; files that are written have no header."""
         schema = from_text(spec["schema"])
-        return Look(schema, False, schema.names != [str(number) for number in range(len(schema))])
+        return Look(schema, named=schema.names != [str(number) for number in range(len(schema))])
 
     def held(self, kind: Any) -> Any:
         """Return the type itself, if no struct in it has two members of one name."""
