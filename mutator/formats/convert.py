@@ -17,6 +17,7 @@ from mutator.spans import Flags
 
 __all__ = ["converted"]
 
+_DAY = {"s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
 _SHAPES = {
     "integer": r"^[+-]?[0-9]+$",
     "decimal": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)$",
@@ -61,8 +62,9 @@ def _one_by_one(column: Any, kind: Any) -> tuple[Any, Flags, str]:
 def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
     """Read text; of times and floats ``@`` and a whole number too, which is what the value is held as."""
     types = pa.types
-    if types.is_floating(kind) or (types.is_temporal(kind) and not types.is_duration(kind)):
-        held = flags(pc.fill_null(pc.starts_with(column, "@"), False))
+    bits = types.is_floating(kind) or (types.is_temporal(kind) and not types.is_duration(kind))
+    if bits and pc.any(pc.starts_with(column, "@")).as_py():
+        held = flags(pc.fill_null(pc.match_substring_regex(column, "^@-?[0-9]+$"), False))
         if held.any():
             return _held(column, kind, held)
     none = np.zeros(len(column), np.bool_)
@@ -115,6 +117,10 @@ def _held(column: Any, kind: Any, held: Flags) -> tuple[Any, Flags, str]:
     """Read a column of which some rows are ``@`` and a whole number."""
     rows, plain = pa.array(held), ticks_type(kind)
     numbers, bad, _ = _said(pc.binary_replace_slice(column.filter(rows), 0, 1, b""), plain)
+    if pa.types.is_time(kind):  # Arrow has others than those of a day, and takes them for a fault
+        inside = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, _DAY[kind.unit]))
+        bad |= ~flags(pc.fill_null(inside, True))
+        numbers = pc.if_else(pa.array(bad), pa.scalar(None, plain), numbers)
     others, wrong, why = _said(column.filter(pc.invert(rows)), kind)
     place = np.where(held, np.cumsum(held), len(numbers) + np.cumsum(~held)) - 1
     found = pa.concat_arrays([numbers.view(kind), others]).take(pa.array(place))

@@ -180,6 +180,8 @@ def _built(values: Sequence[Any], rows: Ints, kind: Any, leaf: Leaf, faults: _Fa
         there = np.ones(len(pairs), np.bool_)
         keys = _child(kind.key_field, [pair[0] for pair in pairs], owners, there, leaf, faults)
         items = _child(kind.item_field, [pair[1] for pair in pairs], owners, there, leaf, faults)
+        if keys.null_count:  # faults, and Arrow holds no such map
+            return pa.nulls(len(values), kind)
         gone = pa.array(np.append([one is None for one in lists], False).astype(np.bool_))
         starts = pc.if_else(gone, pa.scalar(None, pa.int32()), pa.array(offsets, pa.int32()))
         return pa.MapArray.from_arrays(starts, keys, items, type=kind)

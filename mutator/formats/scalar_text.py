@@ -17,8 +17,6 @@ from mutator.typed import out_of_years, plain_decimals
 
 __all__ = ["as_text", "exact_text", "ticks_type"]
 
-_DAY = {"s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
-
 
 def as_text(column: Any) -> Any:
     """Return text (large binaries); timestamps and dates as ISO 8601, in UTC. Null stays null."""
@@ -42,11 +40,8 @@ def exact_text(column: Any) -> Any:
     if types.is_floating(kind):
         return _floats(column)
     text = as_text(column)
-    if types.is_temporal(kind) and not types.is_duration(kind):
-        beyond = _out_of_day(column) if types.is_time(kind) else out_of_years(column)
-        if beyond.any():
-            text = pc.if_else(pa.array(beyond), _bits(column), text)
-    return text
+    beyond = out_of_years(column)
+    return pc.if_else(pa.array(beyond), _bits(column), text) if beyond.any() else text
 
 
 def _floats(column: Any) -> Any:
@@ -80,12 +75,6 @@ def _bits(column: Any) -> Any:
     """Write what a value is held as, behind an ``@``."""
     held = column.view(ticks_type(column.type)).cast(pa.large_string()).cast(pa.large_binary())
     return pc.binary_join_element_wise(_text("@"), held, _text(""))
-
-
-def _out_of_day(column: Any) -> Any:
-    ticks = column.view(ticks_type(column.type))
-    inside = pc.and_(pc.greater_equal(ticks, 0), pc.less(ticks, _DAY[column.type.unit]))
-    return ~flags(pc.fill_null(inside, True))
 
 
 def _text(text: str) -> Any:
