@@ -6,6 +6,7 @@ the catalogue is a bug. Rows that cannot be read are not errors but data (reject
 
 from __future__ import annotations
 
+from mutator.errors_hive import HIVE
 from mutator.redact import without_secrets
 
 __all__ = [
@@ -361,6 +362,8 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
     # 70: a bug
     "bug": (MutatorError, "{what}; this is a bug of mutator: please report it with this text"),
 }
+FAMILIES = {family.exit_code: family for family in (ConfigError, DataError, StorageError, StateError)}
+CATALOGUE |= {f"hive.{kind}": (FAMILIES[code], text) for kind, (code, text) in HIVE.items()}
 
 
 def error(kind: str, **fields: object) -> MutatorError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = ["FAILPOINTS", "REMOTE_FAILPOINTS", "WORKFLOW_FAILPOINTS", "failpoint"]
+__all__ = ["FAILPOINTS", "HIVE_FAILPOINTS", "REMOTE_FAILPOINTS", "WORKFLOW_FAILPOINTS", "failpoint"]
 
 VARIABLE = "MUTATOR_FAILPOINT"
 PASSED: list[str] = []  # while the variable is set
@@ -88,6 +88,23 @@ WORKFLOW_FAILPOINTS = (
     "recover.ended",
     "restore.journaled",
     "restore.committed",
+)
+
+# Those of a table, of staging, commit, and cleaning up.
+HIVE_FAILPOINTS = (
+    "hive.shadow.created",
+    "hive.written",
+    "hive.shadow.dropped",
+    "hive.staged",
+    "hive.statistics.removed",
+    "hive.partitions.created",
+    "hive.switched",
+    "hive.old.removed",
+    "hive.partitions.dropped",
+    "hive.retire.removed",
+    "hive.discard.partitions",
+    "hive.discard.shadow",
+    "hive.discard.removed",
 )
 
 

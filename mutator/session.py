@@ -19,31 +19,45 @@ from pyspark.sql import SparkSession
 from mutator.errors import error
 from mutator.interrupt import deferred_signals
 
-__all__ = ["is_submitted", "spark_context"]
+__all__ = ["is_submitted", "spark_context", "spark_session"]
 
 
 @contextmanager
-def spark_context(name: str) -> Iterator[SparkContext]:
+def spark_context(name: str, hive: bool = False) -> Iterator[SparkContext]:
     """Give the Spark context of the running session, or of a new one that is stopped afterwards.
 
     A new one runs on this machine with all its cores, unless ``spark-submit`` started us and says otherwise.
     Raises ConfigError where Spark cannot start, or the session has no RDDs.
     """
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        yield _context(running)
-        return
-    if SparkContext._active_spark_context is not None:
+    if not hive and SparkSession.getActiveSession() is None and SparkContext._active_spark_context is not None:
         yield SparkContext._active_spark_context
         return
-    with contextlib.nullcontext() if is_submitted() else _quiet_gateway():
-        yield from _own_context(name)
-
-
-def _own_context(name: str) -> Iterator[SparkContext]:
-    session = _start(name)
-    try:
+    with spark_session(name, hive) as session:
         yield _context(session)
+
+
+@contextmanager
+def spark_session(name: str, hive: bool = False) -> Iterator[SparkSession]:
+    """Give the running session, or a new one that is stopped afterwards; with ``hive``, one that has a metastore."""
+    running = SparkSession.getActiveSession()
+    if running is None and SparkContext._active_spark_context is not None:
+        running = (SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder).getOrCreate()
+    if running is not None:
+        _context(running)
+        if hive:
+            _open_metastore(running)
+        yield running
+        return
+    with contextlib.nullcontext() if is_submitted() else _quiet_gateway():
+        yield from _own_session(name, hive)
+
+
+def _own_session(name: str, hive: bool) -> Iterator[SparkSession]:
+    session = _start(name, hive)
+    try:
+        if hive:
+            _open_metastore(session)
+        yield session
     except KeyboardInterrupt:
         with contextlib.suppress(Py4JError, OSError):
             _context(session).setLogLevel("OFF")  # tasks that are still running would fill the screen with their end
@@ -53,13 +67,48 @@ def _own_context(name: str) -> Iterator[SparkContext]:
             session.stop()
 
 
+def _open_metastore(session: SparkSession) -> None:
+    """Make the first call to the metastore, which tells whether it can be reached."""
+    if session.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
+        raise error("hive.session")
+    jvm: Any = session._jvm
+    if jvm.java.lang.System.getProperty("derby.stream.error.file") is None:  # or a file in the working directory
+        jvm.java.lang.System.setProperty("derby.stream.error.file", os.devnull)
+    own = not is_submitted()
+    if own:
+        _context(session).setLogLevel("OFF")  # Hive tells the same fault several times, with all its causes
+    try:
+        session._jsparkSession.sharedState().externalCatalog().databaseExists("default")
+    except (Py4JError, PySparkException) as fault:
+        text = _with_causes(fault)
+        if "XSDB6" in text or "Another instance of Derby" in text:
+            raise error("hive.derby") from None
+        raise error("hive.metastore", table="default", why=text) from None
+    finally:
+        if own:
+            with contextlib.suppress(Py4JError, OSError):
+                _context(session).setLogLevel("ERROR")
+
+
+def _with_causes(fault: Exception) -> str:
+    """Return the messages of a fault and of what caused it, in the JVM."""
+    cause: Any = getattr(fault, "java_exception", None) or getattr(fault, "_origin", None)
+    lines = []
+    while cause is not None:
+        lines.append(str(cause.toString()).split("\n\tat ")[0])
+        cause = cause.getCause()
+    return "; ".join(dict.fromkeys(lines)) or str(fault)
+
+
 def is_submitted() -> bool:
     """Tell whether spark-submit started this process, with settings of its own."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _start(name: str) -> SparkSession:
+def _start(name: str, hive: bool) -> SparkSession:
     builder = SparkSession.builder.appName(name)
+    if hive:
+        builder = builder.enableHiveSupport()
     submitted = is_submitted()
     if not submitted and "SPARK_REMOTE" in os.environ:
         raise error("spark.connect")

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module imports only from those above it: words, rules, intent, edges, Spark, the run, the command line. `layout`
 # stands below `config`, for it turns a configuration into ordinals.
 ORDER = [
-    *("redact", "errors", "failpoint", "interrupt", "checksum", "owner"),
+    *("redact", "errors_hive", "errors", "failpoint", "interrupt", "checksum", "owner"),
     *("outcome", "precedence", "naming", "sequences", "sealed"),
     *("spans", "ordercolumn", "keyhash", "typed", "schema"),
     *("charset", "javaregex", "delimiter"),
@@ -55,6 +55,14 @@ ORDER = [
     *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master", "engine.duplicates"),
     *("engine.parts", "engine.blockmerge", "engine.blockwrite", "engine.broadcast"),
     *("engine.spark", "engine.records", "engine.blocks", "engine.daemon"),
+    *(
+        "engine.staged_table",
+        "engine.metastore",
+        "engine.spark_types",
+        "engine.hive_insert",
+        "engine.live_table",
+        "engine.hive",
+    ),
     *("accounting", "staging", "publish", "pipeline", "verify", "log"),
     *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
     *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging"),
@@ -66,6 +74,7 @@ ORDER = [
     "",  # the package itself: its public names
 ]
 SPARK = {"engine.spark", "engine.records", "engine.blocks", "engine.daemon", "session", "progress"}
+SPARK |= {"engine.metastore", "engine.spark_types", "engine.hive_insert", "engine.live_table", "engine.hive"}
 PRINTS = {"cli"}
 MOST_LINES = 400
 

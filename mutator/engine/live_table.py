@@ -1,0 +1,119 @@
+"""A Hive table as it stands: what it holds, where, and whether it is one that can be changed by moving it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mutator.engine.hive_insert import quote, refuse_careless
+from mutator.engine.metastore import Entry, Metastore, is_hidden
+from mutator.engine.spark_types import arrow_schema
+from mutator.engine.staged_table import TableFile, partition_name
+from mutator.errors import MutatorError, error
+
+__all__ = ["LiveTable"]
+
+NAME = re.compile(r"(?:(\w+)\.)?(\w+)", re.ASCII)
+KINDS = {
+    "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat": "orc",
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat": "parquet",
+    "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat": "avro",
+}
+
+
+class LiveTable:
+    """A table of ORC, Parquet or Avro files in the metastore of a Spark session."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._spark, self._metastore = spark, Metastore(spark)
+        parts = NAME.fullmatch(name)
+        if parts is None:
+            raise error("hive.missing", table=name)
+        with self._metastore.faults(name):
+            self._database = (parts[1] or spark.catalog.currentDatabase()).lower()
+            self._table = parts[2].lower()
+            self.name = f"{self._database}.{self._table}"
+            entry = self._entry()
+            self.partition_fields = tuple(entry.partitionColumnNames().mkString("\n").split())
+            self.kind = self._kind(entry)
+            purge = ("external.table.purge", "true") in self._metastore.items(entry.properties())
+            self.managed: bool = purge or entry.tableType().name() == "MANAGED"
+            spark.catalog.refreshTable(self._quoted(self._table))
+            try:
+                self.schema: pa.Schema = arrow_schema(spark.table(self._quoted(self._table)).schema)
+            except TypeError as fault:
+                raise self._unfit(str(fault), "leave that field out of the table") from None
+
+    def files(self) -> tuple[TableFile, ...]:
+        """Return every live data file: the state of the table."""
+        with self._metastore.faults(self.name):
+            return self._files({place: name for name, place in self._places().items()})
+
+    def read(self) -> DataFrame:
+        """Return the rows."""
+        refuse_careless(self._spark)
+        with self._metastore.faults(self.name):
+            self._spark.catalog.refreshTable(self._quoted(self._table))
+            return self._spark.table(self._quoted(self._table)).select(*(quote(name) for name in self.schema.names))
+
+    def _places(self) -> dict[str, str]:
+        """Return where the partitions lie, or the table."""
+        if not self.partition_fields:
+            return {"": self._metastore.location(self._entry())}
+        return self._places_of(self._table)
+
+    def _places_of(self, table: str) -> dict[str, str]:
+        found = self._metastore.partitions(self._database, table)
+        return {self._name(one): self._metastore.location(one) for one in found}
+
+    def _name(self, partition: Entry) -> str:
+        spec = partition.spec()
+        return partition_name({field: spec.apply(field) for field in self.partition_fields})
+
+    def _files(self, places: Mapping[str, str]) -> tuple[TableFile, ...]:
+        """Return the files of places with the names of their partitions."""
+        found = []
+        for place, name in places.items():
+            for path, size, modified, is_directory in self._metastore.listed(place):
+                if is_hidden(path):
+                    continue
+                if is_directory:
+                    raise error("hive.nested", table=self.name, path=path)
+                found.append(TableFile(name, path, size, modified))
+        return tuple(sorted(found))
+
+    def _quoted(self, table: str) -> str:
+        return f"{quote(self._database)}.{quote(table)}"
+
+    def _entry(self) -> Entry:
+        found = self._metastore.table(self._database, self._table)
+        if found is None:
+            raise error("hive.missing", table=self.name)
+        return found
+
+    def _kind(self, entry: Entry) -> str:
+        """Return the format, of a table that can be changed by moving it."""
+        if entry.tableType().name() not in ("MANAGED", "EXTERNAL"):
+            raise self._unfit(f"is a {entry.tableType().name().lower()}", "name the table that holds the rows")
+        provider = str(entry.provider().getOrElse(None) or "hive").lower()
+        if provider == "hive":
+            reader = str(entry.storage().inputFormat().getOrElse(None))
+            kind = KINDS.get(reader, reader.rpartition(".")[2])
+        else:
+            kind = provider
+        if kind not in KINDS.values():
+            raise self._unfit(f"holds {kind}", "only tables of ORC, Parquet and Avro files can be merged into")
+        if ("transactional", "true") in [(k, v.lower()) for k, v in self._metastore.items(entry.properties())]:
+            raise self._unfit("is transactional, and its files belong to Hive", "merge into it with Hive's MERGE")
+        if entry.bucketSpec().isDefined() or not entry.unsupportedFeatures().isEmpty():
+            what = entry.unsupportedFeatures().mkString(", ") or "bucketing"
+            raise self._unfit(f"has what Spark cannot write ({what})", "copy its rows to a table without that")
+        if self.partition_fields and not entry.tracksPartitionsInCatalog():
+            raise self._unfit("has partitions that are not in the metastore", "run MSCK REPAIR TABLE")
+        return kind
+
+    def _unfit(self, what: str, cure: str) -> MutatorError:
+        return error("hive.kind", table=self.name, what=what, cure=cure)

@@ -1,0 +1,61 @@
+"""The part of the catalogue of errors that is about Hive tables: after ``hive.``, the kind, exit code and text."""
+
+from __future__ import annotations
+
+__all__ = ["HIVE"]
+
+HIVE: dict[str, tuple[int, str]] = {
+    # 2: usage and configuration
+    "session": (
+        2,
+        (
+            "this Spark session has no Hive support, so it knows no table of the metastore; start it with "
+            "spark.sql.catalogImplementation=hive"
+        ),
+    ),
+    "missing": (
+        2,
+        (
+            "{table}: there is no such table in the metastore of this session; check the name (table, or "
+            "database.table), and that hive-site.xml is in SPARK_CONF_DIR"
+        ),
+    ),
+    "kind": (2, "{table}: {what}; {cure}"),
+    "setting": (
+        2,
+        "{setting} is true: Spark would leave out files without a word, and their rows would be lost; set it to false",
+    ),
+    # 3: data
+    "nested": (
+        3,
+        (
+            "{path}: is a directory among the data files of {table}, and Spark leaves out what is in it; move its "
+            "files up, or insert the table's rows anew"
+        ),
+    ),
+    # 4: storage
+    "metastore": (4, "{table}: the metastore or its storage failed: {why}; see to it, and run again"),
+    "uncertain": (
+        4,
+        (
+            "{table}: whether the change was committed is not known ({why}); nothing was removed, and the next run "
+            "finds out"
+        ),
+    ),
+    # 5: state
+    "derby": (
+        5,
+        (
+            "the embedded metastore is open in another process, and only one can use it; wait for that process, or "
+            "end it, or name a metastore for several with hive.metastore.uris"
+        ),
+    ),
+    "changed": (
+        5,
+        "{table}: somebody else changed {what} meanwhile; nothing was changed by this run: run again",
+    ),
+    "live": (
+        5,
+        "{table}: {path} is what the table holds now, and was not removed; the run that wrote it has committed",
+    ),
+}
