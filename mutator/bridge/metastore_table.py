@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -68,7 +69,10 @@ class MetastoreTable:
             read = partial(_of_partitions, read, fields, frozenset(partitions))
             replaced = [dict(zip(fields, one, strict=True)) for one in partitions]
         frame = frame_of(self._spark, pieces, read, self._table.read())
-        return self._table.stage(frame, run, replaced).record()
+        staged = self._table.stage(frame, run, replaced)
+        moved = {move.partition for move in staged.moves}
+        files = [*(one for one in self._table.files() if one.partition not in moved), *staged.files]
+        return {"files": [asdict(one) for one in sorted(files)], "staged": staged.record()}
 
     def _all(self, pieces: Sequence[Any]) -> list[Partition]:
         """Return the partitions that rows belong to."""
@@ -77,7 +81,7 @@ class MetastoreTable:
 
     def commit(self, record: Mapping[str, Any]) -> None:
         """Point the table, or its partitions, at the new places."""
-        self._table.commit(Staged.of(record))
+        self._table.commit(Staged.of(record["staged"]))
 
     def discard(self, run: str) -> None:
         """Remove what a run has staged, unless it has committed it."""
@@ -89,7 +93,7 @@ class MetastoreTable:
 
     def retire(self, record: Mapping[str, Any]) -> None:
         """Remove the places that a commit has left."""
-        self._table.retire(record)
+        self._table.retire(record["staged"])
 
 
 def import_to_table(spark: Any, source: str, name: str, kind: str | None, run: str) -> Imported:

@@ -52,6 +52,11 @@ class LiveTable:
         with self._metastore.faults(self.name):
             return self._files({place: name for name, place in self._places().items()})
 
+    def partitions(self) -> tuple[str, ...]:
+        """Return the names of all partitions, as their directories have them."""
+        with self._metastore.faults(self.name):
+            return tuple(sorted(self._places())) if self.partition_fields else ()
+
     def read(self) -> DataFrame:
         """Return the rows."""
         refuse_careless(self._spark)

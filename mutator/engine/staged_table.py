@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
+from mutator.table import TableFile
 
 __all__ = [
     "NULL_NAME",
@@ -26,16 +27,6 @@ __all__ = [
 
 NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
 ESCAPED = re.compile(r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # as Hive and Spark write values into paths
-
-
-@dataclass(frozen=True, order=True)
-class TableFile:
-    """A live data file of a table: of a partition, or of all the table where that is empty."""
-
-    partition: str
-    path: str
-    bytes: int
-    modified: int  # milliseconds
 
 
 @dataclass(frozen=True)
