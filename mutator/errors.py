@@ -6,7 +6,7 @@ the catalogue is a bug. Rows that cannot be read are not errors but data (reject
 
 from __future__ import annotations
 
-from mutator.errors_hive import HIVE
+from mutator.errors_tables import TABLES
 from mutator.redact import without_secrets
 
 __all__ = [
@@ -354,16 +354,11 @@ CATALOGUE: dict[str, tuple[type[MutatorError], str]] = {
             "if the older one is meant, run again with -D allow.older.snapshot=true"
         ),
     ),
-    "table.changed": (
-        StateError,
-        "{table}: the table changed while it {what}; nothing was published: run again when nobody else writes to it",
-    ),
-    "table.place": (ConfigError, "{path}: {why}; {cure}"),
     # 70: a bug
     "bug": (MutatorError, "{what}; this is a bug of mutator: please report it with this text"),
 }
 FAMILIES = {family.exit_code: family for family in (ConfigError, DataError, StorageError, StateError)}
-CATALOGUE |= {f"hive.{kind}": (FAMILIES[code], text) for kind, (code, text) in HIVE.items()}
+CATALOGUE |= {kind: (FAMILIES[code], text) for kind, (code, text) in TABLES.items()}
 
 
 def error(kind: str, **fields: object) -> MutatorError:
