@@ -516,6 +516,22 @@ def test_a_master_is_read_as_it_was_written(tmp_path):
     assert work.table().schema.field("shape").type == shape
 
 
+@pytest.mark.parametrize(
+    ("kind", "feed"), [("csv", b'id,at,n\na,2,"[1,null]"\nb,2,[x]\n'), ("text", b"a;2;[1,null]\nb;2;[x]\n")]
+)
+def test_other_text_has_lists_as_json_too(kind, feed, tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m", pa.table({"id": ["a"], "at": [1], "n": pa.array([None], pa.list_(pa.int8()))}), "parquet")
+    work.put("feed/f_1.txt", feed)
+    more = {} if kind == "csv" else {"field.names": "id,at,n", "field.delim.regex": ";"}
+    report = work.run({"feed.format": kind, "reject.policy": "quarantine", **more})
+
+    assert [row["reason"] for row in report.rejects["feed"]] == [
+        "field n is no list<element: int8> in JSON: Expecting value, at character 1"
+    ]
+    assert [(row["id"], row["n"]) for row in work.rows()] == [("a", [1, None])]
+
+
 def test_fields_without_names_get_no_header(tmp_path):
     work = Work(tmp_path, settings={"id.field.ordinals": "0", "input.format": "escaped"})
     for place, content in (("master/m.txt", b"a,1\n"), ("feed/f_1.txt", b"b,\\x2c\n"), ("feed2/f_2.txt", b"")):
