@@ -45,7 +45,6 @@ def to_json(column: Any) -> Any:
         inner = pc.binary_join_element_wise(*parts, _text(",")) if parts else pa.repeat(_text(""), len(column))
         text = _around("{", inner, "}")
     else:
-        column = column.take(pa.array(np.arange(len(column)))) if column.null_count else column  # no NULL has elements
         offsets = column.offsets.to_numpy().astype(np.int64)
         first, last = int(offsets[0]), int(offsets[-1])
         if types.is_map(kind):
