@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.scalar_text import exact_text
+from mutator.partitions import DEFAULT
 from mutator.table import Partition
 
 __all__ = ["by_partition", "parted"]
@@ -18,7 +19,7 @@ __all__ = ["by_partition", "parted"]
 def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition, Any]]:
     """Yield each partition that rows of a batch belong to, and the numbers of these rows.
 
-    The empty text is NULL, as Hive has it.
+    The empty text is NULL, as Hive has it, and so is the name that NULL has as a directory.
     """
     yield from parted([exact_text(batch.column(name)) for name in fields])
 
@@ -28,7 +29,8 @@ def parted(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
     codes = np.zeros(len(columns[0]), np.int64)
     values = []
     for column in columns:
-        column = pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, pa.large_binary()), column)
+        null = pc.is_in(column, pa.array([b"", DEFAULT.encode()], pa.large_binary()))
+        column = pc.if_else(null, pa.scalar(None, pa.large_binary()), column)
         encoded = column.dictionary_encode("encode")
         found = encoded.dictionary.to_pylist()
         values.append(found)
