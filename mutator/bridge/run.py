@@ -29,7 +29,7 @@ from mutator.failpoint import failpoint
 from mutator.formats.escaped import separates
 from mutator.interrupt import check_signals
 from mutator.manifest import FeedFile
-from mutator.naming import new_run_id, some
+from mutator.naming import is_run_id, new_run_id, some
 from mutator.outcome import MASTER_OUTCOMES
 from mutator.partitions import directory_of
 from mutator.pipeline import Engine, carry_out, prepare
@@ -111,8 +111,14 @@ def _tidy(place: _Place, kept: Entry) -> None:
             place.state.remove(one)
     failpoint("bridge.tidied")
     for there in entries_of(place.base):
-        if there.kind == "directory" and there.name.startswith(("text-", "export-")) and there.name != kept.text:
+        if _is_text(there.name) and there.name != kept.text:
             place.storage.remove(there.path)
+
+
+def _is_text(name: str) -> bool:
+    """Tell whether a run made this: text-<run>, export-<run>, or a place where it was staged, .text-<run>.…"""
+    kind, _, rest = name.removeprefix(".").partition("-")
+    return kind in ("text", "export") and is_run_id(rest.split(".")[0])
 
 
 def _why(table: Table, entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
@@ -130,7 +136,9 @@ def _export(table: Table, place: _Place, config: Config) -> tuple[Exported, Entr
     delimiter = one_byte(config)
     entries, files = place.state.entries(), table.files()
     name = f"export-{place.run}"
-    exported = export(table, place.at(name), place.run, delimiter=delimiter, feed=_consumed(place, entries, files))
+    exported = export(
+        table, place.at(name), place.run, delimiter=delimiter, feed=_consumed(table, place, entries, files)
+    )
     if table.files() != files:
         raise error("table.changed", table=table.name, what="was exported")
     number = max((one.number for one in entries), default=0) + 1
@@ -151,15 +159,20 @@ def one_byte(config: Config) -> bytes:
     return literal
 
 
-def _consumed(place: _Place, entries: Sequence[Entry], files: Sequence[TableFile]) -> tuple[FeedFile, ...]:
+def _consumed(
+    table: Table, place: _Place, entries: Sequence[Entry], files: Sequence[TableFile]
+) -> tuple[FeedFile, ...]:
     """Return the feed files that had been merged before somebody else changed the table.
 
     Where a run was killed as well, the oldest entry is the one that was surely committed, unless files are left of a
     newer one.
     """
-    noted = [one for one in entries if one.files is not None]
+    noted = [one for one in entries if one.files is not None and one.table == table.name]
     there = set(files)
-    newest = next((one for one in noted if one.staged is not None and there & set(one.files or ())), None)
+    # What it has carried over were files of the table before; only those of its own say that it was committed.
+    before = [set[TableFile]().union(*(older.files or () for older in noted[at + 1 :])) for at in range(len(noted))]
+    own = [set(one.files or ()) - old for one, old in zip(noted, before, strict=True)]
+    newest = next((one for one, mine in zip(noted, own, strict=True) if one.staged is not None and there & mine), None)
     for one in noted[-1:] if newest is None else [newest]:
         try:
             return text_copy(place.at(one.text))[1].feed
