@@ -87,7 +87,8 @@ class PathTable:
 
     def check_replaceable(self) -> None:
         """Raise ConfigError where directories cannot be exchanged, or this one is a master of ours."""
-        if not self._storage.renames:
+        # Of a directory with itself, which changes nothing: some storages can exchange none at all.
+        if not (self._storage.renames and self._storage.swap(self._path, self._path)):
             why = "here no directory can take the place of another in one step, so that a kill could leave no table"
             cure = "use a table of the metastore, or import to a new directory"
             raise error("table.place", path=self._path, why=why, cure=cure)
@@ -158,6 +159,7 @@ class PathTable:
     def commit(self, record: Mapping[str, Any]) -> None:
         """Exchange the directories."""
         if not self._storage.swap(record["place"], self._path):
+            self._storage.remove(record["place"])
             why = "its file system cannot exchange two directories in one step, so that a kill could leave no table"
             cure = "use a table of the metastore, or import to a new directory"
             raise error("table.place", path=self._path, why=why, cure=cure)
