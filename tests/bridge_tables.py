@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from mutator import config, manifest
 from mutator.bridge import PathTable, run
@@ -19,7 +22,19 @@ from mutator.typed import exact
 from tests import local_engine
 from tests.columns_data import as_table, file_of, read_whole
 
-__all__ = ["KINDS", "Bridged", "each", "each_twice", "known", "new_run", "read", "rows_of", "text_of", "write"]
+__all__ = [
+    "KINDS",
+    "Bridged",
+    "each",
+    "each_twice",
+    "in_memory",
+    "known",
+    "new_run",
+    "read",
+    "rows_of",
+    "text_of",
+    "write",
+]
 
 KINDS = ("orc", "parquet", "avro")
 SUFFIXES = {f".{kind}": kind for kind in KINDS}
@@ -37,6 +52,15 @@ def each(tasks: Sequence[Any], work: Any) -> list[Any]:
 def each_twice(tasks: Sequence[Any], work: Any) -> list[Any]:
     """Let the first attempt of every task get lost when it was done, as one of a lost executor."""
     return [(work(task, number, 0), work(task, number, 1))[1] for number, task in enumerate(tasks)]
+
+
+@pytest.fixture
+def in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a directory that costs no time, where there is one: what a power cut leaves is tested elsewhere."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as place:
+        yield Path(place)
 
 
 def new_run() -> str:
@@ -106,10 +130,10 @@ class Bridged:
         "deleted.record.file.prefix": "del",
     }
 
-    def __init__(self, root: Path, files: Mapping[str, Any]) -> None:
+    def __init__(self, root: Path, files: Mapping[str, Any] | None = None) -> None:
         self.root, self.table, self.text, self.inbox = root, root / "table", root / "copy", root / "feed"
-        write(self.table, files)
-        self.inbox.mkdir()
+        write(self.table, files or {})
+        self.inbox.mkdir(parents=True, exist_ok=True)
 
     def feed(self, name: str, content: str | bytes) -> Path:
         path = self.inbox / name
@@ -128,7 +152,7 @@ class Bridged:
 
     def litter(self) -> list[str]:
         """Return what lies around and should not, but for the one table that the next run removes."""
-        beside = [path.name for path in self.root.iterdir() if path.name not in ("table", "copy", "feed")]
+        beside = [path.name for path in self.root.iterdir() if path.name not in ("table", "copy", "feed", "passed")]
         (entry,) = (self.text / "_mutator" / "bridge").iterdir()
         found = [path.name for path in self.text.iterdir() if path.name != "_mutator"]
         more = [path.name for path in (self.text / "_mutator").iterdir() if path.name != "bridge"]

@@ -38,9 +38,9 @@ def imported(text, to, kind, *, each=each):
 
 
 @pytest.fixture
-def scratch():
+def scratch(in_memory):
     """Give a directory to each example of hypothesis."""
-    return lambda: tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    return lambda: tempfile.TemporaryDirectory(dir=in_memory)
 
 
 # --- lossless
@@ -77,7 +77,7 @@ def table_of(directory):
 
 @every_kind
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_table_comes_back_as_files_of_every_kind(scratch, kind, data):
     files, whole = data.draw(files_of_a_table(kind))
     delimiter = data.draw(st.sampled_from([b",", b"\t", b"|", b";", b"\x01", b":"]))
@@ -112,54 +112,54 @@ WIDER = [
 
 @pytest.mark.parametrize(("narrow", "wide", "some"), WIDER, ids=str)
 @pytest.mark.parametrize("first", ["narrow", "wide"])
-def test_narrow_type_in_one_file_is_the_wider_of_another(tmp_path, narrow, wide, some, first):
+def test_narrow_type_in_one_file_is_the_wider_of_another(in_memory, narrow, wide, some, first):
     parts = [pa.table({"v": pa.array(some, kind)}) for kind in (narrow, wide)]
     if first == "wide":
         parts.reverse()
-    write(tmp_path / "table", {"1.parquet": parts[0], "2.parquet": parts[1]})
+    write(in_memory / "table", {"1.parquet": parts[0], "2.parquet": parts[1]})
 
-    exported(tmp_path / "table", tmp_path / "text")
-    imported(tmp_path / "text", tmp_path / "back", "parquet")
+    exported(in_memory / "table", in_memory / "text")
+    imported(in_memory / "text", in_memory / "back", "parquet")
 
     whole = pa.concat_tables(one.cast(pa.schema([("v", wide)])) for one in parts)
-    assert plain(table_of(tmp_path / "back")) == plain(whole)
-    assert table_of(tmp_path / "back").schema.types == [wide]
+    assert plain(table_of(in_memory / "back")) == plain(whole)
+    assert table_of(in_memory / "back").schema.types == [wide]
 
 
-def test_types_that_nothing_holds_both_of_are_refused(tmp_path):
+def test_types_that_nothing_holds_both_of_are_refused(in_memory):
     parts = {"1.parquet": pa.table({"v": ["x"]}), "2.parquet": pa.table({"v": [1]})}
-    write(tmp_path / "table", parts)
+    write(in_memory / "table", parts)
 
     with pytest.raises(DataError) as caught:
-        exported(tmp_path / "table", tmp_path / "text")
+        exported(in_memory / "table", in_memory / "text")
 
     assert caught.value.kind == "schema.type"
     assert "1.parquet" in str(caught.value)
     assert "2.parquet" in str(caught.value)
-    assert os.listdir(tmp_path) == ["table"]
+    assert os.listdir(in_memory) == ["table"]
 
 
 @every_kind
-def test_empty_table_comes_back(tmp_path, kind):
+def test_empty_table_comes_back(in_memory, kind):
     schema = pa.schema([("id", pa.int32()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
     files = {f"{number}.{kind}": schema.empty_table() for number in range(2)}
 
-    done = exported(write(tmp_path / "table", files), tmp_path / "text")
-    kept = imported(tmp_path / "text", tmp_path / "back", kind)
+    done = exported(write(in_memory / "table", files), in_memory / "text")
+    kept = imported(in_memory / "text", in_memory / "back", kind)
 
     assert (done.rows, kept.rows, kept.files) == (0, 0, 1)
-    assert PathTable(str(tmp_path / "back"), each).schema.types == schema.types
+    assert PathTable(str(in_memory / "back"), each).schema.types == schema.types
 
 
-def test_nothing_is_blank_and_nothing_is_lost_of_a_single_field(tmp_path):
+def test_nothing_is_blank_and_nothing_is_lost_of_a_single_field(in_memory):
     values = ["", None, " ", "\n", "\r", "\\", "\\N", "N", "\\&", '"', "a\r\n", "\0", "\ufeff", "PAR1", "#"]
-    write(tmp_path / "table", {"1.orc": pa.table({"v": values}), "2.orc": pa.table({"v": values[::-1]})})
+    write(in_memory / "table", {"1.orc": pa.table({"v": values}), "2.orc": pa.table({"v": values[::-1]})})
 
-    exported(tmp_path / "table", tmp_path / "text")
-    imported(tmp_path / "text", tmp_path / "back", "orc")
+    exported(in_memory / "table", in_memory / "text")
+    imported(in_memory / "text", in_memory / "back", "orc")
 
-    assert rows_of(tmp_path / "back") == rows_of(tmp_path / "table")
-    assert len(rows_of(tmp_path / "back")) == 30
+    assert rows_of(in_memory / "back") == rows_of(in_memory / "table")
+    assert len(rows_of(in_memory / "back")) == 30
 
 
 EXAMPLE = pa.table(
@@ -194,25 +194,25 @@ def delimited_by(delimiter, row):
 
 
 @pytest.mark.parametrize("delimiter", [b",", b"\t", b"|", b";", b"\x01"])
-def test_text_is_literally_this(tmp_path, delimiter):
-    write(tmp_path / "table", {"1.parquet": EXAMPLE, "2.parquet": EXAMPLE.slice(0, 0), "3.parquet": EXAMPLE})
+def test_text_is_literally_this(in_memory, delimiter):
+    write(in_memory / "table", {"1.parquet": EXAMPLE, "2.parquet": EXAMPLE.slice(0, 0), "3.parquet": EXAMPLE})
 
-    done = exported(tmp_path / "table", tmp_path / "text", delimiter=delimiter)
+    done = exported(in_memory / "table", in_memory / "text", delimiter=delimiter)
 
-    first, last = (path.read_bytes() for path in sorted((tmp_path / "text").glob("part-*.txt")))
+    first, last = (path.read_bytes() for path in sorted((in_memory / "text").glob("part-*.txt")))
     assert first == last == b"".join(delimited_by(delimiter, row) + b"\n" for row in GOLDEN.split(b"\n"))
     assert (done.rows, done.bytes) == (4, 2 * len(first))
-    assert known(tmp_path / "text").spec["escaped"] == {"delimiter": delimiter.decode()}
+    assert known(in_memory / "text").spec["escaped"] == {"delimiter": delimiter.decode()}
 
 
-def test_sidecar_says_what_the_fields_are(tmp_path):
+def test_sidecar_says_what_the_fields_are(in_memory):
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("at", pa.timestamp("us", "UTC"))])
     part = pa.table({"id": [1], "at": pa.array([None], schema.field("at").type)}, schema)
-    write(tmp_path / "table", {"dt=a/1.parquet": part, "dt=b/1.parquet": part})
+    write(in_memory / "table", {"dt=a/1.parquet": part, "dt=b/1.parquet": part})
 
-    exported(tmp_path / "table", tmp_path / "text", delimiter=b"|")
+    exported(in_memory / "table", in_memory / "text", delimiter=b"|")
 
-    assert json.loads((tmp_path / "text" / "_mutator" / "schema.json").read_bytes()) == {
+    assert json.loads((in_memory / "text" / "_mutator" / "schema.json").read_bytes()) == {
         "delimiter": "|",
         "null": "\\N",
         "escape": "\\",
@@ -222,7 +222,7 @@ def test_sidecar_says_what_the_fields_are(tmp_path):
             {"name": "dt", "type": "string", "nullable": True, "partition": True},
         ],
     }
-    assert (tmp_path / "text" / "_SUCCESS").read_bytes() == b""
+    assert (in_memory / "text" / "_SUCCESS").read_bytes() == b""
 
 
 # --- partitions
@@ -252,40 +252,40 @@ DIRECTORIES = {
 
 
 @every_kind
-def test_partition_directories_come_back_as_they_were(tmp_path, kind):
+def test_partition_directories_come_back_as_they_were(in_memory, kind):
     files = {
         f"dt={one}/at={other}/x.{kind}": pa.table({"id": [number, 100 + number]})
         for number, (one, other) in enumerate(zip(DIRECTORIES.values(), reversed(DIRECTORIES.values()), strict=True))
     }
-    write(tmp_path / "table", files)
+    write(in_memory / "table", files)
 
-    exported(tmp_path / "table", tmp_path / "text")
-    imported(tmp_path / "text", tmp_path / "back", kind)
+    exported(in_memory / "table", in_memory / "text")
+    imported(in_memory / "text", in_memory / "back", kind)
 
     def places(root):
         return sorted(str(path.relative_to(root)) for path in root.rglob("at=*"))
 
-    assert PathTable(str(tmp_path / "table"), each).partition_fields == ("dt", "at")
-    assert places(tmp_path / "back") == places(tmp_path / "table")
-    assert rows_of(tmp_path / "back") == rows_of(tmp_path / "table")
-    values = {values[1:] for values in rows_of(tmp_path / "back")}
+    assert PathTable(str(in_memory / "table"), each).partition_fields == ("dt", "at")
+    assert places(in_memory / "back") == places(in_memory / "table")
+    assert rows_of(in_memory / "back") == rows_of(in_memory / "table")
+    values = {values[1:] for values in rows_of(in_memory / "back")}
     assert values == set(zip(DIRECTORIES, reversed(DIRECTORIES), strict=True))
-    named = {tuple(part.partition.values()) for part in known(tmp_path / "back").files}
+    named = {tuple(part.partition.values()) for part in known(in_memory / "back").files}
     assert named == values
 
 
-def test_what_has_no_name_as_a_directory_is_null_or_gets_one(tmp_path):
+def test_what_has_no_name_as_a_directory_is_null_or_gets_one(in_memory):
     """Hive cannot tell the empty string from NULL; and no directory has a NUL in its name."""
     part = pa.table({"id": [1, 2, 3, 4, 5], "dt": ["", None, "__HIVE_DEFAULT_PARTITION__", "a\0b", "x"]})
-    write(tmp_path / "flat", {"1.orc": part, "2.orc": part.slice(0, 1)})
-    exported(tmp_path / "flat", tmp_path / "text")
-    partition_by(tmp_path / "text", ["dt"])
+    write(in_memory / "flat", {"1.orc": part, "2.orc": part.slice(0, 1)})
+    exported(in_memory / "flat", in_memory / "text")
+    partition_by(in_memory / "text", ["dt"])
 
-    imported(tmp_path / "text", tmp_path / "back", "orc")
+    imported(in_memory / "text", in_memory / "back", "orc")
 
     default = "dt=__HIVE_DEFAULT_PARTITION__"
-    assert {path.name for path in (tmp_path / "back").glob("dt=*")} == {default, "dt=a%00b", "dt=x"}
-    assert [row[1] for row in rows_of(tmp_path / "back")] == [None, None, None, None, "a\0b", "x"]
+    assert {path.name for path in (in_memory / "back").glob("dt=*")} == {default, "dt=a%00b", "dt=x"}
+    assert [row[1] for row in rows_of(in_memory / "back")] == [None, None, None, None, "a\0b", "x"]
 
 
 def partition_by(text, fields):
@@ -297,11 +297,11 @@ def partition_by(text, fields):
 
 
 @pytest.mark.parametrize("deep", ["dt=1/x.orc", "x.orc"])
-def test_files_beside_directories_of_partitions_are_refused(tmp_path, deep):
+def test_files_beside_directories_of_partitions_are_refused(in_memory, deep):
     part = pa.table({"id": [1]})
-    write(tmp_path / "table", {"dt=1/at=2/x.orc": part, "dt=2/at=2/x.orc": part, deep: part})
+    write(in_memory / "table", {"dt=1/at=2/x.orc": part, "dt=2/at=2/x.orc": part, deep: part})
 
-    refused(tmp_path, DataError, "format", "table", "is partitioned by")
+    refused(in_memory, DataError, "format", "table", "is partitioned by")
 
 
 # --- faults: an error of the catalogue, and nothing left
@@ -346,33 +346,33 @@ def parquet_of(table):
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_table_that_is_none_is_refused(tmp_path, name, content, family, kind, parts):
-    write(tmp_path / "table", {"1.parquet": SOME, "2.parquet": SOME, name: content})
+def test_table_that_is_none_is_refused(in_memory, name, content, family, kind, parts):
+    write(in_memory / "table", {"1.parquet": SOME, "2.parquet": SOME, name: content})
 
-    refused(tmp_path, family, kind, *parts)
+    refused(in_memory, family, kind, *parts)
 
 
-def test_directory_whose_name_is_no_text_is_refused(tmp_path):
-    write(tmp_path / "table", {"dt=1/1.orc": SOME})
-    os.rename(tmp_path / "table" / "dt=1", os.fsencode(tmp_path / "table") + b"/dt=\xff")
+def test_directory_whose_name_is_no_text_is_refused(in_memory):
+    write(in_memory / "table", {"dt=1/1.orc": SOME})
+    os.rename(in_memory / "table" / "dt=1", os.fsencode(in_memory / "table") + b"/dt=\xff")
 
-    refused(tmp_path, DataError, "damaged", "1.orc")
+    refused(in_memory, DataError, "damaged", "1.orc")
 
 
 @pytest.mark.parametrize("log", ["_delta_log", ".hoodie", "_spark_metadata"])
-def test_table_of_a_format_with_a_log_is_refused(tmp_path, log):
+def test_table_of_a_format_with_a_log_is_refused(in_memory, log):
     """Its log says which of the files count; and a run would take the log away."""
-    write(tmp_path / "table", {"1.parquet": SOME, "2.parquet": SOME, f"{log}/0.json": b"{}"})
+    write(in_memory / "table", {"1.parquet": SOME, "2.parquet": SOME, f"{log}/0.json": b"{}"})
 
-    refused(tmp_path, ConfigError, "table.place", log)
+    refused(in_memory, ConfigError, "table.place", log)
 
 
 @pytest.mark.parametrize("there", ["nothing", "no files", "hidden files", "a file", "a link"])
-def test_no_table_is_refused(tmp_path, there):
-    table = tmp_path / "table"
+def test_no_table_is_refused(in_memory, there):
+    table = in_memory / "table"
     if there == "a file":
-        write(tmp_path, {"table.orc": SOME})
-        os.rename(tmp_path / "table.orc", table)
+        write(in_memory, {"table.orc": SOME})
+        os.rename(in_memory / "table.orc", table)
     elif there == "a link":
         write(table, {"1.orc": SOME})
         os.symlink("1.orc", table / "2.orc")
@@ -381,82 +381,86 @@ def test_no_table_is_refused(tmp_path, there):
         table.mkdir(exist_ok=True)
 
     kinds = {"nothing": "path.missing", "a file": "path.kind", "a link": "path.kind"}
-    refused(tmp_path, ConfigError, kinds.get(there, "table.place"), "table")
+    refused(in_memory, ConfigError, kinds.get(there, "table.place"), "table")
 
 
-def test_places_that_cannot_be_are_refused(tmp_path):
-    write(tmp_path / "table", {"1.orc": SOME, "2.orc": SOME})
-    exported(tmp_path / "table", tmp_path / "text")
+def test_places_that_cannot_be_are_refused(in_memory):
+    write(in_memory / "table", {"1.orc": SOME, "2.orc": SOME})
+    exported(in_memory / "table", in_memory / "text")
 
-    refused(tmp_path, StateError, "output.exists", "text")
+    refused(in_memory, StateError, "output.exists", "text")
     refused(
-        tmp_path,
+        in_memory,
         ConfigError,
         "path.roles",
         "text",
-        call=lambda: exported(tmp_path / "table", tmp_path / "table" / "text"),
+        call=lambda: exported(in_memory / "table", in_memory / "table" / "text"),
     )
     refused(
-        tmp_path,
+        in_memory,
         StateError,
         "output.exists",
         "table",
-        call=lambda: imported(tmp_path / "text", tmp_path / "table", "orc"),
+        call=lambda: imported(in_memory / "text", in_memory / "table", "orc"),
     )
     refused(
-        tmp_path,
+        in_memory,
         ConfigError,
         "path.roles",
         "x",
-        call=lambda: imported(tmp_path / "text", tmp_path / "text" / "x", "orc"),
+        call=lambda: imported(in_memory / "text", in_memory / "text" / "x", "orc"),
     )
     refused(
-        tmp_path, ConfigError, "path.missing", "table", call=lambda: imported(tmp_path / "table", tmp_path / "x", "orc")
+        in_memory,
+        ConfigError,
+        "path.missing",
+        "table",
+        call=lambda: imported(in_memory / "table", in_memory / "x", "orc"),
     )
-    imported(tmp_path / "text", tmp_path / "back", "orc")
-    refused(tmp_path, DataError, "format", "back", call=lambda: imported(tmp_path / "back", tmp_path / "x", "orc"))
+    imported(in_memory / "text", in_memory / "back", "orc")
+    refused(in_memory, DataError, "format", "back", call=lambda: imported(in_memory / "back", in_memory / "x", "orc"))
 
 
-def test_table_that_changes_while_it_is_exported_is_refused(tmp_path):
-    write(tmp_path / "table", {"1.orc": SOME, "2.orc": SOME})
+def test_table_that_changes_while_it_is_exported_is_refused(in_memory):
+    write(in_memory / "table", {"1.orc": SOME, "2.orc": SOME})
 
     def meanwhile(tasks, work):
         found = each(tasks, work)
-        write(tmp_path / "table", {"3.orc": SOME})
+        write(in_memory / "table", {"3.orc": SOME})
         return found
 
     with pytest.raises(StateError) as caught:
-        exported(tmp_path / "table", tmp_path / "text", each=meanwhile)
+        exported(in_memory / "table", in_memory / "text", each=meanwhile)
 
     assert caught.value.kind == "table.changed"
-    assert os.listdir(tmp_path) == ["table"]
+    assert os.listdir(in_memory) == ["table"]
 
 
 @pytest.mark.parametrize("change", ["cut", "changed", "missing"])
-def test_damaged_text_is_not_imported(tmp_path, change):
-    write(tmp_path / "table", {"1.orc": SOME, "2.orc": SOME})
-    exported(tmp_path / "table", tmp_path / "text")
-    path = max((tmp_path / "text").glob("part-*"))
+def test_damaged_text_is_not_imported(in_memory, change):
+    write(in_memory / "table", {"1.orc": SOME, "2.orc": SOME})
+    exported(in_memory / "table", in_memory / "text")
+    path = max((in_memory / "text").glob("part-*"))
     content = path.read_bytes()
     path.unlink()
     if change != "missing":
         path.write_bytes(content[:-2] if change == "cut" else content.replace(b"a", b"b"))
 
     with pytest.raises(StateError) as caught:
-        imported(tmp_path / "text", tmp_path / "back", "orc")
+        imported(in_memory / "text", in_memory / "back", "orc")
 
     assert path.name in str(caught.value)
-    assert sorted(os.listdir(tmp_path)) == ["table", "text"]
+    assert sorted(os.listdir(in_memory)) == ["table", "text"]
 
 
-def test_second_attempt_of_every_task_changes_nothing(tmp_path):
-    write(tmp_path / "table", {"dt=1/1.orc": SOME, "dt=2/1.orc": SOME})
+def test_second_attempt_of_every_task_changes_nothing(in_memory):
+    write(in_memory / "table", {"dt=1/1.orc": SOME, "dt=2/1.orc": SOME})
 
-    exported(tmp_path / "table", tmp_path / "text", each=each_twice)
-    imported(tmp_path / "text", tmp_path / "back", "orc", each=each_twice)
+    exported(in_memory / "table", in_memory / "text", each=each_twice)
+    imported(in_memory / "text", in_memory / "back", "orc", each=each_twice)
 
-    assert rows_of(tmp_path / "back") == rows_of(tmp_path / "table")
-    for one in (tmp_path / "text", tmp_path / "back"):
+    assert rows_of(in_memory / "back") == rows_of(in_memory / "table")
+    for one in (in_memory / "text", in_memory / "back"):
         assert verified(one) == ()
 
 
@@ -472,12 +476,12 @@ def verified(path, monkeypatch=None):
 
 
 @every_kind
-def test_what_was_written_is_verified(tmp_path, kind):
-    write(tmp_path / "table", {f"dt=1/1.{kind}": SOME, f"dt=2/1.{kind}": SOME})
-    exported(tmp_path / "table", tmp_path / "text")
-    imported(tmp_path / "text", tmp_path / "back", kind)
+def test_what_was_written_is_verified(in_memory, kind):
+    write(in_memory / "table", {f"dt=1/1.{kind}": SOME, f"dt=2/1.{kind}": SOME})
+    exported(in_memory / "table", in_memory / "text")
+    imported(in_memory / "text", in_memory / "back", kind)
 
-    for one in (tmp_path / "text", tmp_path / "back"):
+    for one in (in_memory / "text", in_memory / "back"):
         assert verified(one) == ()
         path = max(one.rglob("part-*"))
         content = path.read_bytes()
@@ -486,12 +490,12 @@ def test_what_was_written_is_verified(tmp_path, kind):
         assert problem.startswith(f"{path.relative_to(one)}: its checksum is")
 
 
-def test_other_programs_read_what_was_imported(tmp_path):
-    write(tmp_path / "table", {"dt=a%2Fb/1.orc": SOME, "dt=b/1.orc": SOME})
-    exported(tmp_path / "table", tmp_path / "text")
+def test_other_programs_read_what_was_imported(in_memory):
+    write(in_memory / "table", {"dt=a%2Fb/1.orc": SOME, "dt=b/1.orc": SOME})
+    exported(in_memory / "table", in_memory / "text")
     for kind in ("orc", "parquet"):
-        imported(tmp_path / "text", tmp_path / kind, kind)
-        found = dataset.dataset(tmp_path / kind, format=kind, partitioning="hive").to_table()
+        imported(in_memory / "text", in_memory / kind, kind)
+        found = dataset.dataset(in_memory / kind, format=kind, partitioning="hive").to_table()
 
         assert sorted(map(str, found.to_pylist())) == sorted(
             str(row | {"dt": dt}) for row in SOME.to_pylist() for dt in ("a/b", "b")
@@ -514,20 +518,20 @@ BEFORE = [(1, "Ann", 100), (2, "a,b", 100), (3, None, 100), (7, "", 100)]
 
 
 @pytest.fixture
-def people(tmp_path):
+def people(in_memory):
     """Give what merges feed files into the text of a table, and returns the rows of the table that it is then."""
-    write(tmp_path / "table", {"1.parquet": PEOPLE.slice(0, 2), "2.parquet": PEOPLE.slice(2)})
-    exported(tmp_path / "table", tmp_path / "text")
-    (tmp_path / "feed").mkdir()
+    write(in_memory / "table", {"1.parquet": PEOPLE.slice(0, 2), "2.parquet": PEOPLE.slice(2)})
+    exported(in_memory / "table", in_memory / "text")
+    (in_memory / "feed").mkdir()
 
     def merged(feed, settings, engine="auto"):
         for name, content in feed.items():
-            (tmp_path / "feed" / name).write_bytes(content)
-        places = {"master": f"{tmp_path}/text", "feed": [f"{tmp_path}/feed"], "output": f"{tmp_path}/merged"}
+            (in_memory / "feed" / name).write_bytes(content)
+        places = {"master": f"{in_memory}/text", "feed": [f"{in_memory}/feed"], "output": f"{in_memory}/merged"}
         shared = {"num.reducer": "2", "max.delete.fraction": "1"}
         report = local_engine.mutate(shared | settings, engine=engine, **places)
-        imported(tmp_path / "merged", tmp_path / "back", "orc")
-        return rows_of(tmp_path / "back"), report
+        imported(in_memory / "merged", in_memory / "back", "orc")
+        return rows_of(in_memory / "back"), report
 
     return merged
 
@@ -583,14 +587,14 @@ BAD_ROWS = {
 
 @pytest.mark.parametrize("engine", ["blocks", "records"])
 @pytest.mark.parametrize(("bad", "parts"), BAD_ROWS.items(), ids=map(repr, BAD_ROWS))
-def test_bad_row_is_named_with_its_place_and_can_be_set_aside(people, tmp_path, engine, bad, parts):
+def test_bad_row_is_named_with_its_place_and_can_be_set_aside(people, in_memory, engine, bad, parts):
     feed = {"ups_1.txt": b"1,good,150\n" + bad + b"\n"}
 
     with pytest.raises(DataError) as caught:
         people(feed, ORDINALS, engine)
     assert caught.value.kind == "rejects"
     assert [part for part in ["ups_1.txt", "line 2", *parts] if part not in str(caught.value)] == [], caught.value
-    assert not (tmp_path / "merged").exists()
+    assert not (in_memory / "merged").exists()
 
     rows, report = people(feed, ORDINALS | {"reject.policy": "quarantine"}, engine)
     assert rows == [(1, "good", 150), *BEFORE[1:]]
