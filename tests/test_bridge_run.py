@@ -221,6 +221,27 @@ def test_rows_of_null_by_both_names_stay(parted):
     assert [row for row in parted.rows() if row[3] is None] == [(7, "new", 200, None), (8, "h", 1, None)]
 
 
+def test_large_files_are_read_in_parts(in_memory):
+    """Text of several megabytes comes as several batches, each with rows of all partitions."""
+    count = 60_000
+    rows = pa.table({"id": range(count), "name": ["x" * 60] * count, "at": [100] * count}, SCHEMA)
+    bridged = Bridged(in_memory, {})
+    write(bridged.table, {f"dt={day}/1.orc": rows.slice(day * count // 2, count // 2) for day in (0, 1)}, rows=count)
+    bridged.feed("ups_1.txt", "".join(f"{number},y,200,1\n" for number in range(0, count, 1000)))
+    assert sorted(bridged.run().partitions) == ["dt=0", "dt=1"]
+    assert max(path.stat().st_size for path in bridged.text.glob("text-*/part-*")) > 2 << 20
+
+    found = [(row[0], row[1], row[3]) for row in bridged.rows()]
+
+    expected = {number: ("x" * 60, str(number // (count // 2))) for number in range(count)}
+    expected |= dict.fromkeys(range(0, count, 1000), ("y", "1"))
+    assert len(found) == count
+    assert {number: (name, day) for number, name, day in found} == expected
+    bridged.feed("ups_2.txt", "59999,z,300,1\n")
+    assert bridged.run().partitions == ("dt=1",)
+    assert len(bridged.rows()) == count
+
+
 # --- a table that somebody else changes
 
 
@@ -330,9 +351,15 @@ def test_feed_of_a_run_that_was_not_committed_is_merged_after_all(parted):
         with pytest.raises(Lost):
             parted.run()
     write(parted.table, {"dt=d/new.orc": part((50, "new", 100))})
+    (staged,) = parted.root.glob(".table.bridge-*")
+    retired = []
 
-    report = parted.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PathTable, "retire", lambda self, record: retired.append(record["place"]))
+        report = parted.run()
 
+    assert retired == [], "what was never committed is discarded"
+    assert not staged.exists()
     assert report.merged.consumed == ()
     assert (6, "six", 200, "c") in parted.rows()
     assert (50, "new", 100, "d") in parted.rows()

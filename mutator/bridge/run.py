@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,10 +89,10 @@ def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
     entries, files = place.state.entries(), table.files()
     found = next((one for one in entries if one.table == table.name and one.files == files), None)
     failpoint("bridge.settle.found")
-    for one in entries:
+    for one, own in _own_files(entries):
         if one.table != table.name or one is found:
             continue
-        if one.staged is not None and set(one.files or ()) & set(files):
+        if one.staged is not None and own & set(files):
             table.retire(one.staged)  # it was committed, and somebody else has changed the table since
         elif one.files != files:
             table.discard(one.run)
@@ -102,6 +102,15 @@ def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
     if found is not None:
         _tidy(place, found)
     return found, _why(table, entries, files)
+
+
+def _own_files(entries: Sequence[Entry]) -> Iterator[tuple[Entry, set[TableFile]]]:
+    """Yield each entry, and the files that no older one names: a table that has one of them was changed by its run.
+
+    The others were carried over, and the table had them before.
+    """
+    for at, one in enumerate(entries):
+        yield one, set(one.files or ()).difference(*(older.files or () for older in entries[at + 1 :]))
 
 
 def _tidy(place: _Place, kept: Entry) -> None:
@@ -167,13 +176,9 @@ def _consumed(
     Where a run was killed as well, the oldest entry is the one that was surely committed, unless files are left of a
     newer one.
     """
-    noted = [one for one in entries if one.files is not None and one.table == table.name]
-    there = set(files)
-    # What it has carried over were files of the table before; only those of its own say that it was committed.
-    before = [set[TableFile]().union(*(older.files or () for older in noted[at + 1 :])) for at in range(len(noted))]
-    own = [set(one.files or ()) - old for one, old in zip(noted, before, strict=True)]
-    newest = next((one for one, mine in zip(noted, own, strict=True) if one.staged is not None and there & mine), None)
-    for one in noted[-1:] if newest is None else [newest]:
+    noted = [(one, own) for one, own in _own_files(entries) if one.files is not None and one.table == table.name]
+    newest = next(([one] for one, own in noted if one.staged is not None and own & set(files)), None)
+    for one in [one for one, _ in noted[-1:]] if newest is None else newest:
         try:
             return text_copy(place.at(one.text))[1].feed
         except MutatorError:  # it is needed no more for anything else
