@@ -91,12 +91,12 @@ class Unescaped:
 
     data: Bytes
     table: Table
-    nulls: Ints  # numbers of the marks behind the fields that are NULL
+    nulls: Flags | None  # which marks stand behind a field that is NULL; None: there is none
     faults: Mapping[int, str]  # by row
 
     def is_null(self, marks: Ints) -> Flags:
         """Tell which fields are NULL, by the marks behind them."""
-        found: Flags = np.isin(marks, self.nulls) if len(self.nulls) else np.zeros(len(marks), np.bool_)
+        found: Flags = np.zeros(len(marks), np.bool_) if self.nulls is None else self.nulls[marks]
         return found
 
     def column(self, rows: Ints, place: int) -> Any:
@@ -110,7 +110,7 @@ class Unescaped:
         """Replace all escapes at once. data: whole lines, and padding."""
         slashes = np.flatnonzero(data == _SLASH)
         if not len(slashes):
-            return cls(data, table, slashes, {})
+            return cls(data, table, None, {})
         # Of backslashes in a row every other one begins an escape; the one behind it is what it says.
         number = np.arange(len(slashes))
         first = np.maximum.accumulate(np.where(np.diff(slashes, prepend=-2) != 1, number, 0))
@@ -123,6 +123,10 @@ class Unescaped:
         bad = (size == 0) | ((code == _HEX) & ((high > 15) | (low > 15)))
         faults = _faults(data, table, begins[bad & ~null], marks[bad & ~null])
         good = ~bad
+        nulls = np.zeros(len(table.marks), np.bool_)
+        nulls[marks[null]] = True
+        if not good.any():
+            return cls(data, table, nulls, faults)
         begins, code, size, high, low = begins[good], code[good], size[good], high[good], low[good]
         made, keep = data.copy(), np.ones(len(data), np.bool_)
         made[begins] = np.where(code == _HEX, high << 4 | (low & 15), _VALUES[code])
@@ -136,7 +140,7 @@ class Unescaped:
             return found
 
         table = Table(moved(table.marks), table.first, table.fields, moved(table.starts), moved(table.ends))
-        return cls(made[keep], table, marks[null], faults)
+        return cls(made[keep], table, nulls, faults)
 
 
 def _faults(data: Bytes, table: Table, begins: Ints, marks: Ints) -> dict[int, str]:
