@@ -48,6 +48,17 @@ TABLES: dict[str, tuple[int, str]] = {
         5,
         "{table}: the table changed while it {what}; nothing was published: run again when nobody else writes to it",
     ),
+    "table.left": (
+        5,
+        (
+            "{path}: is what the table was before the last run, and somebody has written to it since: {files}; move "
+            "what is new to the table, and remove this directory"
+        ),
+    ),
+    "table.other": (
+        5,
+        "{path}: is the text copy of {other}, and not of {table}; name another directory",
+    ),
     "hive.derby": (
         5,
         (

@@ -11,8 +11,9 @@ import pytest
 
 from mutator.bridge import PathTable
 from mutator.errors import ConfigError, DataError, StateError
+from mutator.storage.local import LocalStorage
 from tests import local_engine
-from tests.bridge_tables import KINDS, Bridged, data_files, each, each_twice, inodes, known, rows_of, write
+from tests.bridge_tables import KINDS, Bridged, data_files, each, each_twice, inodes, known, write
 from tests.columns_data import file_of
 from tests.job import snapshot
 
@@ -423,18 +424,102 @@ def test_feed_with_another_delimiter_than_the_text_is_merged(flat):
     assert flat.rows() == [(1, "one", 200), (2, "two,2", 200), (3, "three", 200), BEFORE[3]]
 
 
-def test_other_table_with_the_same_text_is_exported_and_gets_all_of_the_feed(flat):
-    """What one table has consumed says nothing about another one."""
+def test_text_of_another_table_is_refused(flat):
+    """What one table has consumed says nothing about another one, and its old files would never be removed."""
     flat.feed("ups_1.txt", "1,one,200\n")
     flat.run()
-    write(flat.root / "other", FLAT)
-    first, flat.table = flat.table, flat.root / "other"
+    flat.table = write(flat.root / "other", FLAT)
+    before = snapshot(flat.root)
+
+    with pytest.raises(StateError) as caught:
+        flat.run()
+
+    assert caught.value.kind == "table.other"
+    assert f"is the text copy of {flat.root}/table, and not of {flat.table}" in str(caught.value)
+    assert snapshot(flat.root) == before
+
+
+def test_text_that_is_gone_is_exported_again(flat):
+    flat.feed("ups_1.txt", "1,one,200\n")
+    flat.run()
+    for one in flat.text.glob("text-*"):
+        shutil.rmtree(one)
 
     report = flat.run()
 
-    assert report.exported["why"] == f"the text copy was one of {first}"
-    assert report.merged.consumed == ()
-    assert flat.rows() == [(1, "one", 200), *BEFORE[1:]] == rows_of(first)
+    assert report.exported["why"] == "its text copy is gone"
+    assert flat.rows() == [(1, "one", 200), *BEFORE[1:]]
+
+
+def test_rights_to_the_table_stay(flat):
+    flat.table.chmod(0o2750)
+    flat.feed("ups_1.txt", "1,one,200\n")
+    flat.run()
+
+    assert flat.table.stat().st_mode & 0o7777 == 0o2750
+
+
+def test_hidden_files_of_others_stay(flat):
+    (flat.table / "_notes" / "deep").mkdir(parents=True)
+    (flat.table / "_notes" / "deep" / "a.txt").write_text("mine")
+    (flat.table / ".1.orc.crc").write_text("of a file that goes")
+    flat.feed("ups_1.txt", "1,one,200\n")
+    flat.run()
+    flat.run()
+
+    assert (flat.table / "_notes" / "deep" / "a.txt").read_text() == "mine"
+    assert not (flat.table / ".1.orc.crc").exists()
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
+def test_file_that_comes_at_the_last_moment_is_not_lost(flat, monkeypatch, killed):
+    """After the last look at the table, and before the directories are exchanged."""
+    swap, late = LocalStorage.swap, flat.root / "late.orc"
+    late.write_bytes(file_of("orc", part((9, "late", 100))))
+    calls = []
+
+    def swap_late(self, one, other):
+        if one == other:  # it was tried out
+            return swap(self, one, other)
+        calls.append(one)
+        if len(calls) == 1:
+            shutil.copy(late, flat.table / "late.orc")
+        done = swap(self, one, other)
+        if killed:
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(LocalStorage, "swap", swap_late)
+    flat.feed("ups_1.txt", "1,one,200\n")
+
+    with pytest.raises(KeyboardInterrupt if killed else StateError):
+        flat.run()
+    monkeypatch.undo()
+
+    if killed:
+        with pytest.raises(StateError) as caught:
+            flat.run()
+        assert caught.value.kind == "table.left"
+        assert f"{calls[0]}: is what the table was before the last run, and somebody has written" in str(caught.value)
+        assert (flat.root / calls[0] / "late.orc").exists()
+        (flat.root / calls[0] / "late.orc").rename(flat.table / "late.orc")
+        shutil.rmtree(calls[0])
+    flat.run()
+
+    assert flat.rows() == [(1, "one", 200), *BEFORE[1:], (9, "late", 100)]
+    assert flat.litter() == []
+
+
+def test_new_field_stands_before_those_of_partitions(parted):
+    """As Hive has it, and as the next export of the table."""
+    wider = pa.table({"id": pa.array([1], pa.int32()), "name": ["w"], "at": [300], "dt": ["c"], "more": [15]})
+    parted.feed("ups_1.parquet", file_of("parquet", wider))
+    parted.run()
+    exported = parted.run({"master.adopt": "true"})
+
+    assert exported.exported is not None
+    assert PathTable(str(parted.table), each).schema.names == ["id", "name", "at", "more", "dt"]
+    assert (1, "w", 300, 15, "c") in parted.rows()
 
 
 @pytest.mark.parametrize("text", ["", "inside"])

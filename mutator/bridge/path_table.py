@@ -22,8 +22,10 @@ from mutator.failpoint import failpoint
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect
 from mutator.manifest import Manifest
+from mutator.naming import is_hidden, some
 from mutator.partitions import values_of
-from mutator.storage import Storage, absolute, blocks, storage_for, writable_storage_for
+from mutator.staging import SUCCESS
+from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writable_storage_for
 from mutator.survey import read_manifest
 from mutator.table import Batches, Partition, TableFile, Work
 
@@ -137,6 +139,10 @@ class PathTable:
             self._storage.rename_new(posixpath.join(work, str(one["path"])), posixpath.join(place, str(one["path"])))
         self._storage.remove(work)
         failpoint("bridge.files.moved")
+        for entry in self._storage.entries(self._path):
+            own = entry.name in (manifest.DIRECTORY, SUCCESS) or entry.name.endswith(".crc")  # of files that go
+            if is_hidden(entry.name) and not own:
+                self._take_along(entry, place)
         receipts = sorted([*carried, *made], key=lambda one: str(one["path"]))
         spec = spec_of(self.kind, held, dialect, self.partition_fields)
         seal(self._storage, place, make_manifest(run, spec, receipts, ()))
@@ -144,7 +150,17 @@ class PathTable:
         files = [asdict(one) for one in found_files(self._storage, place)]
         for one in files:
             one["path"] = posixpath.join(self._path, posixpath.relpath(one["path"], place))
-        return {"place": place, "files": files}
+        return {"place": place, "files": files, "before": [asdict(one) for one in self.files()]}
+
+    def _take_along(self, entry: Entry, directory: str) -> None:
+        """Take over what is no part of the table and lies in its directory: it is not ours to remove."""
+        target = posixpath.join(directory, entry.name)
+        if entry.kind == "directory":
+            self._storage.make_directory(target)
+            for inner in self._storage.entries(entry.path):
+                self._take_along(inner, target)
+        elif entry.kind == "file" and not self._storage.link_new(entry.path, target):
+            _copy(self._storage, entry.path, target)
 
     def _place(self, run: str) -> str:
         directory, name = posixpath.split(self._path)
@@ -164,13 +180,27 @@ class PathTable:
             cure = "use a table of the metastore, or import to a new directory"
             raise error("table.place", path=self._path, why=why, cure=cure)
         failpoint("bridge.table.exchanged")
+        if self._added(record):  # at the very last moment: it goes back, with what was added
+            self._storage.swap(record["place"], self._path)
+            raise error("table.changed", table=self._path, what="was replaced")
+
+    def _added(self, record: Mapping[str, Any]) -> list[str]:
+        """Return the files in the directory that was the table which it did not have when the new one was written."""
+        if self._storage.look(record["place"]) is None:
+            return []
+        before = {(posixpath.relpath(one["path"], self._path), one["bytes"]) for one in record["before"]}
+        there = found_files(self._storage, record["place"])
+        return [one.path for one in there if (posixpath.relpath(one.path, record["place"]), one.bytes) not in before]
 
     def discard(self, run: str) -> None:
         """Remove the directory that was staged."""
         self._storage.remove(self._place(run))
 
     def retire(self, record: Mapping[str, Any]) -> None:
-        """Remove the directory that was the table."""
+        """Remove the directory that was the table; raises StateError where somebody has written to it since."""
+        added = self._added(record)
+        if added:
+            raise error("table.left", path=record["place"], files=some([posixpath.basename(one) for one in added]))
         self._storage.remove(record["place"])
 
 

@@ -87,10 +87,13 @@ def run(
 def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
     """Return the entry that counts, after what killed runs have left is removed; or None, and why there is none."""
     entries, files = place.state.entries(), table.files()
-    found = next((one for one in entries if one.table == table.name and one.files == files), None)
+    others = {one.table for one in entries} - {table.name}
+    if others:
+        raise error("table.other", path=place.base, other=min(others), table=table.name)
+    found = next((one for one in entries if one.files == files), None)
     failpoint("bridge.settle.found")
     for one, own in _own_files(entries):
-        if one.table != table.name or one is found:
+        if one is found:
             continue
         if one.staged is not None and own & set(files):
             table.retire(one.staged)  # it was committed, and somebody else has changed the table since
@@ -101,7 +104,9 @@ def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
     failpoint("bridge.settle.retired")
     if found is not None:
         _tidy(place, found)
-    return found, _why(table, entries, files)
+        if place.storage.look(place.at(found.text)) is None:
+            return None, "its text copy is gone"
+    return found, _why(entries, files)
 
 
 def _own_files(entries: Sequence[Entry]) -> Iterator[tuple[Entry, set[TableFile]]]:
@@ -130,13 +135,11 @@ def _is_text(name: str) -> bool:
     return kind in ("text", "export") and is_run_id(rest.split(".")[0])
 
 
-def _why(table: Table, entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
+def _why(entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
     """Say why a table is exported."""
     last = next((one for one in entries if one.files is not None), None)
     if last is None:
         return "there was no text copy yet"
-    if last.table != table.name:
-        return f"the text copy was one of {last.table}"
     names = sorted({posixpath.basename(one.path) for one in set(last.files or ()) ^ set(files)})
     return f"somebody else has changed the table: {some(names, 2)}"
 
@@ -145,9 +148,8 @@ def _export(table: Table, place: _Place, config: Config) -> tuple[Exported, Entr
     delimiter = one_byte(config)
     entries, files = place.state.entries(), table.files()
     name = f"export-{place.run}"
-    exported = export(
-        table, place.at(name), place.run, delimiter=delimiter, feed=_consumed(table, place, entries, files)
-    )
+    feed = _consumed(place, entries, files)
+    exported = export(table, place.at(name), place.run, delimiter=delimiter, feed=feed)
     if table.files() != files:
         raise error("table.changed", table=table.name, what="was exported")
     number = max((one.number for one in entries), default=0) + 1
@@ -168,15 +170,13 @@ def one_byte(config: Config) -> bytes:
     return literal
 
 
-def _consumed(
-    table: Table, place: _Place, entries: Sequence[Entry], files: Sequence[TableFile]
-) -> tuple[FeedFile, ...]:
+def _consumed(place: _Place, entries: Sequence[Entry], files: Sequence[TableFile]) -> tuple[FeedFile, ...]:
     """Return the feed files that had been merged before somebody else changed the table.
 
     Where a run was killed as well, the oldest entry is the one that was surely committed, unless files are left of a
     newer one.
     """
-    noted = [(one, own) for one, own in _own_files(entries) if one.files is not None and one.table == table.name]
+    noted = [(one, own) for one, own in _own_files(entries) if one.files is not None]
     newest = next(([one] for one, own in noted if one.staged is not None and own & set(files)), None)
     for one in [one for one, _ in noted[-1:]] if newest is None else newest:
         try:
