@@ -6,6 +6,8 @@ the catalogue is a bug. Rows that cannot be read are not errors but data (reject
 
 from __future__ import annotations
 
+import re
+
 from mutator.errors_hive import HIVE
 from mutator.redact import without_secrets
 
@@ -21,9 +23,12 @@ __all__ = [
     "key_text",
     "printable",
     "rebuilt",
+    "told",
 ]
 
 
+NOTE = "(error {} of mutator)"
+_TOLD = re.compile(r"\bmutator\.errors\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL)
 BUSY = ("base.busy", "base.alone")  # kinds that say that somebody else is at work
 
 
@@ -375,9 +380,7 @@ def error(kind: str, **fields: object) -> MutatorError:
     family, template = CATALOGUE[kind]
     shown = {name: printable(without_secrets(str(value))) for name, value in fields.items()}
     shown |= {name: shown[name].replace("\n", "\\n") for name in ("path", "staging") if name in shown}
-    made = family(template.format(**shown))
-    made.kind = kind
-    return made
+    return rebuilt(kind, template.format(**shown))
 
 
 def printable(text: str) -> str:
@@ -397,7 +400,18 @@ def rebuilt(kind: str, message: str) -> MutatorError:
     """Return the error that had this text, on the other side of a pickle."""
     made = CATALOGUE[kind][0](message)
     made.kind = kind
+    made.add_note(NOTE.format(kind))  # a traceback is all that comes back from a task that failed
     return made
+
+
+def told(text: str) -> MutatorError | None:
+    """Return the error whose traceback stands in a text.
+
+    >>> told("… mutator.errors.DataError: a: two\\nlines\\n(error damaged of mutator)\\n\\tat org.apache…").kind
+    'damaged'
+    """
+    found = _TOLD.search(text)
+    return rebuilt(found[2], found[1]) if found and found[2] in CATALOGUE else None
 
 
 def key_text(key: tuple[bytes, ...]) -> str:

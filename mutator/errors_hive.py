@@ -25,6 +25,13 @@ HIVE: dict[str, tuple[int, str]] = {
         2,
         "{setting} is true: Spark would leave out files without a word, and their rows would be lost; set it to false",
     ),
+    "pandas": (
+        2,
+        (
+            "Spark gives the rows of tables as Arrow columns only where pandas is installed, and {where} has none it "
+            "can use: pip install 'mutator[hive]'"
+        ),
+    ),
     # 3: data
     "nested": (
         3,

@@ -141,7 +141,8 @@ def fill(spark, name, fields, by):
             values.insert(len(FIELDS), ["timestamp_ntz'0001-01-01 00:00:00'", "null"][number % 2])
     selects = [", ".join(f"CAST({v} AS {k})" for v, k in zip(values, kinds, strict=True)) for values in rows]
     spark.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
-    spark.sql(f"INSERT INTO {name} " + " UNION ALL ".join(f"SELECT {one}" for one in selects))
+    every = " UNION ALL ".join(f"SELECT {one}" for one in selects)
+    spark.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(2) */ * FROM ({every})")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_everything_comes_back(hive, how, by, external, zone):
         assert rows_of(spark, "created") == rows
 
         made(spark, "there", how, fields, by, f"{root}/there" if external else None)
-        spark.sql("INSERT INTO there SELECT * FROM source LIMIT 3")
+        spark.sql("INSERT INTO there SELECT * FROM source LIMIT 1")
         done("bridge", "import", "--from", f"{root}/text", "--table", "there")
         assert rows_of(spark, "there") == rows
 
@@ -197,3 +198,370 @@ def dropping(hive, case, *arguments):
                     spark.sql(f"DROP TABLE IF EXISTS {table.name}")
 
     return hive.run(whole)
+
+
+def test_no_rows_come_back(hive):
+    def case(spark, root):
+        for how, by in (("STORED AS ORC", ("dt",)), ("STORED AS AVRO", ())):
+            made(spark, "source", how, FIELDS, by)
+            done("bridge", "export", "--table", "source", "--to", f"{root}/text{len(by)}")
+            made(spark, "there", how, FIELDS, by)
+            fill(spark, "there", FIELDS, by)
+            done("bridge", "import", "--from", f"{root}/text{len(by)}", "--table", "there")
+            kind = how.split()[-1].lower()
+            done("bridge", "import", "--from", f"{root}/text{len(by)}", "--table", "created", "--format", kind)
+            for name in ("there", "created"):
+                assert rows_of(spark, name) == []
+                assert spark.table(name).dtypes == spark.table("source").dtypes
+                spark.sql(f"DROP TABLE {name}")
+            spark.sql("DROP TABLE source")
+
+    dropping(hive, case)
+
+
+# --- runs
+
+SALES = {"id": "BIGINT", "name": "STRING", "at": "BIGINT"}
+SETTINGS = ["field.delim.regex=|", "id.field.ordinals=id", "temporal.ordering.field.ordinal=at"]
+SETTINGS += ["deleted.record.file.prefix=del", "max.delete.fraction=1"]
+
+
+def bridge(root, *more, table="sales", text="copy", feed="feed"):
+    words = ["bridge", "run", "--table", table, "--text", f"{root}/{text}", "--feed", f"{root}/{feed}"]
+    return mutator(*words, *(word for one in SETTINGS for word in ("-D", one)), *more)
+
+
+def merged(root, *more, **names):
+    """Do a run that must succeed; return what it said."""
+    code, said = bridge(root, *more, **names)
+    assert code == 0, said
+    return said
+
+
+def feed(root, name, *lines, directory="feed"):
+    path = Path(root, directory, name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def sales(spark, name="sales", through_hive=False):
+    """Return the rows as a new session sees them: as the lines of a feed."""
+    new = spark.newSession()
+    for setting in SERDE if through_hive else ():
+        new.conf.set(setting, "false")
+    # Spark's reader of Hive's formats gives the name of the partition of NULL for its value
+    null = "'__HIVE_DEFAULT_PARTITION__'"
+    columns = ", ".join(f"coalesce(nullif(cast({one} as string), {null}), '')" for one in spark.table(name).columns)
+    found = sorted(row[0] for row in new.sql(f"SELECT concat_ws('|', {columns}) FROM {name}").collect())
+    assert new.sql(f"SELECT count(*) FROM {name}").head()[0] == len(found)
+    return found
+
+
+def insert(spark, *lines, name="sales", how="INTO"):
+    values = ", ".join("(" + ", ".join(map(text_of, line.split("|"))) + ")" for line in lines)
+    columns = [f"CAST(col{n} AS {f.dataType.simpleString()})" for n, f in enumerate(spark.table(name).schema, 1)]
+    spark.sql("SET hive.exec.dynamic.partition.mode=nonstrict")
+    spark.sql(f"INSERT {how} {name} SELECT /*+ COALESCE(1) */ {', '.join(columns)} FROM VALUES {values}")
+
+
+def files_of(spark, name="sales"):
+    from mutator.engine.hive import HiveTable
+
+    return {(one.partition, one.path, one.modified) for one in HiveTable(spark, name).files()}
+
+
+def partitions_of(spark, name="sales"):
+    return {row[0] for row in spark.sql(f"SHOW PARTITIONS {name}").collect()}
+
+
+@pytest.mark.parametrize("how", ["STORED AS ORC", "USING parquet", "STORED AS AVRO"])
+def test_partitions_with_changes_change(hive, how):
+    def case(spark, root):
+        made(spark, "sales", how, SALES, ("dt",), f"{root}/sales" if "ORC" not in how else None)
+        insert(spark, "1|one|10|a", "2|two|10|a", "3|three|10|b", "4|four|10|c", "6|six|10|f")
+        before = files_of(spark)
+
+        # static, because one partition changes
+        feed(root, "ups_1.txt", "1|ONE|20|a")
+        said = merged(root)
+        assert "there was no text copy yet" in said
+        assert "overwritten: dt=a" in said
+        assert "1 partitions were overwritten in one step" in said
+        rows = ["1|ONE|20|a", "2|two|10|a", "3|three|10|b", "4|four|10|c", "6|six|10|f"]
+        assert sales(spark) == sales(spark, through_hive=True) == rows
+        assert {one for one in files_of(spark) if one[0] != "dt=a"} == {one for one in before if one[0] != "dt=a"}
+
+        before = files_of(spark)
+        said = merged(root)
+        assert "export skipped" in said
+        assert "the table stays as it is" in said
+        assert files_of(spark) == before
+
+        # dynamic: 3 moves, 4 was the last of its partition, 5 has a new one, and so has 7, of NULL
+        feed(root, "ups_2.txt", "3|THREE|20|a", "5|five|20|e", "7|seven|20|\\N")
+        feed(root, "del_2.txt", "4|four|20|c")
+        said = merged(root)
+        assert "export skipped" in said
+        assert "5 partitions were overwritten in one step" in said
+        rows = ["1|ONE|20|a", "2|two|10|a", "3|THREE|20|a", "5|five|20|e", "6|six|10|f", "7|seven|20|"]
+        assert sales(spark) == sales(spark, through_hive=True) == rows
+        assert partitions_of(spark) == {"dt=a", "dt=e", "dt=f", "dt=__HIVE_DEFAULT_PARTITION__"}
+        assert {one for one in files_of(spark) if one[0] == "dt=f"} == {one for one in before if one[0] == "dt=f"}
+
+        # the delete is remembered
+        feed(root, "ups_3.txt", "4|late|15|c")
+        assert "the table stays as it is" in merged(root)
+        assert sales(spark) == rows
+
+    dropping(hive, case)
+
+
+def test_changes_of_others_are_seen(hive):
+    def case(spark, root):
+        made(spark, "sales", "STORED AS ORC", SALES, ("dt",))
+        insert(spark, "1|one|10|a", "2|two|10|b", "3|three|10|c")
+        feed(root, "ups_1.txt", "1|ONE|20|a", "2|TWO|20|b")
+        merged(root)
+
+        insert(spark, "4|four|10|a")
+        feed(root, "ups_2.txt", "3|THREE|20|c")
+        said = merged(root)
+        assert "somebody else has changed the table" in said
+        assert sales(spark) == ["1|ONE|20|a", "2|TWO|20|b", "3|THREE|20|c", "4|four|10|a"]
+
+        spark.sql("ALTER TABLE sales DROP PARTITION (dt='b')")
+        said = merged(root)
+        assert "somebody else has changed the table" in said
+        assert "the table stays as it is" in said
+        assert sales(spark) == ["1|ONE|20|a", "3|THREE|20|c", "4|four|10|a"]
+
+        spark.sql("INSERT OVERWRITE sales PARTITION (dt='a') SELECT 1, 'other', 1")
+        feed(root, "ups_3.txt", "5|five|10|\\N")
+        said = merged(root)
+        assert "somebody else has changed the table" in said
+        # what had been merged is not merged again
+        rows = ["1|other|1|a", "3|THREE|20|c", "5|five|10|"]
+        assert sales(spark) == sales(spark, through_hive=True) == rows
+        assert "export skipped" in merged(root)
+
+        spark.sql("DROP TABLE sales")
+        made(spark, "sales", "STORED AS PARQUET", SALES, ("dt",))
+        insert(spark, "1|anew|1|z")
+        feed(root, "ups_4.txt", "2|anew|1|z")
+        assert "somebody else has changed the table" in merged(root)
+        assert sales(spark) == ["1|anew|1|z", "2|anew|1|z"]
+        assert len(list(Path(root, "copy/_mutator/bridge").iterdir())) == 1
+
+        # another table, with a text copy of its own
+        made(spark, "other", "STORED AS AVRO", SALES)
+        insert(spark, "1|one|10", name="other")
+        feed(root, "ups_1.txt", "1|ONE|20", directory="other")
+        merged(root, table="other", text="other_copy", feed="other")
+        assert sales(spark, "other") == ["1|ONE|20"]
+        assert "export skipped" in merged(root)
+        assert "export skipped" in merged(root, table="other", text="other_copy", feed="other")
+
+    dropping(hive, case)
+
+
+def test_feeds_of_other_formats(hive):
+    def case(spark, root):
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        made(spark, "sales", "STORED AS PARQUET", SALES, place=f"{root}/sales")
+        insert(spark, "1|one|10", "2|two|10")
+        feed(root, "csv_1.csv", "id|name|at", '1|"ONE, one"|20', "3||20")
+        said = merged(root, feed="feed/csv_1.csv")
+        assert "the table was overwritten in one step" in said
+        assert sales(spark) == sales(spark, through_hive=True) == ["1|ONE, one|20", "2|two|10", "3||20"]
+        parquet.write_table(pa.table({"name": ["TWO"], "at": [30], "id": [2]}), f"{root}/feed/typed_2.parquet")
+        merged(root, feed="feed/typed_2.parquet")
+        rows = ["1|ONE, one|20", "2|TWO|30", "3||20"]
+        assert sales(spark) == sales(spark, through_hive=True) == rows
+
+        before = files_of(spark)
+        feed(root, "ups_3.txt", "1|bad|no number")
+        code, said = bridge(root, feed="feed/ups_3.txt")
+        assert code == 3, said
+        assert "ups_3.txt" in said
+        assert "Traceback" not in said
+        feed(root, "new_4.csv", "id|name|at|more", "1|x|40|y")
+        code, said = bridge(root, feed="feed/new_4.csv")
+        assert code == 2, said
+        assert "more" in said
+        assert "output.schema" in said
+        assert files_of(spark) == before
+        assert sales(spark) == rows
+        assert "export skipped" in merged(root, feed="feed/typed_2.parquet")
+        assert len(list(Path(root, "copy").iterdir())) == 2  # the bookkeeping, and one text copy
+
+    dropping(hive, case)
+
+
+@pytest.mark.parametrize("how", ["STORED AS AVRO", "STORED AS ORC"])
+def test_rows_of_the_partition_of_null_stay(hive, how):
+    def case(spark, root):
+        made(spark, "sales", how, SALES, ("dt",))
+        spark.sql("SET hive.exec.dynamic.partition.mode=nonstrict")
+        spark.sql("INSERT INTO sales SELECT 1, 'one', 1, CAST(NULL AS STRING)")
+        spark.sql("INSERT INTO sales SELECT 2, 'two', 1, CAST(NULL AS STRING)")
+        feed(root, "ups_1.txt", "3|three|2|\\N", "4|four|2|", "2|TWO|2|__HIVE_DEFAULT_PARTITION__")
+        assert "overwritten: dt=__HIVE_DEFAULT_PARTITION__" in merged(root)
+        assert sales(spark) == ["1|one|1|", "2|TWO|2|", "3|three|2|", "4|four|2|"]
+
+    dropping(hive, case)
+
+
+# --- what cannot be
+
+
+def test_faults_have_names(hive):
+    def case(spark, root):
+        import sys
+
+        insertable = "(id BIGINT, name STRING)"
+        spark.sql(f"CREATE TABLE plain {insertable} STORED AS ORC")
+        spark.sql("INSERT INTO plain VALUES (300, 'x')")
+        spark.sql("CREATE VIEW seen AS SELECT * FROM plain")
+        spark.sql(f"CREATE TABLE spread {insertable} CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC")
+        spark.sql(f"CREATE TABLE acid {insertable} CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC "
+                  "TBLPROPERTIES ('transactional'='true')")
+        spark.sql(f"CREATE TABLE words {insertable} STORED AS TEXTFILE")
+        spark.sql("CREATE TABLE narrow (id TINYINT, name STRING) STORED AS ORC")
+        spark.sql("CREATE TABLE narrow_part (name STRING) PARTITIONED BY (id TINYINT) STORED AS PARQUET")
+        spark.sql("INSERT INTO narrow VALUES (1, 'y')")
+        done("bridge", "export", "--table", "plain", "--to", f"{root}/text")
+        Path(root, "feed").mkdir()
+        faults = {}
+        for name in ("missing", "no such.name", "seen", "spread", "acid", "words"):
+            for command in (
+                ["export", "--table", name, "--to", f"{root}/never"],
+                ["import", "--from", f"{root}/text", "--table", name],
+                ["run", "--table", name, "--text", f"{root}/never", "--feed", f"{root}/feed", "-D", "id.field.ordinals=0"],
+            ):
+                code, said = mutator("bridge", *command)
+                assert code == 2, said
+                assert name in said
+                assert "Traceback" not in said
+                faults[name] = said
+        assert not Path(root, "never").exists()
+        assert "is a view" in faults["seen"]
+        assert "bucketing" in faults["spread"]
+        assert "transactional" in faults["acid"]
+        assert "no such table" in faults["missing"]
+
+        code, said = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow", "--format", "avro")
+        assert (code, "holds orc" in said) == (2, True), said
+        assert "leave out --format avro" in said
+
+        # what a task finds
+        before = files_of(spark, "narrow")
+        code, said = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow")
+        assert code == 3, said
+        assert "field id" in said
+        assert "300" in said
+        assert "Traceback" not in said
+        assert "Spark gave up" not in said
+        assert files_of(spark, "narrow") == before
+
+        sys.modules["pandas"] = None  # as where it is not installed
+        for command in (
+            ["export", "--table", "plain", "--to", f"{root}/never"],
+            ["import", "--from", f"{root}/text", "--table", "plain"],
+        ):
+            code, said = mutator("bridge", *command)
+            assert code == 2, said
+            assert "pip install 'mutator[hive]'" in said
+
+    dropping(hive, case)
+
+
+# --- kills
+
+BASE = ["1|one|10|a", "2|two|10|b", "3|three|10|c", "9|nine|10|z"]
+# Each run meets what the one before has left, killed where it says; the first of these begin with a table that is new.
+FRESH = [
+    ("bridge.settle.found", "bridge.exported", "bridge.tidied", "bridge.merged", "bridge.begun"),
+    ("hive.statistics.removed",),
+    ("hive.old.removed",),
+]
+KILLS = [
+    *FRESH,
+    ("hive.retire.removed", "hive.shadow.created"),
+    ("hive.written", "hive.discard.shadow"),
+    ("hive.shadow.dropped",),
+    ("hive.staged", "hive.discard.removed"),
+    ("bridge.staged", "bridge.settle.retired"),
+    ("bridge.noted",),
+    ("hive.partitions.created", "hive.discard.partitions"),
+    ("hive.switched", "hive.retire.removed"),
+    ("hive.partitions.dropped",),
+    ("bridge.committed",),
+]
+ONLY_PARTITIONED = {"hive.partitions.created", "hive.discard.partitions", "hive.partitions.dropped"}
+
+
+@pytest.mark.parametrize("by", [("dt",), ()], ids=["partitions", "whole"])
+def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by):
+    root = str(tmp_path)
+    model = {}
+
+    def anew(spark):
+        spark.sql("DROP TABLE IF EXISTS sales")
+        made(spark, "sales", "STORED AS ORC", SALES | ({} if by else {"dt": "STRING"}), by)
+        insert(spark, *BASE)
+        spark.sql("ANALYZE TABLE sales COMPUTE STATISTICS")
+
+    def killed(spark):
+        merged(root)
+
+    def look(spark):
+        new = spark.newSession()
+        return sales(new), [row.tableName for row in new.sql("SHOW TABLES").collect()]
+
+    def finish(spark, rows):
+        """Do the run that comes next, and hold everything against what should be there."""
+        before = {Path(one[1]).parent for one in files_of(spark)}
+        merged(root)
+        assert sales(spark) == rows
+        assert sales(spark, through_hive=True) == rows
+        assert [row.tableName for row in spark.sql("SHOW TABLES").collect()] == ["sales"]
+        assert len(list(Path(root, "copy/_mutator/bridge").iterdir())) == 1
+        assert len([one for one in Path(root, "copy").iterdir() if one.name != "_mutator"]) == 1
+        left = before | {Path(one[1]).parent for one in files_of(spark)}
+        assert {str(one) for one in on_disk(spark)} <= {str(one).removeprefix("file:") for one in left}
+
+    def on_disk(spark):
+        place = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"))
+        return {one.parent for one in place.glob("sales*/**/*") if one.is_file() and one.name[0] not in "._"}
+
+    def last(spark):
+        """A run with nothing to do leaves nothing but the table."""
+        merged(root)
+        assert {str(one) for one in on_disk(spark)} == {
+            str(Path(one[1]).parent).removeprefix("file:") for one in files_of(spark)
+        }
+        spark.sql("DROP TABLE sales")
+
+    number = 0
+    for points in KILLS:
+        if not by and ONLY_PARTITIONED & set(points):
+            continue
+        if points in FRESH:
+            hive.run(anew)
+            model = {line.split("|")[0]: line for line in BASE}
+        number += 1
+        before = sorted(model.values())
+        # 1 changes, 5 moves from partition to partition, each of its own, and 9 goes
+        model |= {"1": f"1|v{number}|{10 + number}|a", "5": f"5|five|{10 + number}|n{number}"}
+        model.pop("9", None)
+        after = sorted(model.values())
+        feed(root, f"ups_{number}.txt", model["1"], model["5"])
+        feed(root, f"del_{number}.txt", f"9||{10 + number}|z")
+        for point in points:
+            assert hive.run(killed, point=point) is None, point
+            rows, _ = hive.run(look)
+            assert rows in (before, after), point
+        hive.run(finish, after)
+    hive.run(last)

@@ -10,15 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.scalar_text import exact_text
+from mutator.partitions import DEFAULT
 from mutator.table import Partition
 
 __all__ = ["by_partition", "parted"]
+
+_NULL = pa.array([b"", DEFAULT.encode()], pa.large_binary())
 
 
 def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition, Any]]:
     """Yield each partition that rows of a batch belong to, and the numbers of these rows.
 
-    The empty text is NULL, as Hive has it.
+    The empty text is NULL, as Hive has it, and so is the name that it gives to the directory of NULL.
     """
     yield from parted([exact_text(batch.column(name)) for name in fields])
 
@@ -28,7 +31,7 @@ def parted(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
     codes = np.zeros(len(columns[0]), np.int64)
     values = []
     for column in columns:
-        column = pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, pa.large_binary()), column)
+        column = pc.if_else(pc.is_in(column, _NULL), pa.scalar(None, pa.large_binary()), column)
         encoded = column.dictionary_encode("encode")
         found = encoded.dictionary.to_pylist()
         values.append(found)

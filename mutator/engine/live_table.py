@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from mutator.engine.hive_insert import quote, refuse_careless
 from mutator.engine.metastore import Entry, Metastore, is_hidden
 from mutator.engine.spark_types import arrow_schema
-from mutator.engine.staged_table import TableFile, partition_name
+from mutator.engine.staged_table import NULL_NAME, TableFile, partition_name
 from mutator.errors import MutatorError, error
 
 __all__ = ["LiveTable"]
@@ -62,7 +63,14 @@ class LiveTable:
         refuse_careless(self._spark)
         with self._metastore.faults(self.name):
             self._spark.catalog.refreshTable(self._quoted(self._table))
-            return self._spark.table(self._quoted(self._table)).select(*(quote(name) for name in self.schema.names))
+            return self._spark.table(self._quoted(self._table)).select(*map(self._column, self.schema.names))
+
+    def _column(self, name: str) -> Column:
+        """Return a field; of the partition of NULL, Spark's reader of Hive's formats gives the name for its value."""
+        column = f.col(quote(name))
+        if name in self.partition_fields and pa.types.is_string(self.schema.field(name).type):
+            return f.nullif(column, f.lit(NULL_NAME)).alias(name)
+        return column
 
     def _places(self) -> dict[str, str]:
         """Return where the partitions lie, or the table."""
