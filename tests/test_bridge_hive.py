@@ -2,11 +2,15 @@
 
 import contextlib
 import io
+import re
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from mutator import cli
+from tests.cluster import run
 from tests.hive_server import started
 
 pytestmark = pytest.mark.xdist_group("hive")
@@ -413,13 +417,60 @@ def test_rows_of_the_partition_of_null_stay(hive, how):
     dropping(hive, case)
 
 
+# --- an external table over a workflow's master
+
+
+@pytest.mark.parametrize("output", ["text", "parquet"])
+def test_external_table_over_a_master(hive, output):
+    page = Path(cli.__file__).parent.parent.joinpath("docs/bridge.md").read_text()
+    blocks = re.findall(r"```sql\n(.*?)```", page.partition("### An external table over")[2], re.DOTALL)
+    assert len(blocks) == 2
+    create = blocks[output == "parquet"].strip().rstrip(";")
+    sample = Path(cli.__file__).parent.parent / "sample_data/product"
+
+    def case(spark, root):
+        base = Path(root, "base")
+        for name in ("master", "incr"):
+            base.joinpath(name).mkdir(parents=True)
+        shutil.copy(sample / "master/base_prod.txt", base / "master")
+        name = create.split()[3]
+        settings = ["-D", "field.names=id,category,brand,price,stock,changed"]
+        if output == "parquet":
+            settings += ["-D", "output.format=parquet", "-D", f"output.schema={sample}/product.avsc"]
+        spark.sql(re.sub("LOCATION '.*'", f"LOCATION '{base}/master'", create))
+        if output == "text":
+            assert table_of(spark, name) == lines_of(base / "master")
+        for number, names in enumerate([["ups_prod.txt", "del_prod.txt"], ["again_2.txt"]], 1):
+            for one in names:
+                if number == 1:
+                    shutil.copy(sample / "feed" / one, base / "incr")
+                else:
+                    base.joinpath("incr", one).write_text("NEW,home,acme,7,1,1999999999999\n")
+            done("workflow", "run", base, "--config", sample / "bumu.properties", *settings)
+            found = table_of(spark, name)
+            assert ("NEW,home,acme,7,1,1999999999999" in found) == (number == 2)
+            if output == "text":
+                assert found == lines_of(base / "master")
+            assert len(found) > 10
+            new = spark.newSession()
+            assert new.sql(f"SELECT count(*) FROM {name}").head()[0] == len(found)
+
+    def table_of(spark, name):
+        new = spark.newSession()
+        new.sql(f"REFRESH TABLE {name}")
+        return sorted(",".join(map(str, row)) for row in new.table(name).collect())
+
+    def lines_of(directory):
+        return sorted(line for one in directory.glob("*.txt") for line in one.read_text().splitlines())
+
+    dropping(hive, case)
+
+
 # --- what cannot be
 
 
 def test_faults_have_names(hive):
     def case(spark, root):
-        import sys
-
         insertable = "(id BIGINT, name STRING)"
         spark.sql(f"CREATE TABLE plain {insertable} STORED AS ORC")
         spark.sql("INSERT INTO plain VALUES (300, 'x')")
@@ -477,6 +528,14 @@ def test_faults_have_names(hive):
     dropping(hive, case)
 
 
+def test_second_process_is_refused(hive, tmp_path):
+    words = [sys.executable, "-m", "mutator.cli", "bridge", "export", "--table", "any", "--to", tmp_path / "text"]
+    made = run(words, hive.environment, tmp_path)
+    assert made.returncode == 5, made.stderr
+    assert "the embedded metastore is open in another process" in made.stderr
+    assert "Traceback" not in made.stdout + made.stderr
+
+
 # --- kills
 
 BASE = ["1|one|10|a", "2|two|10|b", "3|three|10|c", "9|nine|10|z"]
@@ -488,8 +547,8 @@ FRESH = [
 ]
 KILLS = [
     *FRESH,
-    ("hive.retire.removed", "hive.shadow.created"),
     ("hive.written", "hive.discard.shadow"),
+    ("hive.retire.removed", "hive.shadow.created"),
     ("hive.shadow.dropped",),
     ("hive.staged", "hive.discard.removed"),
     ("bridge.staged", "bridge.settle.retired"),
@@ -509,6 +568,7 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by):
 
     def anew(spark):
         spark.sql("DROP TABLE IF EXISTS sales")
+        clean(spark)
         made(spark, "sales", "STORED AS ORC", SALES | ({} if by else {"dt": "STRING"}), by)
         insert(spark, *BASE)
         spark.sql("ANALYZE TABLE sales COMPUTE STATISTICS")
@@ -532,9 +592,11 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by):
         left = before | {Path(one[1]).parent for one in files_of(spark)}
         assert {str(one) for one in on_disk(spark)} <= {str(one).removeprefix("file:") for one in left}
 
+    def warehouse(spark):
+        return Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"))
+
     def on_disk(spark):
-        place = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"))
-        return {one.parent for one in place.glob("sales*/**/*") if one.is_file() and one.name[0] not in "._"}
+        return {one.parent for one in warehouse(spark).glob("sales*/**/*") if one.is_file() and one.name[0] not in "._"}
 
     def last(spark):
         """A run with nothing to do leaves nothing but the table."""
@@ -543,6 +605,11 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by):
             str(Path(one[1]).parent).removeprefix("file:") for one in files_of(spark)
         }
         spark.sql("DROP TABLE sales")
+
+    def clean(spark):
+        """Remove what a table that was dropped had left for readers at work."""
+        for place in warehouse(spark).glob("sales*"):
+            shutil.rmtree(place)
 
     number = 0
     for points in KILLS:
