@@ -88,7 +88,9 @@ class Hive:
             "spark.sql.codegen.factoryMode NO_CODEGEN\n"
             "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
         )
-        self.environment = environment(SPARK_CONF_DIR=str(self.conf), PYTHONPATH=str(ROOT))
+        self.environment = environment(
+            SPARK_CONF_DIR=str(self.conf), PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable
+        )
         self.jvm = self.cases = None
 
     def start(self):

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module imports only from those above it: words, rules, intent, edges, Spark, the run, the command line. `layout`
 # stands below `config`, for it turns a configuration into ordinals.
 ORDER = [
-    *("redact", "errors_tables", "errors", "failpoint", "interrupt", "checksum", "owner"),
+    *("redact", "catalogue", "catalogue_tables", "errors", "failpoint", "interrupt", "checksum", "owner"),
     *("outcome", "precedence", "naming", "sequences", "sealed"),
     *("spans", "ordercolumn", "keyhash", "typed", "schema"),
     *("charset", "javaregex", "delimiter"),

@@ -474,7 +474,7 @@ def test_hidden_files_of_others_stay(flat):
 @pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
 def test_file_that_comes_at_the_last_moment_is_not_lost(flat, monkeypatch, killed):
     """After the last look at the table, and before the directories are exchanged."""
-    swap, late = LocalStorage.swap, flat.root / "late.orc"
+    swap, late = LocalStorage.swap, flat.inbox / ".late.orc"
     late.write_bytes(file_of("orc", part((9, "late", 100))))
     calls = []
 

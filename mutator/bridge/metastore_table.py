@@ -36,8 +36,8 @@ class MetastoreTable:
         self.schema, self.partition_fields = self._table.schema, self._table.partition_fields
 
     def adopt(self, schema: Any) -> None:
-        """Raise DataError where the rows have other fields; values are held against the table's types one by one."""
-        if schema.names != self.schema.names:
+        """Raise ConfigError where the rows have other fields; values are held against the table's types one by one."""
+        if sorted(schema.names) != sorted(self.schema.names):
             what = f"has the fields {', '.join(self.schema.names)}, and the text has {', '.join(schema.names)}"
             cure = "alter the table, or leave what is new out of the feed, with output.schema"
             raise error("table.place", path=self.name, why=what, cure=cure)

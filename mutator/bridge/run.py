@@ -93,7 +93,7 @@ def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
     found = next((one for one in entries if one.files == files), None)
     failpoint("bridge.settle.found")
     for one, own in _own_files(entries):
-        if one is found:
+        if found is not None and one.run == found.run:
             continue
         if one.staged is not None and own & set(files):
             table.retire(one.staged)  # it was committed, and somebody else has changed the table since
@@ -203,12 +203,13 @@ def _merge_and_import(
     made, merged = carry_out(prepared, merge_on)
     failpoint("bridge.merged")
     schema, pieces = text_pieces(place.at(name), made)
-    widened = not _is_of(table, schema)
+    before_schema, before_pieces = text_pieces(before_path, before)
+    widened = _fields(schema) != _fields(before_schema) and not _is_of(table, schema)
     changes = widened or _changes(merged.counts)
     partitions: list[Partition] | None = None
     digests = dict(entry.digests)
     if changes and table.partition_fields and not widened:
-        old = digests_of(each, text_pieces(before_path, before)[1], table.partition_fields, entry.digests)
+        old = digests_of(each, before_pieces, table.partition_fields, entry.digests)
         digests = digests_of(each, pieces, table.partition_fields, old)
         partitions = changed_partitions(old, digests)
         changes = bool(partitions)
@@ -256,10 +257,9 @@ def _changes(counts: Mapping[str, int]) -> bool:
 
 def _is_of(table: Table, schema: Any) -> bool:
     """Tell whether rows of a schema are rows of a table as it is."""
+    held = output_dialect(schema, table.kind)[0]
+    return _fields(table.schema) in (_fields(schema), _fields(held))
 
-    def fields(one: Any) -> list[tuple[str, Any]]:
-        return [(part.name, part.type) for part in one]
 
-    return fields(schema) == fields(table.schema) or fields(output_dialect(schema, table.kind)[0]) == fields(
-        table.schema
-    )
+def _fields(schema: Any) -> list[tuple[str, Any]]:
+    return [(part.name, part.type) for part in schema]

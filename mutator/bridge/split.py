@@ -15,6 +15,8 @@ from mutator.table import Partition
 
 __all__ = ["by_partition", "parted"]
 
+_NULL = pa.array([b"", DEFAULT.encode()], pa.large_binary())
+
 
 def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition, Any]]:
     """Yield each partition that rows of a batch belong to, and the numbers of these rows.
@@ -29,8 +31,7 @@ def parted(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
     codes = np.zeros(len(columns[0]), np.int64)
     values = []
     for column in columns:
-        null = pc.is_in(column, pa.array([b"", DEFAULT.encode()], pa.large_binary()))
-        column = pc.if_else(null, pa.scalar(None, pa.large_binary()), column)
+        column = pc.if_else(pc.is_in(column, _NULL), pa.scalar(None, pa.large_binary()), column)
         encoded = column.dictionary_encode("encode")
         found = encoded.dictionary.to_pylist()
         values.append(found)

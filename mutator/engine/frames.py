@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from mutator.engine.spark import attempt, spark_faults
+from mutator.errors import error
 
 __all__ = ["frame_of", "on_batches"]
 
@@ -25,7 +27,7 @@ def on_batches(frame: DataFrame, schema: Any, work: Callable[[Batches, int, int]
     """
     with spark_faults(frame.sparkSession.sparkContext):
         # rows -> what the function returns, one a task
-        found = frame.mapInArrow(partial(_worked, schema, work), "result binary").collect()
+        found = _mapped(frame, partial(_worked, schema, work), "result binary").collect()
     return [pickle.loads(row.result) for row in found]
 
 
@@ -35,7 +37,14 @@ def frame_of(spark: SparkSession, pieces: Sequence[Any], read: Callable[[Any], B
     # (piece)
     rows = spark.sparkContext.parallelize(numbered, max(len(numbered), 1))
     # -> rows
-    return spark.createDataFrame(rows, "piece binary").mapInArrow(partial(_read, read), like.schema)
+    return _mapped(spark.createDataFrame(rows, "piece binary"), partial(_read, read), like.schema)
+
+
+def _mapped(frame: DataFrame, function: Callable[[Batches], Batches], schema: Any) -> DataFrame:
+    try:
+        return frame.mapInArrow(function, schema)
+    except ImportError:
+        raise error("hive.pandas", where=sys.executable) from None
 
 
 def _worked(schema: Any, work: Callable[[Batches, int, int], Any], batches: Batches) -> Batches:

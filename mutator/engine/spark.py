@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
 
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, told
 from mutator.inputs import Split
 from mutator.interrupt import check_signals
 from mutator.plan import Plan
@@ -99,8 +98,9 @@ def _is_gone(sc: SparkContext) -> bool:
 def _task_error(fault: Exception) -> MutatorError:
     """Say why Spark gave up: an exception loses its class on the way from a worker, and its text is left."""
     text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
-    why = next((line for line in text.splitlines() if line.startswith("mutator.errors.")), text.split("\n\tat ")[0])
-    return error("task", why=re.sub(r"^mutator\.errors\.\w+: ", "", why)[-2000:])
+    if "No module named 'pandas'" in text:
+        return error("hive.pandas", where="a worker of Spark")
+    return told(text) or error("task", why=text.split("\n\tat ")[0][-2000:])
 
 
 def attempt() -> int:

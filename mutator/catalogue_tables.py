@@ -26,6 +26,13 @@ TABLES: dict[str, tuple[int, str]] = {
         "{setting} is true: Spark would leave out files without a word, and their rows would be lost; set it to false",
     ),
     "table.place": (2, "{path}: {why}; {cure}"),
+    "hive.pandas": (
+        2,
+        (
+            "Spark gives the rows of tables as Arrow columns only where pandas is installed, and {where} has none it "
+            "can use: pip install 'mutator[hive]'"
+        ),
+    ),
     # 3: data
     "hive.nested": (
         3,
