@@ -125,7 +125,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
         done = export(table, arguments.to, run, delimiter=delimiter)
         told = {
             "run": run,
-            "table": without_secrets(table.name),
+            "table": table.given,
             "kind": table.kind,
             "text": without_secrets(arguments.to),
             "fields": len(table.schema),

@@ -24,7 +24,7 @@ from mutator.formats.escaped import separates
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect
 from mutator.held import held_schema, held_type
-from mutator.manifest import Manifest
+from mutator.manifest import Manifest, is_without_key
 from mutator.named_fields import (
     SCHEMA_SEQUENCE,
     Fields,
@@ -325,7 +325,7 @@ def _columns(
         in_ranges={one.path: KINDS[one.kind].in_ranges for one in (*survey.master, *survey.feed)},
         carries=same,
         whole=True,
-        notes=(*found.notes, *unused, *rewriting(known is not None and not same)),
+        notes=(*found.notes, *unused, *rewriting(known is not None and not is_without_key(known) and not same)),
     )
 
 

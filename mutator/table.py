@@ -30,7 +30,8 @@ class TableFile:
 class Table(Protocol):
     """A table, wherever it is."""
 
-    name: str
+    name: str  # the one spelling of it
+    given: str  # as the user calls it
     kind: str  # of its files: a key of ``formats.kinds.KINDS``
     schema: Any  # pa.Schema, the partition fields last
     partition_fields: tuple[str, ...]

@@ -19,6 +19,7 @@ from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 FORMATS = (ROOT / "docs" / "formats.md").read_text()
+BRIDGE = (ROOT / "docs" / "bridge.md").read_text()
 S3 = (ROOT / "docs" / "s3.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
@@ -68,8 +69,8 @@ def test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeyp
         assert same(found) == same(expected), command
 
 
-@pytest.mark.parametrize("block", console_blocks(FORMATS))
-def test_every_command_prints_what_the_page_on_formats_shows(block, sc, tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize("block", [*console_blocks(FORMATS), *console_blocks(BRIDGE)])
+def test_every_command_prints_what_the_pages_on_formats_show(block, sc, tmp_path, monkeypatch, capfd):
     (tmp_path / "build").mkdir()
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     # How large a Parquet file is depends on the version of its library.

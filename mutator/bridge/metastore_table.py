@@ -32,7 +32,8 @@ class MetastoreTable:
     def __init__(self, spark: Any, name: str) -> None:
         """Look the table up. Raises ConfigError where it is none that can be changed in one step."""
         self._spark, self._table = spark, HiveTable(spark, name)
-        self.name, self.kind = self._table.name, self._table.kind
+        self.name = self.given = self._table.name
+        self.kind = self._table.kind
         self.schema, self.partition_fields = self._table.schema, self._table.partition_fields
 
     def adopt(self, schema: Any) -> None:

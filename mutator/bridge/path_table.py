@@ -24,6 +24,7 @@ from mutator.formats.tabular import Dialect
 from mutator.manifest import Manifest
 from mutator.naming import is_hidden, some
 from mutator.partitions import values_of
+from mutator.redact import without_secrets
 from mutator.staging import SUCCESS
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writable_storage_for
 from mutator.survey import read_manifest
@@ -44,7 +45,7 @@ class PathTable:
         codec: of files that are written, as ``output.codec`` has it.
         """
         self._codec = codec
-        path = absolute(path)
+        self.given, path = without_secrets(path), absolute(path)
         self._storage, self._each = writable_storage_for(path), each
         self.name = self._path = self._storage.resolve(path)
         self._known = read_manifest(self._storage, self._path)

@@ -33,6 +33,7 @@ from mutator.naming import is_run_id, new_run_id, some
 from mutator.outcome import MASTER_OUTCOMES
 from mutator.partitions import directory_of
 from mutator.pipeline import Engine, carry_out, prepare
+from mutator.redact import without_secrets
 from mutator.staging import staging
 from mutator.storage import Storage, absolute, entries_of, writable_storage_for
 from mutator.table import Partition, Table, TableFile
@@ -45,6 +46,7 @@ class _Place:
     """The base of a text copy, held by this run."""
 
     base: str
+    given: str  # as the user calls it
     run: str
     storage: Storage
     state: State
@@ -63,7 +65,7 @@ def run(
     """
     started = time.monotonic()
     table.check_replaceable()
-    base = absolute(base)
+    given, base = base, absolute(base)
     storage = writable_storage_for(base)
     base = storage.resolve(base)
     if f"{base}/".startswith(f"{table.name}/") or f"{table.name}/".startswith(f"{base}/"):
@@ -72,7 +74,7 @@ def run(
     storage.make_directory(bookkeeping)
     name = new_run_id(time.time())
     with staging(storage, posixpath.join(bookkeeping, "run"), name):  # one at a time
-        place = _Place(base, name, storage, State(base))
+        place = _Place(base, given, name, storage, State(base))
         entry, why = _settled(table, place)
         if config.master_adopt:
             entry, why, config = None, "master.adopt says so", replace(config, master_adopt=False)
@@ -80,8 +82,9 @@ def run(
         if entry is None:
             exported, entry = _export(table, place, config)
         report = _merge_and_import(table, place, entry, config, feed, merge_on, each, engine)
-    export_told = None if exported is None else {"why": why, "rows": exported.rows, "bytes": exported.bytes}
-    return replace(report, text=base, exported=export_told, seconds=round(time.monotonic() - started, 3))
+    told = None if exported is None else {"why": why, "rows": exported.rows, "bytes": exported.bytes}
+    seconds = round(time.monotonic() - started, 3)
+    return replace(report, text=without_secrets(given), exported=told, seconds=seconds)
 
 
 def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
@@ -199,7 +202,8 @@ def _merge_and_import(
     before_path, before = text_copy(place.at(entry.text))
     name = f"text-{place.run}"
     config = replace(config, output_format=TEXT, output_codec=None)
-    prepared = prepare(config, before_path, list(feed), place.at(name), run=place.run, engine=engine)
+    master, output = (posixpath.join(place.given, one) for one in (entry.text, name))
+    prepared = prepare(config, master, list(feed), output, run=place.run, engine=engine)
     made, merged = carry_out(prepared, merge_on)
     failpoint("bridge.merged")
     schema, pieces = text_pieces(place.at(name), made)
@@ -242,7 +246,7 @@ def _merge_and_import(
     shown = tuple(directory_of(table.partition_fields, one) for one in partitions or ())
     return BridgeReport(
         run=place.run,
-        table=table.name,
+        table=table.given,
         kind=table.kind,
         merged=merged,
         changed=changes,
