@@ -84,7 +84,9 @@ class Hive:
             f"spark.hadoop.javax.jdo.option.ConnectionURL jdbc:derby:;databaseName={root}/metastore;create=true\n"
             "spark.sql.shuffle.partitions 2\n"
         )
-        self.environment = environment(SPARK_CONF_DIR=str(self.conf), PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable)
+        self.environment = environment(
+            SPARK_CONF_DIR=str(self.conf), PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable
+        )
         self.jvm = self.cases = None
 
     def start(self):

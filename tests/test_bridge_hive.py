@@ -57,7 +57,19 @@ def rows_of(spark, name, through_hive=False):
 
 # --- every type and value
 
-TEXTS = ["a,b|c\td", "'single' \"double\"", "line\nfeed", "cr\rcrlf\r\n", "\\", "\\N", "\\n,\\x2c", "", " ", "é☃𝄞", "null"]
+TEXTS = [
+    "a,b|c\td",
+    "'single' \"double\"",
+    "line\nfeed",
+    "cr\rcrlf\r\n",
+    "\\",
+    "\\N",
+    "\\n,\\x2c",
+    "",
+    " ",
+    "é☃𝄞",
+    "null",
+]
 FIELDS = {
     "flag": "BOOLEAN",
     "tiny": "TINYINT",
@@ -101,11 +113,13 @@ LISTS = [
 ]
 PAIRS = ["map()", "map('', 1, 'k,\"\\\\', null)", "null", "map('\\\\N', 0)", "map('z', 1, 'a', 2)"]
 NESTED = [
-    "named_struct('a', 1, 'b', array(named_struct('c', '\\n', 'd', date'2026-01-31'), null), 'e', map('x', array(1.5D, null)))",
+    "named_struct('a', 1, 'b', array(named_struct('c', '\\n', 'd', date'2026-01-31'), null), "
+    "'e', map('x', array(1.5D, null)))",
     "named_struct('a', null, 'b', null, 'e', null)",
     "null",
     "named_struct('a', 0, 'b', array(), 'e', map('', array(), 'n', null))",
-    "named_struct('a', 0, 'b', array(named_struct('c', null, 'd', null)), 'e', map('', array(double('NaN'), double('Infinity'), -0.0D)))",
+    "named_struct('a', 0, 'b', array(named_struct('c', null, 'd', null)), "
+    "'e', map('', array(double('NaN'), double('Infinity'), -0.0D)))",
 ]
 PARTITIONS = {
     (): [()],
@@ -476,20 +490,22 @@ def test_faults_have_names(hive):
         spark.sql("INSERT INTO plain VALUES (300, 'x')")
         spark.sql("CREATE VIEW seen AS SELECT * FROM plain")
         spark.sql(f"CREATE TABLE spread {insertable} CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC")
-        spark.sql(f"CREATE TABLE acid {insertable} CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC "
-                  "TBLPROPERTIES ('transactional'='true')")
+        spark.sql(
+            f"CREATE TABLE acid {insertable} CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC "
+            "TBLPROPERTIES ('transactional'='true')"
+        )
         spark.sql(f"CREATE TABLE words {insertable} STORED AS TEXTFILE")
         spark.sql("CREATE TABLE narrow (id TINYINT, name STRING) STORED AS ORC")
         spark.sql("CREATE TABLE narrow_part (name STRING) PARTITIONED BY (id TINYINT) STORED AS PARQUET")
         spark.sql("INSERT INTO narrow VALUES (1, 'y')")
         done("bridge", "export", "--table", "plain", "--to", f"{root}/text")
         Path(root, "feed").mkdir()
-        faults = {}
+        faults, feeding = {}, ["--feed", f"{root}/feed", "-D", "id.field.ordinals=0"]
         for name in ("missing", "no such.name", "seen", "spread", "acid", "words"):
             for command in (
                 ["export", "--table", name, "--to", f"{root}/never"],
                 ["import", "--from", f"{root}/text", "--table", name],
-                ["run", "--table", name, "--text", f"{root}/never", "--feed", f"{root}/feed", "-D", "id.field.ordinals=0"],
+                ["run", "--table", name, "--text", f"{root}/never", *feeding],
             ):
                 code, said = mutator("bridge", *command)
                 assert code == 2, said
