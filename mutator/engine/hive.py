@@ -48,10 +48,9 @@ class HiveTable(LiveTable):
             failpoint("hive.shadow.created")
             kinds = {field: self.schema.field(field).type for field in self.partition_fields}
             wanted = [{field: one[field] or None for field in self.partition_fields} for one in partitions or ()]
-            if partitions is None or wanted:
-                insert_overwrite(self._spark, frame, self._quoted(shadow), kinds, wanted)
+            static = bool(partitions is None or wanted) and insert_overwrite(frame, self._quoted(shadow), kinds, wanted)
             failpoint("hive.written")
-            written = self._written(shadow, wanted)
+            written = {} if static and self._is_empty(shadow) else self._places_of(shadow) if wanted else {}
             # Now and not after the commit: a metastore may be set to remove the files of every table that is dropped.
             self._metastore.drop_table(self._database, shadow)
             failpoint("hive.shadow.dropped")
@@ -140,16 +139,9 @@ class HiveTable(LiveTable):
             stats=store.option(None),
         )
 
-    def _written(self, shadow: str, wanted: Sequence[Mapping[str, str | None]]) -> dict[str, str]:
-        """Return the partitions that have rows, and their places."""
-        if not wanted:
-            return {}
-        found = self._places_of(shadow)
-        if len(found) == 1:  # a static insert makes its partition also for no rows
-            self._spark.catalog.refreshTable(self._quoted(shadow))
-            if not self._spark.table(self._quoted(shadow)).take(1):
-                return {}
-        return found
+    def _is_empty(self, shadow: str) -> bool:
+        self._spark.catalog.refreshTable(self._quoted(shadow))
+        return not self._spark.table(self._quoted(shadow)).take(1)
 
     # --- steps of commit
 

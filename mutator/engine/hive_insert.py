@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -14,7 +16,7 @@ from mutator.engine.spark import spark_faults
 from mutator.engine.staged_table import canonical
 from mutator.errors import error
 
-__all__ = ["insert_overwrite", "quote", "refuse_careless"]
+__all__ = ["insert_overwrite", "is_set", "quote", "refuse_careless", "without_ansi"]
 
 # With these Spark would leave out rows of files that it cannot read.
 CARELESS = (
@@ -38,18 +40,19 @@ WRITING = {
 
 
 def insert_overwrite(
-    spark: SparkSession,
     frame: DataFrame,
     table: str,
     fields: Mapping[str, pa.DataType],
     wanted: Sequence[Mapping[str, str | None]],
-) -> None:
+) -> bool:
     """Write rows to the one partition that is named, if it is one with values, else to that of each row's values.
 
-    table: quoted. fields: the partition fields.
+    table: quoted. fields: the partition fields. Returns whether the partition was named: then it is there now, also
+    without a row.
     """
-    clause = ", ".join(map(quote, fields))
-    if len(wanted) == 1 and all(_can_be_named(value, fields[field]) for field, value in wanted[0].items()):
+    spark, clause = frame.sparkSession, ", ".join(map(quote, fields))
+    static = len(wanted) == 1 and all(_can_be_named(value, fields[field]) for field, value in wanted[0].items())
+    if static:
         clause = ", ".join(f"{quote(field)}='{value}'" for field, value in wanted[0].items())
         for field, value in wanted[0].items():  # a static insert would take the rows of any other partition, too
             same = f.col(quote(field)).cast("string").eqNullSafe(f.lit(canonical(str(value), fields[field])))
@@ -63,13 +66,31 @@ def insert_overwrite(
             spark.sql(f"INSERT OVERWRITE TABLE {table} {partition}SELECT * FROM {quote(view)}")
     finally:
         spark.catalog.dropTempView(view)
+    return static
 
 
 def refuse_careless(spark: SparkSession) -> None:
     """Refuse a session that reads what it can and says nothing of the rest."""
     for setting in CARELESS:
-        if str(spark.conf.get(setting, "false")).lower() == "true":
+        if is_set(spark, setting):
             raise error("hive.setting", setting=setting)
+
+
+def is_set(spark: SparkSession, setting: str) -> bool:
+    """Tell whether a setting is true, be it by default; one that Spark does not know is not."""
+    try:
+        return str(spark.conf.get(setting)).lower() == "true"
+    except (Py4JError, PySparkException):
+        return False
+
+
+def without_ansi(spark: SparkSession) -> SparkSession:
+    """Return a session like another one, in which text that is no number is NULL."""
+    if not is_set(spark, "spark.sql.ansi.enabled"):
+        return spark
+    like = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    like.conf.set("spark.sql.ansi.enabled", "false")
+    return like
 
 
 def quote(name: str) -> str:

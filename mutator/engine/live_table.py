@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from mutator.engine.hive_insert import quote, refuse_careless
+from mutator.engine.hive_insert import is_set, quote, refuse_careless, without_ansi
 from mutator.engine.metastore import Entry, Metastore, is_hidden
 from mutator.engine.spark_types import arrow_schema
-from mutator.engine.staged_table import NULL_NAME, TableFile, partition_name
+from mutator.engine.staged_table import NULL_NAME, TableFile, partition_name, partition_values
 from mutator.errors import MutatorError, error
 
 __all__ = ["LiveTable"]
@@ -40,6 +40,7 @@ class LiveTable:
             entry = self._entry()
             self.partition_fields = tuple(entry.partitionColumnNames().mkString("\n").split())
             self.kind = self._kind(entry)
+            self._is_serde = self._provider(entry) == "hive"
             purge = ("external.table.purge", "true") in self._metastore.items(entry.properties())
             self.managed: bool = purge or entry.tableType().name() == "MANAGED"
             spark.catalog.refreshTable(self._quoted(self._table))
@@ -53,24 +54,35 @@ class LiveTable:
         with self._metastore.faults(self.name):
             return self._files({place: name for name, place in self._places().items()})
 
-    def partitions(self) -> tuple[str, ...]:
-        """Return the names of all partitions, as their directories have them."""
-        with self._metastore.faults(self.name):
-            return tuple(sorted(self._places())) if self.partition_fields else ()
-
     def read(self) -> DataFrame:
         """Return the rows."""
         refuse_careless(self._spark)
         with self._metastore.faults(self.name):
             self._spark.catalog.refreshTable(self._quoted(self._table))
-            return self._spark.table(self._quoted(self._table)).select(*map(self._column, self.schema.names))
+            unread = self._fields_with_null()
+            spark = self._spark
+            if any(not pa.types.is_string(self.schema.field(name).type) for name in unread):
+                spark = without_ansi(spark)
+            rows = spark.table(self._quoted(self._table))
+            return rows.select(
+                *(
+                    f.nullif(f.col(quote(name)), f.lit(NULL_NAME)).alias(name)
+                    if name in unread and pa.types.is_string(self.schema.field(name).type)
+                    else f.col(quote(name))
+                    for name in self.schema.names
+                )
+            )
 
-    def _column(self, name: str) -> Column:
-        """Return a field; of the partition of NULL, Spark's reader of Hive's formats gives the name for its value."""
-        column = f.col(quote(name))
-        if name in self.partition_fields and pa.types.is_string(self.schema.field(name).type):
-            return f.nullif(column, f.lit(NULL_NAME)).alias(name)
-        return column
+    def _fields_with_null(self) -> set[str]:
+        """Return the partition fields whose NULL Spark would not read as NULL.
+
+        It reads a table through Hive's own classes as Hive's name for it: text, or a number that cannot be parsed.
+        """
+        native = is_set(self._spark, f"spark.sql.hive.convertMetastore{self.kind.title()}")
+        if native or not self.partition_fields or not self._is_serde:
+            return set()
+        names = self._places()
+        return {field for field in self.partition_fields for name in names if partition_values(name)[field] is None}
 
     def _places(self) -> dict[str, str]:
         """Return where the partitions lie, or the table."""
@@ -111,9 +123,9 @@ class LiveTable:
         """Return the format, of a table that can be changed by moving it."""
         if entry.tableType().name() not in ("MANAGED", "EXTERNAL"):
             raise self._unfit(f"is a {entry.tableType().name().lower()}", "name the table that holds the rows")
-        provider = str(entry.provider().getOrElse(None) or "hive").lower()
+        provider = self._provider(entry)
         if provider == "hive":
-            reader = str(entry.storage().inputFormat().getOrElse(None))
+            reader = self._metastore.value(entry.storage().inputFormat())
             kind = KINDS.get(reader, reader.rpartition(".")[2])
         else:
             kind = provider
@@ -127,6 +139,9 @@ class LiveTable:
         if self.partition_fields and not entry.tracksPartitionsInCatalog():
             raise self._unfit("has partitions that are not in the metastore", "run MSCK REPAIR TABLE")
         return kind
+
+    def _provider(self, entry: Entry) -> str:
+        return (self._metastore.value(entry.provider()) or "hive").lower()
 
     def _unfit(self, what: str, cure: str) -> MutatorError:
         return error("hive.kind", table=self.name, what=what, cure=cure)

@@ -155,6 +155,10 @@ class Metastore:
         """Return a Scala option: ``None`` is none."""
         return self._jvm.scala.Option.apply(value)
 
+    def value(self, option: Any) -> str:
+        """Return the text of a Scala option, empty where there is none."""
+        return str(option.get()) if option.isDefined() else ""
+
     def seq(self, values: Iterable[Any]) -> Any:
         """Return a Scala sequence."""
         listed = self._jvm.java.util.ArrayList()
