@@ -3,7 +3,7 @@
 =================== ======================================================================
 ``layout``          how the rows look
 ``data``            seeded master and feed
-``columns``         the same rows as Parquet and Avro, and back
+``columns``         the same rows as Parquet, ORC and Avro, and back
 ``digest``          an order-independent digest of rows
 ``workload``        sizes, shares, formats: what is merged into what
 ``contenders``      who merges, or moves: one module a system; ``catalogue`` lists them all

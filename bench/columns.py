@@ -1,4 +1,4 @@
-"""The same rows as Parquet and as Avro: made of the text, and turned into its lines again for the digest."""
+"""The same rows as Parquet, ORC and Avro: made of the text, and turned into its lines again for the digest."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from bench.data import lines_of
 from bench.layout import MASTER_FIELDS
 
 __all__ = ["convert", "lines_in"]
 
-FILES = {"parquet": 4, "avro": 8}  # at least, so that there is work for several cores
+FILES = {"parquet": 4, "orc": 4, "avro": 8}  # at least, so that there is work for several cores
 BATCH = 1 << 16
 
 SCHEMA = pa.schema(
@@ -39,7 +40,7 @@ def convert(text: Path, to: Path, fields: tuple[str, ...], form: str) -> None:
     """Write the rows of a directory of text as files of another format, each of rows of one file of the text."""
     to.mkdir(parents=True)
     sources = sorted(text.iterdir())
-    parts = math.ceil(FILES[form] / len(sources))
+    parts = math.ceil(FILES[form] / max(len(sources), 1))
     options = pyarrow.csv.ConvertOptions(column_types={name: SCHEMA.field(name).type for name in fields})
     for number, source in enumerate(sources):
         rows = pyarrow.csv.read_csv(source, pyarrow.csv.ReadOptions(column_names=fields), convert_options=options)
@@ -49,15 +50,14 @@ def convert(text: Path, to: Path, fields: tuple[str, ...], form: str) -> None:
 
 
 def lines_in(path: Path) -> Iterator[memoryview] | None:
-    """Return the lines that a file of Parquet or Avro would be as text, in blocks; None for another file.
+    """Return the lines that a file of Parquet, ORC or Avro would be as text, in blocks; None for another file.
 
     A column that is not the master's comes at the end, so that nobody has it unnoticed. Raises ValueError,
     LookupError or OSError where the file has not these rows.
     """
     with path.open("rb") as file:
         magic = file.read(4)
-    reader = _READERS.get(magic)
-    return reader(path) if reader else None
+    return next((reader(path) for known, reader in _READERS.items() if magic.startswith(known)), None)
 
 
 def _write_parquet(rows: pa.Table, path: Path) -> None:
@@ -65,6 +65,11 @@ def _write_parquet(rows: pa.Table, path: Path) -> None:
     pq.write_table(
         rows, path, compression="snappy", row_group_size=len(rows), store_decimal_as_integer=True, store_schema=False
     )
+
+
+def _write_orc(rows: pa.Table, path: Path) -> None:
+    """Write with zstd, as Spark does."""
+    orc.write_table(rows, path, compression="zstd")
 
 
 def _write_avro(rows: pa.Table, path: Path) -> None:
@@ -76,6 +81,14 @@ def _write_avro(rows: pa.Table, path: Path) -> None:
 def _read_parquet(path: Path) -> Iterator[memoryview]:
     for batch in pq.ParquetFile(path).iter_batches(BATCH):
         yield _lines(batch)
+
+
+def _read_orc(path: Path) -> Iterator[memoryview]:
+    file = orc.ORCFile(path)
+    for number in range(file.nstripes):
+        stripe = file.read_stripe(number)
+        for start in range(0, len(stripe), BATCH):
+            yield _lines(stripe.slice(start, BATCH))
 
 
 def _read_avro(path: Path) -> Iterator[memoryview]:
@@ -91,5 +104,13 @@ def _lines(rows: pa.RecordBatch) -> memoryview:
     return lines_of([pc.cast(column, pa.string()) for column in columns])
 
 
-_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {"parquet": _write_parquet, "avro": _write_avro}
-_READERS: dict[bytes, Callable[[Path], Iterator[Any]]] = {b"PAR1": _read_parquet, b"Obj\x01": _read_avro}
+_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+    "parquet": _write_parquet,
+    "orc": _write_orc,
+    "avro": _write_avro,
+}
+_READERS: dict[bytes, Callable[[Path], Iterator[Any]]] = {
+    b"PAR1": _read_parquet,
+    b"ORC": _read_orc,
+    b"Obj\x01": _read_avro,
+}

@@ -34,9 +34,9 @@ def compete(
     Each has a process of its own, and has merged something small before its first run; nobody runs beside another.
     """
     results = {entry.name: Result(entry.name) for entry in entries}
-    master, feed = _data(place, workload.form, workload.rows, workload.mutations, seed)
+    master, feed = _data(place, workload.stored, workload.rows, workload.mutations, seed)
     warm_rows = min(WARM_ROWS, workload.rows)
-    warm = _data(place, workload.form, warm_rows, warm_rows // 20, seed + 1)
+    warm = _data(place, workload.stored, warm_rows, warm_rows // 20 if workload.mutations else 0, seed + 1)
     with ExitStack() as stack:
         participants = [Participant(entry, place / "contenders") for entry in entries]
         for participant in participants:
@@ -115,7 +115,10 @@ def _data(place: Path, form: str, rows: int, mutations: int, seed: int) -> tuple
         write_master(master, rows, seed)
     feed = place / f"feed-{rows}-{mutations}-{seed}"
     if not feed.exists():
-        write_feed(feed, rows, mutations, seed)
+        if mutations:
+            write_feed(feed, rows, mutations, seed)
+        else:
+            feed.mkdir()
     if form == "text":
         return master, feed
     converted = master.with_name(f"{master.name}.{form}"), feed.with_name(f"{feed.name}.{form}")

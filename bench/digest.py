@@ -38,7 +38,7 @@ def data_files(directory: Path) -> list[Path]:
 
 
 def digest(paths: Iterable[Path]) -> Digest:
-    """Return the digest of all lines of the files, or of what Parquet and Avro would be as lines of text.
+    """Return the digest of all lines of the files, or of what Parquet, ORC and Avro would be as lines of text.
 
     A line end is no part of a line.
     """

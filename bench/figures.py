@@ -10,7 +10,7 @@ from typing import Any
 from bench.digest import Digest
 from bench.workload import Workload
 
-__all__ = ["SPARK_SQL", "TABLE_FORMATS", "Outcome", "Result", "Run", "Target", "shares", "targets", "unequal"]
+__all__ = ["SPARK_SQL", "TABLE_FORMATS", "Outcome", "Result", "Run", "Target", "remarks", "targets", "unequal"]
 
 SPARK_SQL = (
     "spark sql window",
@@ -21,6 +21,11 @@ SPARK_SQL = (
 )
 TABLE_FORMATS = ("delta-rs merge", "pyiceberg upsert", "delta merge", "iceberg merge", "hudi merge")
 FULL_SHUFFLE = SPARK_SQL[:2]
+# By the work: ours, theirs, and what both do.
+THROUGHPUT = {
+    "bridge export": ("bridge export", "spark sql text", "export no slower than Spark SQL writing CSV"),
+    "bridge import": ("bridge import", "spark sql orc", "import no slower than Spark SQL reading CSV"),
+}
 EQUAL_MEMORY = 1.1  # times: samples and allocators are no exact science
 
 
@@ -129,13 +134,33 @@ def targets(outcomes: Sequence[Outcome]) -> list[Target]:
     found.append(_faster(parquet, best, aligned, SPARK_SQL, 3))
     for name in TABLE_FORMATS:
         found.append(_faster(parquet, f"Parquet, 5 %: aligned 5 times as fast as {name}", aligned, (name,), 5))
+    for work, (ours, theirs, text) in THROUGHPUT.items():
+        found.append(_faster(by_work.get(work), f"bridge: {text}", ours, (theirs,), 1))
     scaling = sorted((o for o in outcomes if o.workload.work == "scaling"), key=lambda o: o.workload.rows)
     for name in (aligned, shuffle):
         found += _scaling(name, scaling)
     return found
 
 
-def shares(outcome: Outcome) -> list[str]:
+def remarks(outcome: Outcome) -> list[str]:
+    """Say what the table has no column for."""
+    return [*_shares(outcome), *_throughput(outcome)]
+
+
+def _throughput(outcome: Outcome) -> list[str]:
+    """Say how many rows and bytes of text went to text, or came from it, in a second, and by how much we are faster."""
+    ours, theirs, _ = THROUGHPUT.get(outcome.workload.work, ("", "", ""))
+    base = outcome.seconds(theirs)
+    return [
+        f"{result.name}: {outcome.rows_per_second(result):,.0f} rows/s,"
+        f" {result.more['text bytes'] / 1e6 / result.seconds:,.0f} MB/s of text"
+        + (f", {base / result.seconds:.2f} times as fast as {theirs}" if result.name == ours and base else "")
+        for result in outcome.results
+        if result.name in (ours, theirs) and result.seconds is not None
+    ]
+
+
+def _shares(outcome: Outcome) -> list[str]:
     """Say how many rows of Avro we take in a second, and which share of our time fastavro would need alone."""
     alone = outcome.seconds("fastavro alone")
     return [

@@ -10,7 +10,7 @@ FEED_FIELDS = (*MASTER_FIELDS, "op")
 # What Parquet and Avro have for them, in the words of SQL.
 TYPES = {"id": "string", "name": "string", "stock": "long", "price": "decimal(9,2)", "time": "long", "op": "string"}
 
-SUFFIXES = {".parquet": "parquet", ".avro": "avro"}
+SUFFIXES = {".parquet": "parquet", ".orc": "orc", ".avro": "avro"}
 
 _OPS = {"op.code.in.master": "false", "deleted.op.code": "D"}
 _BY_NAME = {

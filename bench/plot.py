@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.contenders.catalogue import find
-from bench.figures import SPARK_SQL, TABLE_FORMATS, Outcome, Result
+from bench.figures import TABLE_FORMATS, Outcome, Result
 
 __all__ = ["plot"]
 
@@ -44,6 +44,6 @@ def _colour(outcome: Outcome, result: Result) -> str:
     entry = find(result.name, outcome.workload.form)
     if entry.ours:
         return OURS
-    if entry.name in SPARK_SQL:
+    if entry.name.startswith("spark sql"):
         return SPARK
     return TABLES if entry.name in TABLE_FORMATS else ALONE

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from bench.contenders.catalogue import Entry, find
-from bench.figures import Outcome, Result, shares, targets
+from bench.figures import Outcome, Result, remarks, targets
 from bench.traffic import WAYS, Moved, Traffic, traffic_targets
 
 __all__ = ["as_json", "markdown", "table", "target_lines", "traffic_table"]
@@ -27,7 +27,7 @@ At: mutator's speed by that of this client, each round by itself; the median of 
 def table(outcome: Outcome) -> str:
     """Return one workload as aligned columns."""
     rows = [HEAD, *(_cells(outcome, result) for result in outcome.results)]
-    return "\n".join([_aligned(f"{outcome.workload.name} rows", rows), *shares(outcome)])
+    return "\n".join([_aligned(f"{outcome.workload.name} rows", rows), *remarks(outcome)])
 
 
 def traffic_table(traffic: Traffic) -> str:
@@ -51,7 +51,7 @@ def markdown(outcomes: Sequence[Outcome], machine: Mapping[str, str], traffics: 
         head = (*HEAD, "what differs")
         lines += ["", f"## {outcome.workload.name} rows", "", _row(head), _row(["---", *["---:"] * 7, "---", "---"])]
         lines += [_row((*_cells(outcome, result), _entry(outcome, result).differs)) for result in outcome.results]
-        lines += ["", *(f"- {line}" for line in shares(outcome))] if shares(outcome) else []
+        lines += ["", *(f"- {line}" for line in remarks(outcome))] if remarks(outcome) else []
     lines += ["", *(f"{line}  " for line in NOTES.splitlines())] if outcomes else []
     for traffic in traffics:
         lines += ["", f"## {traffic.name}", "", _row(TRAFFIC_HEAD), _row(["---", *["---:"] * 4, "---"])]

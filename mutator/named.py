@@ -246,7 +246,8 @@ def _columns(
         given=survey.output_schema is not None,
         held=lambda kind: held_type(kind, lambda leaf: KINDS[output].held(leaf) or leaf),
     )
-    result = held_schema(found.schema, output)
+    known_spec = survey.manifest.spec if survey.manifest is not None else {}
+    result = held_schema(_partitions_last(found.schema, known_spec), output)
     check_key_types(result, fields, base.path)
     order_type = decide_order_type(config, result, fields, base.path)
     common = ColumnLayout(
@@ -266,7 +267,6 @@ def _columns(
     layouts: dict[str, Any] = {"master": replace(common, feed=False), "feed": common}
     layout_of: dict[str, str] = {}
     by_path = {version.path: version for version in versions}
-    known_spec = survey.manifest.spec if survey.manifest is not None else {}
     for side, sources in (("master", survey.master), ("feed", survey.feed)):
         for source in sources:
             found_version = by_path.get(source.path)
@@ -327,6 +327,13 @@ def _columns(
         whole=True,
         notes=(*found.notes, *unused, *rewriting(known is not None and not same)),
     )
+
+
+def _partitions_last(schema: Any, spec: Mapping[str, Any]) -> Any:
+    """Return a schema with the fields that directories are made of behind the others, as Hive has them."""
+    last = [name for name in spec.get("partitioned by", ()) if schema.get_field_index(name) >= 0]
+    fields = [one for one in schema if one.name not in last]
+    return pa.schema([*fields, *(schema.field(name) for name in last)])
 
 
 def _known_avro(survey: Survey) -> Mapping[str, Any] | None:

@@ -16,7 +16,7 @@ from mutator.table import Partition
 __all__ = ["DEFAULT", "directory_of", "values_of"]
 
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"  # NULL, and the empty string, which Hive cannot tell from it
-_SPECIAL = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")  # FileUtils.escapePathName in Hive's common package
+_SPECIAL = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")  # FileUtils.escapePathName of Hive, and NUL
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
 

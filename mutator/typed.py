@@ -116,9 +116,24 @@ def _orders(kind: str, column: Any) -> tuple[Any, Flags, str]:
 def plain_decimals(column: Any) -> Any:
     """Write decimals without an exponent."""
     text = column.cast(pa.string())
-    if not flags(pc.fill_null(pc.match_substring(text, "E"), False)).any():
+    rows = pc.fill_null(pc.match_substring(text, "E"), False)
+    if not flags(rows).any():
         return text
-    return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
+    return pc.replace_with_mask(text, rows, _from_digits(column.filter(rows)))
+
+
+def _from_digits(column: Any) -> Any:
+    """Write decimals without an exponent by the digits that they are held as."""
+    scale = column.type.scale
+    whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(column), column.buffers(), offset=column.offset)
+    digits, none = whole.cast(pa.string()), pa.scalar("", pa.string())
+    if scale <= 0:
+        filled = pc.binary_join_element_wise(digits, "0" * -scale, none)
+        return pc.if_else(pc.equal(digits, "0"), digits, filled)
+    sign = pc.if_else(pc.starts_with(digits, "-"), pa.scalar("-", pa.string()), none)
+    digits = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), scale + 1, "0")
+    parts = (pc.utf8_slice_codeunits(digits, 0, -scale), ".", pc.utf8_slice_codeunits(digits, -scale))
+    return pc.binary_join_element_wise(sign, *parts, none)
 
 
 def moments(column: Any) -> tuple[Ints, Ints]:

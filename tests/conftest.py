@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tests.bridge_tables import in_memory  # noqa: F401
 from tests.hdfs_server import hdfs  # noqa: F401  # one server for all tests
 from tests.s3_server import Server, s3  # noqa: F401
 

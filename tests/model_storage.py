@@ -119,6 +119,7 @@ class ModelStorage:
 
     def make_directory(self, path: str) -> None:
         with self._call("make_directory", path):
+            path = path.rstrip("/")
             while self.renames and path not in self.tree and "://" in path.rstrip("/"):
                 self._put(path, None)
                 path = posixpath.dirname(path)

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module imports only from those above it: words, rules, intent, edges, Spark, the run, the command line. `layout`
 # stands below `config`, for it turns a configuration into ordinals.
 ORDER = [
-    *("redact", "errors_hive", "errors", "failpoint", "interrupt", "checksum", "owner"),
+    *("redact", "catalogue", "catalogue_tables", "errors", "failpoint", "interrupt", "checksum", "owner"),
     *("outcome", "precedence", "naming", "sequences", "sealed"),
     *("spans", "ordercolumn", "keyhash", "typed", "schema"),
     *("charset", "javaregex", "delimiter"),
@@ -34,20 +34,8 @@ ORDER = [
     *("storage.s3_client", "storage.s3_streams", "storage.s3"),
     *("storage.hdfs_client", "storage.hdfs_streams", "storage.hdfs"),
     *("storage.remote", "storage"),
-    *(
-        "manifest",
-        "table",
-        "sidecar",
-        "look",
-        "control",
-        "survey",
-        "shape",
-        "width",
-        "held",
-        "named_fields",
-        "avro_named",
-        "named",
-    ),
+    *("manifest", "table", "partitions", "sidecar", "look", "control", "survey"),
+    *("shape", "width", "held", "named_fields", "avro_named", "named"),
     *("inputs", "joins", "plan", "report"),
     *("sample.draw", "sample.products", "sample.sales", "sample"),
     *("engine", "engine.allocator", "engine.content", "engine.tally", "engine.staged"),
@@ -55,26 +43,28 @@ ORDER = [
     *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master", "engine.duplicates"),
     *("engine.parts", "engine.blockmerge", "engine.blockwrite", "engine.broadcast"),
     *("engine.spark", "engine.records", "engine.blocks", "engine.daemon"),
-    *(
-        "engine.staged_table",
-        "engine.metastore",
-        "engine.spark_types",
-        "engine.hive_insert",
-        "engine.live_table",
-        "engine.hive",
-    ),
+    *("engine.frames", "engine.staged_table", "engine.metastore", "engine.spark_types", "engine.hive_insert"),
+    *("engine.hive_create", "engine.live_table", "engine.hive"),
     *("accounting", "staging", "publish", "pipeline", "verify", "log"),
     *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
     *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging"),
     *("workflow.verification", "workflow"),
     *("bridge.content", "bridge.each", "bridge.tasks", "bridge.dataset", "bridge.layout"),
     *("bridge.split", "bridge.digests", "bridge.export", "bridge.write", "bridge.path_table", "bridge.importing"),
-    *("bridge.state", "bridge.report", "bridge.run", "bridge.hive_table", "bridge"),
+    *("bridge.metastore_table", "bridge.state", "bridge.report", "bridge.run", "bridge"),
     *("session", "progress", "cli_workflow", "cli_bridge", "cli"),
     "",  # the package itself: its public names
 ]
 SPARK = {"engine.spark", "engine.records", "engine.blocks", "engine.daemon", "session", "progress"}
-SPARK |= {"engine.metastore", "engine.spark_types", "engine.hive_insert", "engine.live_table", "engine.hive"}
+SPARK |= {
+    "engine.frames",
+    "engine.hive_create",
+    "engine.metastore",
+    "engine.spark_types",
+    "engine.hive_insert",
+    "engine.live_table",
+    "engine.hive",
+}
 PRINTS = {"cli"}
 MOST_LINES = 400
 

@@ -219,7 +219,9 @@ def test_one_file_of_another_format(job, kind, where):
 def test_a_feed_with_names_for_its_fields_and_a_master_without(job, kind):
     job.put("ups.txt", container(kind, ("b", 2, 200)))
 
-    job.refused(ConfigError, "text cannot hold what other formats can; set output.format to csv, avro, parquet or orc")
+    job.refused(
+        ConfigError, "text cannot hold what other formats can; set output.format to csv, escaped, avro, parquet or orc"
+    )
     message = f"{job.master}/base.txt: delimited text has no names for its fields, and other files of the run have; set"
     job.refused(DataError, f"{message} field.names", settings={**CONFIG, "output.format": kind})
     job.run({**CONFIG, "output.format": kind, "field.names": "key,count,changed"})

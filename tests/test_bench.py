@@ -20,7 +20,7 @@ from bench.contenders.catalogue import SERVERS, everyone, find
 from bench.contenders.fastavro_read import read as read_with_fastavro
 from bench.data import write_feed, write_master
 from bench.digest import Digest, data_files, digest
-from bench.figures import TABLE_FORMATS, Outcome, Result, Run, shares, targets, unequal
+from bench.figures import TABLE_FORMATS, Outcome, Result, Run, remarks, targets, unequal
 from bench.layout import FEED_FIELDS, MASTER_FIELDS, TYPES, format_of
 from bench.memory import Sampler
 from bench.report import as_json, markdown, table, traffic_table
@@ -85,7 +85,7 @@ def test_rows_have_the_promised_size(data):
 # --- the same rows as columns
 
 
-@pytest.fixture(scope="module", params=["parquet", "avro"])
+@pytest.fixture(scope="module", params=["parquet", "orc", "avro"])
 def columns(request, data, tmp_path_factory):
     place = tmp_path_factory.mktemp(request.param)
     convert(data / "master", place / "master", MASTER_FIELDS, request.param)
@@ -98,7 +98,7 @@ def test_columns_hold_the_rows_of_the_text(data, columns, which):
     assert digest(data_files(columns / which)) == digest(data_files(data / which))
     assert len(data_files(columns / which)) >= 4
     assert format_of(data / which) == "text"
-    assert format_of(columns / which) in ("parquet", "avro")
+    assert format_of(columns / which) in ("parquet", "orc", "avro")
 
 
 def test_columns_have_types(data, tmp_path):
@@ -224,13 +224,26 @@ def test_the_share_of_fastavro_stands_in_the_report():
     seconds = {"mutator aligned": 2.0, "mutator shuffle": 4.0, "fastavro alone": 1.5}
     outcome = Outcome(workload, tuple(Result(name, [Run(time, 0, 0, 0)]) for name, time in seconds.items()))
 
-    lines = shares(outcome)
+    lines = remarks(outcome)
 
     assert lines[0] == "mutator aligned: 52,500 rows/s, 75% of the time in fastavro (1.50 s of 2.00 s)"
     assert [line.partition(":")[0] for line in lines] == ["mutator aligned", "mutator shuffle"]
     assert lines[1] in table(outcome)
     assert f"- {lines[0]}" in markdown([outcome], {})
-    assert shares(made_up("5%", SECONDS)) == []
+    assert remarks(made_up("5%", SECONDS)) == []
+
+
+def test_the_speed_of_the_bridge_stands_in_the_report():
+    workload = next(one for one in workloads(4_000_000, "bridge") if one.form == "export")
+    seconds = {"bridge export": 2.0, "spark sql text": 3.0}
+    results = [Result(name, [Run(time, 0, 0, 0)], more={"text bytes": 180e6}) for name, time in seconds.items()]
+    outcome = Outcome(workload, tuple(results))
+
+    assert remarks(outcome) == [
+        "bridge export: 2,000,000 rows/s, 90 MB/s of text, 1.50 times as fast as spark sql text",
+        "spark sql text: 1,333,333 rows/s, 60 MB/s of text",
+    ]
+    assert [target.reached for target in targets([outcome]) if target.text.startswith("bridge")] == [True, None]
 
 
 def test_the_targets_follow_from_the_figures():
@@ -242,7 +255,7 @@ def test_the_targets_follow_from_the_figures():
 
     reached = {target.text: target.reached for target in targets([made_up("5%", SECONDS), *scaling])}
 
-    assert list(reached.values()) == [True, False, True, None, None, *[None] * 6, True, False, None, None]
+    assert list(reached.values()) == [True, False, True, None, None, *[None] * 8, True, False, None, None]
 
 
 def test_the_table_has_medians_and_ratios():
@@ -437,6 +450,35 @@ def test_a_small_run_on_avro(tmp_path):
     assert results["fastavro alone"]["digest"] is None
     assert results["fastavro alone"]["more"]["rows"] == 2000 + 100
     assert "of the time in fastavro" in printed
+
+
+@pytest.mark.parametrize(
+    ("only", "count"),
+    [
+        ("bridge again,bridge export,spark sql orc", 3),
+        pytest.param("mutator,bridge,spark sql", 8, marks=pytest.mark.soak),
+    ],
+)
+def test_a_small_run_of_the_bridge(only, count, tmp_path):
+    """What is exported is what is imported, and what the bridge merges is what is merged without it."""
+    command = [sys.executable, "-m", "bench", "--size", "5000", "--work", "bridge", "--repeat", "1", "--out", tmp_path]
+
+    done = subprocess.run(
+        [*command, "--only", only], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    merge, *moves = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["outcomes"]
+    results = {result["name"]: result for outcome in (merge, *moves) for result in outcome["results"]}
+    assert [len(result["runs"]) for result in results.values()] == [1] * count
+    again = results["bridge again"]
+    assert again["how"] == "export skipped; blocks engine, aligned join"
+    assert all(result["digest"] == again["digest"] for result in merge["results"])
+    assert again["digest"]["rows"] == again["more"]["counts"]["output rows"]
+    moved = [result for outcome in moves for result in outcome["results"]]
+    assert all(result["digest"] == moved[0]["digest"] for result in moved)
+    assert moved[0]["digest"]["rows"] == 5000
+    assert len({result["more"]["text bytes"] for result in moved}) == 1
 
 
 @pytest.mark.parametrize("server", ["s3", "hdfs"])

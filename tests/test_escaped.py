@@ -259,6 +259,17 @@ def test_nested_values_are_json(kind, value, text):
     assert same_rows(pa.table([back], ["0"]), pa.table([pa.array([None, value], kind)], ["0"]))
 
 
+def test_lists_are_written_wherever_they_stand():
+    values, offsets = pa.array([1, 2, 3, 4, 5]), pa.array([1, 2, 4, 5], pa.int32())
+    hidden = pa.ListArray.from_arrays(offsets, values, mask=pa.array([False, True, False]))  # NULL, with elements
+    maps = pa.array([[("k", 1)], [("l", 2)]], pa.map_(pa.string(), pa.int8()))
+
+    assert written(hidden) == b"[2]\n\\N\n[5]\n"
+    assert written(pa.ListArray.from_arrays(offsets, values).slice(1)) == b"[3\\x2c4]\n[5]\n"
+    assert written(maps.slice(1)) == b'[["l"\\x2c2]]\n'
+    assert written(pa.array([{"a": 1}, None, {"a": 3}]).slice(1)) == b'\\N\n{"a":3}\n'
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "why"),
     [
@@ -370,8 +381,8 @@ ODD = [
     *("1677-09-21 00:12:43.145224192", "1677-09-21 00:12:43.145224191", "", " ", "x"),
     *("2262-04-11 23:47:16.854775807", "2262-04-11 23:47:16.854775808", "20260131T120000Z"),
     *("2026-01-31 12:00:00.", "@", "@-", " 2026-01-31", "2026-01-31 ", "2026-01-31\n", "+2026-01-31"),
-    *("2026-1-31", "12:00:00", "2026-01-31 12:00:00 Z", "\x00", "2026-01-31 00:00:00"),
-    *("2026-01-31 00:00:00.000", "2026-01-31T02:00:00+02:00", "1969-12-31 23:59:59.9", "@1.5", "@+1"),
+    *("2026-1-31", "12:00:00", "2026-01-31 12:00:00 Z", "\x00", "2026-01-31 00:00:00", "@1.5", "@+1"),
+    *("2026-01-31 00:00:00.000", "2026-01-31 00:00:00.5", "2026-01-31T02:00:00+02:00", "1969-12-31 23:59:59.9"),
 ]  # fmt: skip
 CLOCK = [
     "12:00:00",
@@ -503,6 +514,33 @@ def test_a_master_is_read_as_it_was_written(tmp_path):
     )
     assert report.counts["output rows"] == 4
     assert work.table().schema.field("shape").type == shape
+
+
+@pytest.mark.parametrize(
+    ("kind", "feed"), [("csv", b'id,at,n\na,2,"[1,null]"\nb,2,[x]\n'), ("text", b"a;2;[1,null]\nb;2;[x]\n")]
+)
+def test_other_text_has_lists_as_json_too(kind, feed, tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m", pa.table({"id": ["a"], "at": [1], "n": pa.array([None], pa.list_(pa.int8()))}), "parquet")
+    work.put("feed/f_1.txt", feed)
+    more = {} if kind == "csv" else {"field.names": "id,at,n", "field.delim.regex": ";"}
+    report = work.run({"feed.format": kind, "reject.policy": "quarantine", **more})
+
+    assert [row["reason"] for row in report.rejects["feed"]] == [
+        "field n is no list<element: int8> in JSON: Expecting value, at character 1"
+    ]
+    assert [(row["id"], row["n"]) for row in work.rows()] == [("a", [1, None])]
+
+
+def test_fields_without_names_get_no_header(tmp_path):
+    work = Work(tmp_path, settings={"id.field.ordinals": "0", "input.format": "escaped"})
+    for place, content in (("master/m.txt", b"a,1\n"), ("feed/f_1.txt", b"b,\\x2c\n"), ("feed2/f_2.txt", b"")):
+        work.put(place, content)
+    work.run()
+    report = work.run({"output.format": "csv"}, master="out1", feed="feed2")
+
+    assert report.counts["output rows"] == 2
+    assert sorted(line for path in work.files for line in path.read_bytes().splitlines()) == [b"a,1", b'b,","']
 
 
 @pytest.mark.parametrize(

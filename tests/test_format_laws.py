@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,11 @@ from mutator.formats.parquet_columns import read_tombstones
 from mutator.formats.tabular import Dialect
 from mutator.typed import exact
 from tests import local_engine
-from tests.columns_data import file_of, read_whole
+from tests.columns_data import HEADER, file_of, read_whole
 from tests.test_laws import scratch
 
 COLUMNS = ["csv", "escaped", "avro", "parquet", "orc"]
+DELIMITERS = [",", "\t", "|", "\x01", ";"]
 BY_NAME, BY_LONG, BY_TIME = "file name", "long", "timestamp"
 _START = datetime(2026, 1, 31, 10, tzinfo=UTC)
 
@@ -75,9 +76,11 @@ class World:
             if kind == "csv":  # ordinals alone make delimited text of it
                 made |= {f"{side}.format": "csv", "header.lines": "1"}
             if kind == "escaped":
-                made[f"{side}.format"] = "escaped"
-                made["header.lines"] = made.get("header.lines", "1")
+                made |= {f"{side}.format": "escaped", "header.lines": "1", "field.delim.regex": self.delimiter(*kinds)}
         return made
+
+    def delimiter(self, *kinds: str) -> str:
+        return DELIMITERS[self.seed % len(DELIMITERS)] if set(kinds) == {"escaped"} else ","
 
 
 def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:
@@ -116,10 +119,12 @@ def as_text(table: Any) -> bytes:
     return "".join(f"{line}\n" for line in lines[1:]).replace('"', "").encode()
 
 
-def put(path: Path, kind: str, rows: Sequence[dict[str, Any]], schema: Any, batch: int) -> None:
+def put(path: Path, kind: str, rows: Sequence[dict[str, Any]], schema: Any, batch: int, delimiter: str) -> None:
     table = pa.Table.from_pylist(list(rows), schema)
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = as_text(table) if kind == "text" else file_of(kind, table, rows=batch)
+    content = (
+        as_text(table) if kind == "text" else file_of(kind, table, replace(HEADER, delimiter=delimiter.encode()), batch)
+    )
     path.write_bytes(content)
 
 
@@ -137,15 +142,16 @@ def run_all(work: Path, world: World, kind: str, *, feed_kind: str | None = None
     """Do all runs of a world with files of a kind."""
     rng = random.Random(world.seed)
     feed_kind = feed_kind or kind
+    delimiter = world.delimiter(kind, feed_kind)
     for number, rows in enumerate(world.master):
-        suffix = KINDS[kind].suffix
-        put(work / "master" / f"m{number}{suffix}", kind, rows, schema_of(world.order, op=False), rng.randint(1, 3))
+        path = work / "master" / f"m{number}{KINDS[kind].suffix}"
+        put(path, kind, rows, schema_of(world.order, op=False), rng.randint(1, 3), delimiter)
     master, counts, samples = work / "master", [], []
     for run, files in enumerate(world.feeds):
         feed = work / f"feed{run}"
         for stem, rows in files:
             path = feed / f"{stem}{KINDS[feed_kind].suffix}"
-            put(path, feed_kind, rows, schema_of(world.order, op=world.op), rng.randint(1, 3))
+            put(path, feed_kind, rows, schema_of(world.order, op=world.op), rng.randint(1, 3), delimiter)
         output = work / f"out{run}"
         speed = {
             "num.reducer": str(rng.choice([1, 2, 2, 4, 7])),
@@ -162,14 +168,14 @@ def run_all(work: Path, world: World, kind: str, *, feed_kind: str | None = None
         master = output
         counts.append({name: n for name, n in report.counts.items() if n and not name.endswith(" ignored")})
         samples.append(report.samples)
-    return Left(*_left(master, kind, world), counts, samples)
+    return Left(*_left(master, kind, world, delimiter), counts, samples)
 
 
-def _left(output: Path, kind: str, world: World) -> tuple[list[Any], list[Any]]:
+def _left(output: Path, kind: str, world: World, delimiter: str) -> tuple[list[Any], list[Any]]:
     known = manifest.parse((output / manifest.PATH).read_bytes(), str(output))
     schema, records, tombstones = schema_of(world.order, op=False), [], []
     for part in known.files:
-        for found in _read(kind, (output / part.path).read_bytes(), schema):
+        for found in _read(kind, (output / part.path).read_bytes(), schema, delimiter):
             columns = [
                 converted(found.batch.column(number), one.type, typed=KINDS[kind].typed)[0]
                 for number, one in enumerate(schema)
@@ -182,9 +188,9 @@ def _left(output: Path, kind: str, world: World) -> tuple[list[Any], list[Any]]:
     return sorted(records, key=repr), sorted(tombstones, key=repr)
 
 
-def _read(kind: str, data: bytes, schema: Any) -> Any:
+def _read(kind: str, data: bytes, schema: Any, delimiter: str) -> Any:
     if kind in ("text", "escaped"):  # which are written without a header
-        return KINDS[kind].read(InMemory(data, Window("exact lf")), schema, schema.names, Dialect())
+        return KINDS[kind].read(InMemory(data, Window("exact lf")), schema, schema.names, Dialect(delimiter.encode()))
     return read_whole(kind, data)
 
 

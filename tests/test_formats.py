@@ -92,3 +92,32 @@ def test_parts_of_a_file_are_the_whole(kind, data):
     assert places == sorted(set(places)), "rows are in their order, and no two have one place"
     assert sum(one.batch.num_rows for one in parts) == table.num_rows
     assert KINDS[kind].count(InMemory(content), HEADER) == table.num_rows
+
+
+NUMBERS = ("7", "-7", "+7", "007", "", "-", "0x1F", "1e2", "1.", ".5", "1.2.3", " 1", "\u0667", "300", "1.234", "inf")
+DATES = ("2026-02-28", "2026-02-30", "0000-01-01", "0001-01-01", "2026/02/28", "+2026-02-2", "@000000007")
+TIMES = tuple(f"{day}{rest}" for day in DATES[:5] for rest in ("T10:00:00", " 10:00:60", "t10:00:00", "T1000:000"))
+STAMP = "2026-01-31T10:00:00"
+
+
+@pytest.mark.parametrize(
+    ("kind", "usual", "texts"),
+    [
+        *((kind, "12", NUMBERS) for kind in (pa.int8(), pa.uint64(), pa.decimal128(5, 2), pa.float32())),
+        (pa.date32(), "2026-01-31", DATES),
+        *((kind, STAMP, TIMES) for kind in (pa.timestamp("s"), pa.timestamp("us"))),
+        (pa.timestamp("us", "UTC"), f"{STAMP}Z", tuple(f"{text}Z" for text in TIMES)),
+    ],
+    ids=str,
+)
+def test_what_a_text_says_does_not_depend_on_its_column(kind, usual, texts):
+    """Columns whose values all have a usual form are read in another way than those that have not."""
+
+    def read(*column):
+        values, bad, _ = converted(pa.array(column, pa.large_binary()), kind, typed=False)
+        return values[-1], bad.tolist()[-1]
+
+    for text in texts:
+        alone = read(text.encode())
+        assert read(usual.encode(), text.encode()) == alone, text
+        assert read(b"no value", None, text.encode()) == alone, text

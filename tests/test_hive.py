@@ -16,9 +16,10 @@ import pytest
 
 from mutator.engine.hive import HiveTable
 from mutator.engine.metastore import STATISTICS
-from mutator.engine.staged_table import NULL_NAME, Staged
+from mutator.engine.staged_table import Staged
 from mutator.errors import MutatorError
 from mutator.failpoint import HIVE_FAILPOINTS
+from mutator.partitions import DEFAULT
 from tests.hive_server import started
 
 pytestmark = pytest.mark.xdist_group("hive")
@@ -72,7 +73,7 @@ def rows_of(spark, name, serde=False):
     new.conf.set("spark.sql.ansi.enabled", "false")  # or Hive's name for NULL is no number
     for setting in SERDE:
         new.conf.set(setting, str(not serde).lower())
-    rows = [tuple(None if value == NULL_NAME else value for value in row) for row in new.table(name).collect()]
+    rows = [tuple(None if value == DEFAULT else value for value in row) for row in new.table(name).collect()]
     return sorted(rows, key=str)
 
 

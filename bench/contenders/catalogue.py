@@ -1,4 +1,4 @@
-"""All contenders, of the merges of each format and of each server, and what differs in their work."""
+"""All contenders, of the merges of each format, of the bridge and of each server, and what differs in their work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Entry:
     ours: bool = False
     jvm: bool = True
     needs: tuple[str, ...] = ()  # modules beyond those of the project
-    form: str = "text"  # of master and feed
+    form: str = "text"  # what it takes part in: a format of master and feed, or a part of the bridge
 
 
 TEXT = [
@@ -82,7 +82,33 @@ AVRO = [
     ),
 ]
 
-MERGES = {"text": TEXT, "parquet": PARQUET, "avro": AVRO}
+BRIDGE = [
+    *(replace(entry, form="bridge") for entry in PARQUET if entry.ours),
+    Entry("bridge first", "bridge:BridgeRun", "export, merge, import", ("first",), ours=True, form="bridge"),
+    Entry(
+        "bridge again",
+        "bridge:BridgeRun",
+        "merge, import; the text copy is there, made untimed",
+        ("again",),
+        ours=True,
+        form="bridge",
+    ),
+]
+
+EXPORT = [
+    Entry("bridge export", "bridge:BridgeExport", "text with escapes, checksums, manifest", ours=True, form="export"),
+    Entry(
+        "spark sql text", "bridge:SparkText", "CSV with a quote and an escape; no values with line ends", form="export"
+    ),
+]
+
+IMPORT = [
+    Entry("bridge import", "bridge:BridgeImport", "checks the text's checksums; zstd", ours=True, form="import"),
+    Entry("spark sql orc", "bridge:SparkOrc", "reads the same text as CSV; zstd of the same level", form="import"),
+]
+
+# By the form of a workload.
+MERGES = {"text": TEXT, "parquet": PARQUET, "avro": AVRO, "bridge": BRIDGE, "export": EXPORT, "import": IMPORT}
 
 # By server: mutator, then the ways of the server's own client.
 SERVERS = {

@@ -19,7 +19,7 @@ from mutator.manifest import DataFile, FeedFile, Manifest, SideFile
 from mutator.storage import Storage
 from mutator.survey import dataset_sources, read_manifest
 
-__all__ = ["TEXT", "make_manifest", "output_dialect", "read_dataset", "spec_of", "text_pieces"]
+__all__ = ["TEXT", "check_apart", "make_manifest", "output_dialect", "read_dataset", "spec_of", "text_pieces"]
 
 TEXT = "escaped"  # the kind of files that the bridge merges
 
@@ -78,6 +78,12 @@ def make_manifest(
         feed=tuple(feed),
         counts={"output rows": sum(part.rows for part in parts)},
     )
+
+
+def check_apart(place: str, other: str, roles: str) -> None:
+    """Raise ConfigError where a place that is written to is, or lies in, another one."""
+    if place == other or place.startswith(other.rstrip("/") + "/"):
+        raise error("path.roles", path=place, roles=roles)
 
 
 def read_dataset(storage: Storage, path: str) -> Manifest:

@@ -2,11 +2,12 @@
 
 The digest of some rows is how many they are and the sum of their 64-bit hashes: it does not depend on their order, nor
 on the files that they are in, so that those of a text copy are sums of those of its files; and a file that was carried
-over has the same as before.
+over, by name and checksum, has the same as before.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -26,23 +27,27 @@ from mutator.table import Partition
 __all__ = ["Digests", "changed_partitions", "digests_of"]
 
 Digest = tuple[int, int]  # rows, sum of hashes
-Digests = dict[str, list[tuple[list[str | None], int, int]]]  # checksum of a file -> partition, rows, sum
+Digests = dict[str, list[tuple[list[str | None], int, int]]]  # name and checksum of a file -> partition, rows, sum
 
 
 def digests_of(
     each: Each, pieces: Sequence[Piece], partition_fields: Sequence[str], known: Mapping[str, Any]
 ) -> Digests:
     """Return the digests of text files; those that are known already are not read."""
-    new = [one for one in pieces if one.checksum not in known]
+    new = [one for one in pieces if _name(one) not in known]
     found = checked(each(new, partial(_digest, tuple(partition_fields))))
-    made = {str(piece.checksum): digest for piece, digest in zip(new, found, strict=True)}
-    return {name: made[name] if name in made else known[name] for name in (str(one.checksum) for one in pieces)}
+    made = {_name(piece): digest for piece, digest in zip(new, found, strict=True)}
+    return {name: made[name] if name in made else known[name] for name in map(_name, pieces)}
 
 
 def changed_partitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Partition]:
     """Return the partitions whose rows are not the same any more, those that came and went among them."""
     one, other = _total(before), _total(after)
     return sorted((key for key in one.keys() | other.keys() if one.get(key) != other.get(key)), key=_sortable)
+
+
+def _name(piece: Piece) -> str:
+    return f"{posixpath.basename(piece.path)} {piece.checksum}"
 
 
 def _sortable(partition: Partition) -> tuple[tuple[bool, str], ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mutator.bridge.dataset import TEXT, make_manifest, output_dialect, spec_of
+from mutator.bridge.dataset import TEXT, check_apart, make_manifest, output_dialect, spec_of
 from mutator.bridge.tasks import Receipt, checked, guarded, write_file
 from mutator.errors import error
 from mutator.formats.tabular import Dialect
@@ -49,6 +49,8 @@ def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Se
     """
     to = absolute(to)
     to = writable_storage_for(to).resolve(to)
+    if to != table.name:  # then the output exists
+        check_apart(to, table.name, "table and text")
     schema, dialect = output_dialect(table.schema, TEXT, delimiter=delimiter)
     spec = spec_of(TEXT, schema, dialect, table.partition_fields)
 

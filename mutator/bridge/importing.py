@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mutator.bridge.dataset import make_manifest, output_dialect, read_dataset, spec_of, text_pieces
+from mutator.bridge.dataset import check_apart, make_manifest, output_dialect, read_dataset, spec_of, text_pieces
 from mutator.bridge.each import Each
 from mutator.bridge.tasks import read_piece
 from mutator.bridge.write import write_table
+from mutator.errors import error
 from mutator.manifest import Manifest
+from mutator.naming import some
 from mutator.publish import publish
 from mutator.storage import absolute, writable_storage_for
+from mutator.survey import differing_parts
 
-__all__ = ["Imported", "import_to_path", "read_rows", "text_copy"]
+__all__ = ["Imported", "import_to_path", "read_rows", "text_copy", "whole_copy"]
 
 
 @dataclass(frozen=True)
@@ -35,15 +38,26 @@ def text_copy(path: str) -> tuple[str, Manifest]:
     return path, read_dataset(storage, path)
 
 
+def whole_copy(path: str) -> tuple[str, Manifest]:
+    """Return the same of a text copy whose files are as its manifest says; raises StateError where they are not."""
+    path, known = text_copy(path)
+    problems = differing_parts(writable_storage_for(path), path, known)
+    if problems:
+        raise error("manifest.files", path=path, what=some(problems))
+    return path, known
+
+
 def import_to_path(source: str, to: str, kind: str, run: str, each: Each, *, codec: str | None = None) -> Imported:
     """Write a text copy as files of a kind to a directory that must not exist; its partition fields become directories.
 
     codec: as ``output.codec`` has it; None for the kind's own. Raises DataError for a field that the kind cannot hold,
     and for a value that is none of its type.
     """
-    source, known = text_copy(source)
+    source, known = whole_copy(source)
     to = absolute(to)
     to = writable_storage_for(to).resolve(to)
+    if to != source:  # then the output exists
+        check_apart(to, source, "text and table")
     text_schema, pieces = text_pieces(source, known)
     fields = tuple(known.spec.get("partitioned by", ()))
     schema, dialect = output_dialect(text_schema, kind, codec=codec)

@@ -19,15 +19,16 @@ from mutator.look import whole
 from mutator.manifest import Manifest
 from mutator.partitions import directory_of, values_of
 from mutator.schema import normal, widened
-from mutator.storage import Storage, storage_for
+from mutator.storage import Entry, Storage, storage_for
 from mutator.storage.compression import sniff
 from mutator.survey import differing_parts
 from mutator.table import TableFile
 
-__all__ = ["Found", "found_files", "look_at_files", "of_manifest", "united"]
+__all__ = ["Found", "found_files", "look_at_files", "milliseconds", "of_manifest", "united"]
 
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}
 _RANGE = 64 << 20  # bytes of a file that a task reads
+_LOGS = ("_delta_log", ".hoodie", "_spark_metadata")  # Delta Lake, Hudi, the file sink of Spark's streams
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,12 @@ def found_files(storage: Storage, path: str) -> list[TableFile]:
     entry = storage.look(path)
     if entry is None:
         raise error("path.missing", path=path, what="table")
+    if entry.kind != "directory":
+        raise error("path.kind", path=path, what=entry.kind, cure="name the directory that it is in")
+    for name in _LOGS:
+        if storage.look(posixpath.join(path, name)) is not None:
+            why = f"has a log, {name}, which says what of its files counts, and is not read here"
+            raise error("table.place", path=path, why=why, cure="write its rows to a plain table, and name that")
     return sorted(_below(storage, path, ""))
 
 
@@ -69,14 +76,18 @@ def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFi
     for entry in storage.entries(directory):
         if naming.is_hidden(entry.name):
             continue
-        if entry.kind == "directory" and "=" in entry.name:
+        if entry.kind == "directory" and "=" in entry.name[1:]:
             yield from _below(storage, entry.path, posixpath.join(partition, entry.name))
         elif entry.kind == "file":
-            written = entry.modified if entry.written is None else entry.written
-            yield TableFile(partition, entry.path, entry.bytes, round(written * 1000))
+            yield TableFile(partition, entry.path, entry.bytes, milliseconds(entry))
         else:
             cure = "a table has data files, and directories such as dt=2026-01-31 for its partitions"
             raise error("path.kind", path=entry.path, what=entry.kind, cure=cure)
+
+
+def milliseconds(entry: Entry) -> int:
+    """Return when a file was written."""
+    return round((entry.modified if entry.written is None else entry.written) * 1000)
 
 
 def of_manifest(storage: Storage, path: str, known: Manifest) -> list[Found]:
@@ -91,9 +102,8 @@ def of_manifest(storage: Storage, path: str, known: Manifest) -> list[Found]:
     for part in known.files:
         entry = storage.look(posixpath.join(path, part.path))
         assert entry is not None
-        written = entry.modified if entry.written is None else entry.written
         partition = directory_of(fields, tuple(part.partition.get(name) for name in fields))
-        file = TableFile(partition, entry.path, entry.bytes, round(written * 1000))
+        file = TableFile(partition, entry.path, entry.bytes, milliseconds(entry))
         found.append(Found(file, known.spec["format"], inner, part.checksum, part.rows))
     return found
 

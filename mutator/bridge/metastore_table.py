@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mutator.bridge.dataset import text_pieces
 from mutator.bridge.digests import changed_partitions, digests_of
-from mutator.bridge.importing import Imported, read_rows, text_copy
+from mutator.bridge.importing import Imported, read_rows, whole_copy
 from mutator.bridge.split import by_partition
 from mutator.engine.frames import frame_of, on_batches
 from mutator.engine.hive import HiveTable
@@ -101,7 +101,7 @@ def import_to_table(spark: Any, source: str, name: str, kind: str | None, run: s
 
     kind: format of a table that is not there, and is made first; None: it must be there.
     """
-    path, known = text_copy(source)
+    path, known = whole_copy(source)
     schema, pieces = text_pieces(path, known)
     if kind is not None:
         create_table(spark, name, schema, tuple(known.spec.get("partitioned by", ())), kind)

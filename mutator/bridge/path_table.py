@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from mutator import manifest
 from mutator.bridge.content import FileContent
 from mutator.bridge.dataset import make_manifest, output_dialect, spec_of
 from mutator.bridge.each import Each
-from mutator.bridge.layout import Found, found_files, look_at_files, of_manifest, united
+from mutator.bridge.layout import Found, found_files, look_at_files, milliseconds, of_manifest, united
 from mutator.bridge.tasks import Piece, Receipt, checked, guarded, read_piece
 from mutator.bridge.write import seal, write_table
 from mutator.checksum import of_blocks
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect
 from mutator.manifest import Manifest
+from mutator.naming import is_hidden, some
 from mutator.partitions import values_of
-from mutator.storage import absolute, blocks, storage_for, writable_storage_for
+from mutator.staging import SUCCESS
+from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writable_storage_for
 from mutator.survey import read_manifest
 from mutator.table import Batches, Partition, TableFile, Work
 
 __all__ = ["PathTable"]
 
+_WORK = posixpath.join(manifest.DIRECTORY, "work")  # where tasks write
 _TASKS = 1 << 10  # files that a task looks into
 
 
@@ -44,7 +49,7 @@ class PathTable:
         self.name = self._path = self._storage.resolve(path)
         self._known = read_manifest(self._storage, self._path)
         files = found_files(self._storage, self._path)
-        if self._known is not None and _is_as(self._known, self._path, files):
+        if self._known is not None and self._is_as(self._known, files):
             spec = self._known.spec
             self._found = of_manifest(self._storage, self._path, self._known)
             self.schema, self.kind = KINDS[spec["format"]].stored(spec).schema, spec["format"]
@@ -63,6 +68,17 @@ class PathTable:
         self.kind = kinds[0]
         self.schema, self.partition_fields = united(self._found, self._path)
 
+    def _is_as(self, known: Manifest, files: Sequence[TableFile]) -> bool:
+        """Tell whether the files are those of the manifest; a table that others write to may have lost its meaning.
+
+        One that was written after the manifest, which came last, is another file, even if it has the same size.
+        """
+        entry = self._storage.look(posixpath.join(self._path, manifest.PATH))
+        if entry is None or any(one.modified > milliseconds(entry) for one in files):
+            return False
+        there = {(posixpath.relpath(one.path, self._path), one.bytes) for one in files}
+        return there == {(part.path, part.bytes) for part in known.files}
+
     def adopt(self, schema: Any) -> None:
         """Take another schema, as files of this kind hold it; all files are written anew then."""
         self.schema = output_dialect(schema, self.kind)[0]
@@ -73,7 +89,8 @@ class PathTable:
 
     def check_replaceable(self) -> None:
         """Raise ConfigError where directories cannot be exchanged, or this one is a master of ours."""
-        if not self._storage.renames:
+        # Of a directory with itself, which changes nothing: some storages can exchange none at all.
+        if not (self._storage.renames and self._storage.swap(self._path, self._path)):
             why = "here no directory can take the place of another in one step, so that a kill could leave no table"
             cure = "use a table of the metastore, or import to a new directory"
             raise error("table.place", path=self._path, why=why, cure=cure)
@@ -101,9 +118,12 @@ class PathTable:
         held, dialect = output_dialect(self.schema, self.kind)
         staying = [] if partitions is None else self._staying(set(partitions))
         carried = checked(self._each(staying, partial(_carry, place, self._path)))
+        # What attempts that do not count have written stays in there, and goes with it.
+        work = posixpath.join(place, _WORK)
+        self._storage.make_directory(work)
         made = write_table(
             self._each,
-            place,
+            work,
             self.schema,
             self.kind,
             self.partition_fields,
@@ -113,6 +133,16 @@ class PathTable:
             partitions,
             codec=self._codec,
         )
+        for directory in sorted({posixpath.dirname(str(one["path"])) for one in made}):
+            self._storage.make_directory(posixpath.join(place, directory).rstrip("/"))
+        for one in made:
+            self._storage.rename_new(posixpath.join(work, str(one["path"])), posixpath.join(place, str(one["path"])))
+        self._storage.remove(work)
+        failpoint("bridge.files.moved")
+        for entry in self._storage.entries(self._path):
+            own = entry.name in (manifest.DIRECTORY, SUCCESS) or entry.name.endswith(".crc")  # of files that go
+            if is_hidden(entry.name) and not own:
+                self._take_along(entry, place)
         receipts = sorted([*carried, *made], key=lambda one: str(one["path"]))
         spec = spec_of(self.kind, held, dialect, self.partition_fields)
         seal(self._storage, place, make_manifest(run, spec, receipts, ()))
@@ -120,7 +150,17 @@ class PathTable:
         files = [asdict(one) for one in found_files(self._storage, place)]
         for one in files:
             one["path"] = posixpath.join(self._path, posixpath.relpath(one["path"], place))
-        return {"place": place, "files": files}
+        return {"place": place, "files": files, "before": [asdict(one) for one in self.files()]}
+
+    def _take_along(self, entry: Entry, directory: str) -> None:
+        """Take over what is no part of the table and lies in its directory: it is not ours to remove."""
+        target = posixpath.join(directory, entry.name)
+        if entry.kind == "directory":
+            self._storage.make_directory(target)
+            for inner in self._storage.entries(entry.path):
+                self._take_along(inner, target)
+        elif entry.kind == "file" and not self._storage.link_new(entry.path, target):
+            _copy(self._storage, entry.path, target)
 
     def _place(self, run: str) -> str:
         directory, name = posixpath.split(self._path)
@@ -135,24 +175,33 @@ class PathTable:
     def commit(self, record: Mapping[str, Any]) -> None:
         """Exchange the directories."""
         if not self._storage.swap(record["place"], self._path):
+            self._storage.remove(record["place"])
             why = "its file system cannot exchange two directories in one step, so that a kill could leave no table"
             cure = "use a table of the metastore, or import to a new directory"
             raise error("table.place", path=self._path, why=why, cure=cure)
         failpoint("bridge.table.exchanged")
+        if self._added(record):  # at the very last moment: it goes back, with what was added
+            self._storage.swap(record["place"], self._path)
+            raise error("table.changed", table=self._path, what="was replaced")
+
+    def _added(self, record: Mapping[str, Any]) -> list[str]:
+        """Return the files in the directory that was the table which it did not have when the new one was written."""
+        if self._storage.look(record["place"]) is None:
+            return []
+        before = {(posixpath.relpath(one["path"], self._path), one["bytes"]) for one in record["before"]}
+        there = found_files(self._storage, record["place"])
+        return [one.path for one in there if (posixpath.relpath(one.path, record["place"]), one.bytes) not in before]
 
     def discard(self, run: str) -> None:
         """Remove the directory that was staged."""
         self._storage.remove(self._place(run))
 
     def retire(self, record: Mapping[str, Any]) -> None:
-        """Remove the directory that was the table."""
+        """Remove the directory that was the table; raises StateError where somebody has written to it since."""
+        added = self._added(record)
+        if added:
+            raise error("table.left", path=record["place"], files=some([posixpath.basename(one) for one in added]))
         self._storage.remove(record["place"])
-
-
-def _is_as(known: Manifest, path: str, files: Sequence[TableFile]) -> bool:
-    """Tell whether the files are those of a manifest; a table that others write to may have lost its meaning."""
-    there = {(posixpath.relpath(one.path, path), one.bytes) for one in files}
-    return there == {(part.path, part.bytes) for part in known.files}
 
 
 def _look(files: Sequence[TableFile], number: int, attempt: int) -> Any:
@@ -161,6 +210,17 @@ def _look(files: Sequence[TableFile], number: int, attempt: int) -> Any:
 
 def _export(work: Work, schema: Any, piece: Piece, number: int, attempt: int) -> Any:
     return guarded(lambda: work(read_piece(piece, schema), number, attempt))
+
+
+def _copy(storage: Storage, path: str, target: str) -> None:
+    try:
+        with storage.open(path) as source, storage.create_new(target) as stream:
+            for block in blocks(source):
+                stream.write(block)
+    except MutatorError as fault:
+        if fault.kind != "storage.exists":
+            raise
+        raise FileExistsError(target) from None
 
 
 def _carry(place: str, path: str, one: Found, number: int, attempt: int) -> Any:
@@ -172,10 +232,9 @@ def _carried(place: str, path: str, one: Found) -> Receipt:
     storage, name = storage_for(place), posixpath.relpath(one.file.path, path)
     target = posixpath.join(place, name)
     storage.make_directory(posixpath.dirname(target))
-    if not storage.link_new(one.file.path, target):
-        with storage.open(one.file.path) as source, storage.create_new(target) as stream:
-            for block in blocks(source):
-                stream.write(block)
+    with suppress(FileExistsError):  # where another attempt has done it: it is the same file, and whole
+        if not storage.link_new(one.file.path, target):
+            _copy(storage, one.file.path, target)
     content = FileContent(one.file.path, one.file.bytes)
     digest = one.checksum
     if digest is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from mutator.failpoint import failpoint
 from mutator.formats.escaped import separates
 from mutator.interrupt import check_signals
 from mutator.manifest import FeedFile
-from mutator.naming import new_run_id, some
+from mutator.naming import is_run_id, new_run_id, some
 from mutator.outcome import MASTER_OUTCOMES
 from mutator.partitions import directory_of
 from mutator.pipeline import Engine, carry_out, prepare
@@ -87,12 +87,15 @@ def run(
 def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
     """Return the entry that counts, after what killed runs have left is removed; or None, and why there is none."""
     entries, files = place.state.entries(), table.files()
-    found = next((one for one in entries if one.table == table.name and one.files == files), None)
+    others = {one.table for one in entries} - {table.name}
+    if others:
+        raise error("table.other", path=place.base, other=min(others), table=table.name)
+    found = next((one for one in entries if one.files == files), None)
     failpoint("bridge.settle.found")
-    for one in entries:
-        if one.table != table.name or one is found:
+    for one, own in _own_files(entries):
+        if found is not None and one.run == found.run:
             continue
-        if one.staged is not None and set(one.files or ()) & set(files):
+        if one.staged is not None and own & set(files):
             table.retire(one.staged)  # it was committed, and somebody else has changed the table since
         elif one.files != files:
             table.discard(one.run)
@@ -101,7 +104,18 @@ def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
     failpoint("bridge.settle.retired")
     if found is not None:
         _tidy(place, found)
-    return found, _why(table, entries, files)
+        if place.storage.look(place.at(found.text)) is None:
+            return None, "its text copy is gone"
+    return found, _why(entries, files)
+
+
+def _own_files(entries: Sequence[Entry]) -> Iterator[tuple[Entry, set[TableFile]]]:
+    """Yield each entry, and the files that no older one names: a table that has one of them was changed by its run.
+
+    The others were carried over, and the table had them before.
+    """
+    for at, one in enumerate(entries):
+        yield one, set(one.files or ()).difference(*(older.files or () for older in entries[at + 1 :]))
 
 
 def _tidy(place: _Place, kept: Entry) -> None:
@@ -111,17 +125,21 @@ def _tidy(place: _Place, kept: Entry) -> None:
             place.state.remove(one)
     failpoint("bridge.tidied")
     for there in entries_of(place.base):
-        if there.kind == "directory" and there.name.startswith(("text-", "export-")) and there.name != kept.text:
+        if _is_text(there.name) and there.name != kept.text:
             place.storage.remove(there.path)
 
 
-def _why(table: Table, entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
+def _is_text(name: str) -> bool:
+    """Tell whether a run made this: text-<run>, export-<run>, or a place where it was staged, .text-<run>.…"""
+    kind, _, rest = name.removeprefix(".").partition("-")
+    return kind in ("text", "export") and is_run_id(rest.split(".")[0])
+
+
+def _why(entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
     """Say why a table is exported."""
     last = next((one for one in entries if one.files is not None), None)
     if last is None:
         return "there was no text copy yet"
-    if last.table != table.name:
-        return f"the text copy was one of {last.table}"
     names = sorted({posixpath.basename(one.path) for one in set(last.files or ()) ^ set(files)})
     return f"somebody else has changed the table: {some(names, 2)}"
 
@@ -130,7 +148,8 @@ def _export(table: Table, place: _Place, config: Config) -> tuple[Exported, Entr
     delimiter = one_byte(config)
     entries, files = place.state.entries(), table.files()
     name = f"export-{place.run}"
-    exported = export(table, place.at(name), place.run, delimiter=delimiter, feed=_consumed(place, entries, files))
+    feed = _consumed(place, entries, files)
+    exported = export(table, place.at(name), place.run, delimiter=delimiter, feed=feed)
     if table.files() != files:
         raise error("table.changed", table=table.name, what="was exported")
     number = max((one.number for one in entries), default=0) + 1
@@ -157,10 +176,9 @@ def _consumed(place: _Place, entries: Sequence[Entry], files: Sequence[TableFile
     Where a run was killed as well, the oldest entry is the one that was surely committed, unless files are left of a
     newer one.
     """
-    noted = [one for one in entries if one.files is not None]
-    there = set(files)
-    newest = next((one for one in noted if one.staged is not None and there & set(one.files or ())), None)
-    for one in noted[-1:] if newest is None else [newest]:
+    noted = [(one, own) for one, own in _own_files(entries) if one.files is not None]
+    newest = next(([one] for one, own in noted if one.staged is not None and own & set(files)), None)
+    for one in [one for one, _ in noted[-1:]] if newest is None else newest:
         try:
             return text_copy(place.at(one.text))[1].feed
         except MutatorError:  # it is needed no more for anything else

@@ -21,7 +21,7 @@ _NULL = pa.array([b"", DEFAULT.encode()], pa.large_binary())
 def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition, Any]]:
     """Yield each partition that rows of a batch belong to, and the numbers of these rows.
 
-    The empty text is NULL, as Hive has it, and so is the name that it gives to the directory of NULL.
+    The empty text is NULL, as Hive has it, and so is the name that NULL has as a directory.
     """
     yield from parted([exact_text(batch.column(name)) for name in fields])
 

@@ -36,7 +36,7 @@ class Entry:
     dataset: str  # commit id of its manifest
     files: tuple[TableFile, ...] | None  # None: a run has begun to write them
     staged: Mapping[str, Any] | None = None  # what the table is changed by; None: by nothing
-    digests: Mapping[str, Any] = field(default_factory=dict)  # checksum of a text file -> of its rows, by partition
+    digests: Mapping[str, Any] = field(default_factory=dict)  # name and checksum of a text file -> of its rows
 
 
 class State:

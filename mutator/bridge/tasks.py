@@ -27,6 +27,7 @@ from mutator.storage import storage_for
 __all__ = ["Faulty", "Piece", "Receipt", "checked", "guarded", "read_piece", "write_file"]
 
 _WHOLE = 1 << 62  # bytes of a checksum chunk
+_ODD = "holds what its type has not, such as text that is not UTF-8"
 
 
 @dataclass(frozen=True)
@@ -107,19 +108,30 @@ def _as_type(column: Any, kind: Any, typed: bool) -> tuple[Any, Flags, str]:
     if typed:
         try:
             column.validate(full=True)
-        except pa.ArrowInvalid as fault:
-            return column, np.ones(len(column), np.bool_), f"holds what its type has not: {fault}"
+        except pa.ArrowInvalid:
+            return column, np.array([not _is_valid(column[row : row + 1]) for row in range(len(column))]), _ODD
     return converted(column, kind, typed)
 
 
+def _is_valid(column: Any) -> bool:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def _repeated(value: str | None, kind: Any, count: int) -> Any:
-    found, bad, why = converted(pa.array([None if value is None else value.encode()], pa.large_binary()), kind, False)
+    text = None if value is None else value.encode("utf-8", "surrogateescape")
+    found, bad, why = converted(pa.array([text], pa.large_binary()), kind, False)
     if bad.any():
         raise NotReadable(f"its directory says {value!r}, which {why}")
     return pa.repeat(found[0], count) if count else pa.array([], kind)
 
 
 def _shown(value: Any) -> str:
+    if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):
+        return repr(value.as_buffer().to_pybytes())[1:61]  # it may be no text
     found = value.as_py() if not pa.types.is_temporal(value.type) else value.cast(pa.string()).as_py()
     return repr(found)[:60]
 

@@ -12,8 +12,10 @@ from pyspark.sql import functions as f
 from mutator.engine.hive_insert import is_set, quote, refuse_careless, without_ansi
 from mutator.engine.metastore import Entry, Metastore, is_hidden
 from mutator.engine.spark_types import arrow_schema
-from mutator.engine.staged_table import NULL_NAME, TableFile, partition_name, partition_values
+from mutator.engine.staged_table import partition_name, partition_values
 from mutator.errors import MutatorError, error
+from mutator.partitions import DEFAULT
+from mutator.table import TableFile
 
 __all__ = ["LiveTable"]
 
@@ -54,6 +56,11 @@ class LiveTable:
         with self._metastore.faults(self.name):
             return self._files({place: name for name, place in self._places().items()})
 
+    def partitions(self) -> tuple[str, ...]:
+        """Return the names of all partitions, as their directories have them."""
+        with self._metastore.faults(self.name):
+            return tuple(sorted(self._places())) if self.partition_fields else ()
+
     def read(self) -> DataFrame:
         """Return the rows."""
         refuse_careless(self._spark)
@@ -66,7 +73,7 @@ class LiveTable:
             rows = spark.table(self._quoted(self._table))
             return rows.select(
                 *(
-                    f.nullif(f.col(quote(name)), f.lit(NULL_NAME)).alias(name)
+                    f.nullif(f.col(quote(name)), f.lit(DEFAULT)).alias(name)
                     if name in unread and pa.types.is_string(self.schema.field(name).type)
                     else f.col(quote(name))
                     for name in self.schema.names

@@ -15,9 +15,9 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from mutator.engine.staged_table import NULL_NAME
 from mutator.errors import MutatorError, error
 from mutator.interrupt import check_signals
+from mutator.partitions import DEFAULT
 
 __all__ = ["Entry", "Metastore", "is_hidden"]
 
@@ -101,7 +101,7 @@ class Metastore:
 
     def spec(self, values: Mapping[str, str | None]) -> Any:
         """Return the values of partition fields as Spark's catalog has them."""
-        return self.map({field: value or NULL_NAME for field, value in values.items()})
+        return self.map({field: value or DEFAULT for field, value in values.items()})
 
     def partition(self, values: Mapping[str, str | None], storage: Any, parameters: Any) -> Entry:
         """Make an entry for a new partition."""

@@ -10,13 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
+from mutator.partitions import DEFAULT, directory_of, values_of
 from mutator.table import TableFile
 
 __all__ = [
-    "NULL_NAME",
     "Move",
     "Staged",
-    "TableFile",
     "canonical",
     "is_any_in",
     "is_in",
@@ -24,9 +23,6 @@ __all__ = [
     "partition_name",
     "partition_values",
 ]
-
-NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
-ESCAPED = re.compile(r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # as Hive and Spark write values into paths
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ def partition_name(values: Mapping[str, str | None]) -> str:
     >>> partition_name({"dt": "2026/01", "store": None})
     'dt=2026%2F01/store=__HIVE_DEFAULT_PARTITION__'
     """
-    return "/".join(f"{_escaped(field)}={_escaped(value or NULL_NAME)}" for field, value in values.items())
+    return directory_of(tuple(values), tuple(values.values()))
 
 
 def partition_values(name: str) -> dict[str, str | None]:
@@ -87,8 +83,7 @@ def partition_values(name: str) -> dict[str, str | None]:
     >>> partition_values("dt=2026%2F01/store=__HIVE_DEFAULT_PARTITION__")
     {'dt': '2026/01', 'store': None}
     """
-    pairs = (level.partition("=") for level in name.split("/"))
-    return {_unescaped(field): None if value == NULL_NAME else _unescaped(value) for field, _, value in pairs}
+    return dict(values_of(name))
 
 
 def matched(
@@ -110,7 +105,7 @@ Move(partition='n=8', old='b', new='empty/n=8', emptied=True)]
     """
 
     def key(values: Mapping[str, str | None]) -> tuple[str, ...]:
-        return tuple(canonical(values[field] or NULL_NAME, kind) for field, kind in kinds.items())
+        return tuple(canonical(values[field] or DEFAULT, kind) for field, kind in kinds.items())
 
     spellings: dict[tuple[str, ...], list[str]] = {}
     for name in there:
@@ -153,11 +148,3 @@ def is_in(place: str, root: str) -> bool:
 def is_any_in(places: Iterable[str], root: str) -> bool:
     """Tell whether one of the places is another one, or in that."""
     return any(is_in(place, root) for place in places)
-
-
-def _escaped(text: str) -> str:
-    return ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
-
-
-def _unescaped(text: str) -> str:
-    return re.sub("%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)

@@ -13,7 +13,7 @@ from mutator.formats.scalar_text import ticks_type
 from mutator.formats.time_text import said_times
 from mutator.ordercolumn import flags
 from mutator.schema import normal_type
-from mutator.spans import Flags
+from mutator.spans import Flags, offsets_of
 
 __all__ = ["converted"]
 
@@ -90,6 +90,11 @@ def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
     if types.is_string(kind):
         return text, none, ""
     shape = None
+    if (types.is_integer(kind) or types.is_decimal(kind)) and _has_no_letters(column):
+        try:
+            return text.cast(kind), none, ""
+        except pa.ArrowInvalid:  # some are no numbers, or of another form
+            pass
     if types.is_integer(kind):
         shape = _SHAPES["integer"]
         if pc.any(pc.starts_with(text, "+")).as_py():
@@ -105,12 +110,19 @@ def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
     try:
         found = text.cast(kind)
         if types.is_floating(kind):  # beyond what the type holds is no infinity, unless it says so
-            said = flags(pc.fill_null(pc.match_substring_regex(text, r"^[+-]?(?i:inf)"), False))
-            bad = bad | (flags(pc.fill_null(pc.is_inf(found), False)) & ~said)
+            beyond = flags(pc.fill_null(pc.is_inf(found), False))
+            if beyond.any():
+                bad |= beyond & ~flags(pc.fill_null(pc.match_substring_regex(text, r"^[+-]?(?i:inf)"), False))
         return found, bad, f"is no {kind}"
     except pa.ArrowInvalid:
         found, more, _ = _one_by_one(text, kind)
         return found, bad | more, f"is no {kind}"
+
+
+def _has_no_letters(column: Any) -> bool:
+    """Tell whether Arrow takes no other numbers in a column than we do: 0x1F and 1e5 have letters."""
+    _, data = offsets_of(column)
+    return bool(data.max(initial=0) <= ord("9"))
 
 
 def _held(column: Any, kind: Any, held: Flags) -> tuple[Any, Flags, str]:

@@ -73,9 +73,7 @@ class EscapedFiles(TextFiles):
     def _plain(self, field: bytes) -> bytes:
         data = np.frombuffer(field + b"\n" + PAD, np.uint8)
         read = Unescaped.of(data, Table.of(data, NEWLINE, None))
-        return (
-            field if read.faults or read.is_null(np.zeros(1, int)).any() else read.data[: read.table.ends[0]].tobytes()
-        )
+        return field if read.faults or read.nulls is not None else read.data[: read.table.ends[0]].tobytes()
 
     def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
         good, why = self._good(data, table, None, width, dialect.delimiter[0])
@@ -91,26 +89,25 @@ class Unescaped:
 
     data: Bytes
     table: Table
-    nulls: Ints  # numbers of the marks behind the fields that are NULL
+    nulls: Flags | None  # by the mark behind a field; None: no field is NULL
     faults: Mapping[int, str]  # by row
-
-    def is_null(self, marks: Ints) -> Flags:
-        """Tell which fields are NULL, by the marks behind them."""
-        found: Flags = np.isin(marks, self.nulls) if len(self.nulls) else np.zeros(len(marks), np.bool_)
-        return found
 
     def column(self, rows: Ints, place: int) -> Any:
         """Return a field of some rows."""
         values = self.table.field(self.data, rows, place).take()
-        null = self.is_null(self.table.first[rows] + place)
-        return pc.if_else(pa.array(null), pa.scalar(None, values.type), values) if null.any() else values
+        null = None if self.nulls is None else self.nulls[self.table.first[rows] + place]
+        return (
+            values
+            if null is None or not null.any()
+            else pc.if_else(pa.array(null), pa.scalar(None, values.type), values)
+        )
 
     @classmethod
     def of(cls, data: Bytes, table: Table) -> Unescaped:
         """Replace all escapes at once. data: whole lines, and padding."""
         slashes = np.flatnonzero(data == _SLASH)
         if not len(slashes):
-            return cls(data, table, slashes, {})
+            return cls(data, table, None, {})
         # Of backslashes in a row every other one begins an escape; the one behind it is what it says.
         number = np.arange(len(slashes))
         first = np.maximum.accumulate(np.where(np.diff(slashes, prepend=-2) != 1, number, 0))
@@ -122,7 +119,12 @@ class Unescaped:
         null = (code == _NULL) & (starts == begins) & (table.marks[marks] == begins + 2)
         bad = (size == 0) | ((code == _HEX) & ((high > 15) | (low > 15)))
         faults = _faults(data, table, begins[bad & ~null], marks[bad & ~null])
+        nulls = np.zeros(len(table.marks), np.bool_) if null.any() else None
+        if nulls is not None:
+            nulls[marks[null]] = True
         good = ~bad
+        if not good.any():
+            return cls(data, table, nulls, faults)
         begins, code, size, high, low = begins[good], code[good], size[good], high[good], low[good]
         made, keep = data.copy(), np.ones(len(data), np.bool_)
         made[begins] = np.where(code == _HEX, high << 4 | (low & 15), _VALUES[code])
@@ -136,7 +138,7 @@ class Unescaped:
             return found
 
         table = Table(moved(table.marks), table.first, table.fields, moved(table.starts), moved(table.ends))
-        return cls(made[keep], table, marks[null], faults)
+        return cls(made[keep], table, nulls, faults)
 
 
 def _faults(data: Bytes, table: Table, begins: Ints, marks: Ints) -> dict[int, str]:

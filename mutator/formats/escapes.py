@@ -17,12 +17,15 @@ from mutator.spans import offsets_of, packed
 
 __all__ = ["Escapes"]
 
+_FEW = 8  # bytes that are sooner looked for, one after the other, than all bytes are looked up
+
 
 class Escapes:
     """What stands for some bytes; each text has one byte or more."""
 
     def __init__(self, texts: Mapping[int, bytes]) -> None:
         self._longest = max(map(len, texts.values()))
+        self._bytes = [bytes([byte]) for byte in texts]
         self._special = np.zeros(256, np.bool_)
         self._more = np.zeros(256, np.int64)  # bytes than one
         self._texts = np.zeros((256, self._longest), np.uint8)
@@ -33,6 +36,10 @@ class Escapes:
     def applied(self, values: Any) -> Any:
         """Return a column of large binaries with the texts in it; null stays null."""
         offsets, data = offsets_of(values)
+        if len(self._bytes) <= _FEW:
+            held = data.tobytes()
+            if not any(byte in held for byte in self._bytes):
+                return values
         at = np.flatnonzero(self._special[data])
         if not len(at):
             return values

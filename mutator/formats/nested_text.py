@@ -45,7 +45,6 @@ def to_json(column: Any) -> Any:
         inner = pc.binary_join_element_wise(*parts, _text(",")) if parts else pa.repeat(_text(""), len(column))
         text = _around("{", inner, "}")
     else:
-        column = column.take(pa.array(np.arange(len(column)))) if column.null_count else column  # no NULL has elements
         offsets = column.offsets.to_numpy().astype(np.int64)
         first, last = int(offsets[0]), int(offsets[-1])
         if types.is_map(kind):
@@ -192,7 +191,8 @@ def _built(values: Sequence[Any], rows: Ints, kind: Any, leaf: Leaf, faults: _Fa
         column = _child(kind.value_field, inner, owners, np.ones(len(inner), np.bool_), leaf, faults)
         gone = pa.array(np.array([one is None for one in lists], np.bool_))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, type=kind, mask=gone)
-    texts = [faults.caught(row, _TEXTS[_shape(kind)], value) for row, value in zip(rows, values, strict=True)]
+    said = _TEXTS[_shape(kind)]
+    texts = [faults.caught(row, said, value) for row, value in zip(rows, values, strict=True)]
     found, bad, why = leaf(pa.array(texts, pa.large_binary()), kind)
     for place in np.flatnonzero(bad).tolist():
         faults.add(rows[place], f"a value {why}")

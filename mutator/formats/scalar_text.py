@@ -27,8 +27,9 @@ def as_text(column: Any) -> Any:
         return column.cast(pa.binary()).cast(pa.large_binary())
     if pa.types.is_decimal(kind):
         column = plain_decimals(column)
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        column = column.cast(pa.timestamp(kind.unit, "UTC"))
+    if pa.types.is_timestamp(kind) and kind.tz is not None:  # with a zone, UTC too, Arrow takes ten times as long
+        plain = column.view(pa.timestamp(kind.unit)).cast(pa.large_string()).cast(pa.large_binary())
+        return pc.binary_join_element_wise(plain, _text("Z"), _text(""))
     return column.cast(pa.large_string()).cast(pa.large_binary())
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.ordercolumn import flags, parse_column, seconds_of
-from mutator.spans import Flags, Ints, Spans
+from mutator.spans import Flags, Ints, Spans, offsets_of
 
 __all__ = ["said_times"]
 
@@ -20,6 +20,7 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _YEAR = r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 _DATE = f"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}"
 _TIME = "[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
+_NO_YEAR = int.from_bytes(b"0000", "little")
 _SURE = 2**63 // 10**9 - 1  # seconds whose nanoseconds fit into 64 bits
 
 
@@ -48,8 +49,11 @@ def _canonical(column: Any, kind: Any) -> Any:
         shapes = [(f"{shape}$", pa.timestamp(kind.unit)), (f"{shape}Z$", pa.timestamp(kind.unit, "UTC"))]
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             shapes.reverse()
+    sample = column.drop_null() if column.null_count else column
+    if _are_alike(sample):
+        sample = sample.slice(0, 1)
     for shape, read in shapes:
-        if pc.all(pc.match_substring_regex(column, shape)).as_py() in (True, None):
+        if pc.all(pc.match_substring_regex(sample, shape)).as_py() in (True, None):
             try:
                 found = column.cast(pa.large_string()).cast(read)
             except pa.ArrowInvalid:
@@ -59,6 +63,19 @@ def _canonical(column: Any, kind: Any) -> Any:
             ticks = found.view(pa.int64())
             return (ticks if kind.bit_width == 64 else ticks.cast(pa.int32())).view(kind)
     return None
+
+
+def _are_alike(values: Any) -> bool:
+    """Tell whether all values have digits where the first one has some, and everywhere else what it has; no year 0."""
+    offsets, data = offsets_of(values)
+    size = int(offsets[1]) if len(values) else 0
+    if size < 4 or (np.diff(offsets) != size).any():
+        return False
+    rows = data.reshape(-1, size)
+    digit = (rows[0] >= ord("0")) & (rows[0] <= ord("9"))
+    lowest, more = np.where(digit, ord("0"), rows[0]).astype(np.uint8), np.where(digit, 9, 0).astype(np.uint8)
+    years = np.ascontiguousarray(rows[:, :4]).view("<u4")
+    return bool((rows - lowest <= more).all() and (years != _NO_YEAR).all())
 
 
 def _any(column: Any, kind: Any) -> tuple[Any, Flags]:

@@ -197,8 +197,15 @@ class LocalStorage:
             raise _storage_error(target, fault) from None
 
     def swap(self, one: str, other: str) -> bool:
-        """Exchange two directories in one step, durably; False where the file system cannot, and nothing was done."""
+        """Exchange two directories in one step, durably; False where the file system cannot, and nothing was done.
+
+        What takes the other's place may be read and written by whom that may.
+        """
         try:
+            status = os.stat(other)
+            with contextlib.suppress(PermissionError):  # of a group that this user is not in
+                os.chown(one, -1, status.st_gid)
+            os.chmod(one, stat.S_IMODE(status.st_mode))
             if not _renameat2(one, other, _RENAME_EXCHANGE):
                 return False
             for directory in {os.path.dirname(one), os.path.dirname(other)}:

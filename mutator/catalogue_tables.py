@@ -1,31 +1,32 @@
-"""The part of the catalogue of errors that is about Hive tables: after ``hive.``, the kind, exit code and text."""
+"""The part of the catalogue of errors that is about tables which others own: kind, exit code and text."""
 
 from __future__ import annotations
 
-__all__ = ["HIVE"]
+__all__ = ["TABLES"]
 
-HIVE: dict[str, tuple[int, str]] = {
+TABLES: dict[str, tuple[int, str]] = {
     # 2: usage and configuration
-    "session": (
+    "hive.session": (
         2,
         (
             "this Spark session has no Hive support, so it knows no table of the metastore; start it with "
             "spark.sql.catalogImplementation=hive"
         ),
     ),
-    "missing": (
+    "hive.missing": (
         2,
         (
             "{table}: there is no such table in the metastore of this session; check the name (table, or "
             "database.table), and that hive-site.xml is in SPARK_CONF_DIR"
         ),
     ),
-    "kind": (2, "{table}: {what}; {cure}"),
-    "setting": (
+    "hive.kind": (2, "{table}: {what}; {cure}"),
+    "hive.setting": (
         2,
         "{setting} is true: Spark would leave out files without a word, and their rows would be lost; set it to false",
     ),
-    "pandas": (
+    "table.place": (2, "{path}: {why}; {cure}"),
+    "hive.pandas": (
         2,
         (
             "Spark gives the rows of tables as Arrow columns only where pandas is installed, and {where} has none it "
@@ -33,7 +34,7 @@ HIVE: dict[str, tuple[int, str]] = {
         ),
     ),
     # 3: data
-    "nested": (
+    "hive.nested": (
         3,
         (
             "{path}: is a directory among the data files of {table}, and Spark leaves out what is in it; move its "
@@ -41,8 +42,8 @@ HIVE: dict[str, tuple[int, str]] = {
         ),
     ),
     # 4: storage
-    "metastore": (4, "{table}: the metastore or its storage failed: {why}; see to it, and run again"),
-    "uncertain": (
+    "hive.metastore": (4, "{table}: the metastore or its storage failed: {why}; see to it, and run again"),
+    "hive.uncertain": (
         4,
         (
             "{table}: whether the change was committed is not known ({why}); nothing was removed, and the next run "
@@ -50,18 +51,33 @@ HIVE: dict[str, tuple[int, str]] = {
         ),
     ),
     # 5: state
-    "derby": (
+    "table.changed": (
+        5,
+        "{table}: the table changed while it {what}; nothing was published: run again when nobody else writes to it",
+    ),
+    "table.left": (
+        5,
+        (
+            "{path}: is what the table was before the last run, and somebody has written to it since: {files}; move "
+            "what is new to the table, and remove this directory"
+        ),
+    ),
+    "table.other": (
+        5,
+        "{path}: is the text copy of {other}, and not of {table}; name another directory",
+    ),
+    "hive.derby": (
         5,
         (
             "the embedded metastore is open in another process, and only one can use it; wait for that process, or "
             "end it, or name a metastore for several with hive.metastore.uris"
         ),
     ),
-    "changed": (
+    "hive.changed": (
         5,
         "{table}: somebody else changed {what} meanwhile; nothing was changed by this run: run again",
     ),
-    "live": (
+    "hive.live": (
         5,
         "{table}: {path} is what the table holds now, and was not removed; the run that wrote it has committed",
     ),
