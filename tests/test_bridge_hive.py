@@ -173,13 +173,10 @@ def fill(spark, name, fields, by):
     [
         ("STORED AS ORC", (), False, "UTC"),
         ("STORED AS ORC", ("n", "on_day"), True, "America/New_York"),
-        ("STORED AS PARQUET", ("dt",), False, "Asia/Kathmandu"),
-        ("STORED AS PARQUET", (), True, "Europe/Berlin"),
+        ("STORED AS PARQUET", ("dt",), True, "Asia/Kathmandu"),
         ("STORED AS AVRO", ("n", "on_day"), True, "Europe/Berlin"),
         ("STORED AS AVRO", (), False, "Asia/Kathmandu"),
         ("USING parquet", ("n", "on_day"), False, "Europe/Berlin"),
-        ("USING parquet", ("dt",), True, "UTC"),
-        ("USING orc", ("n", "on_day"), False, "America/New_York"),
     ],
 )
 def test_everything_comes_back(hive, how, by, external, zone):
@@ -200,7 +197,9 @@ def test_everything_comes_back(hive, how, by, external, zone):
         assert rows_of(spark, "created") == rows
 
         made(spark, "there", how, fields, by, f"{root}/there" if external else None)
+        spark.conf.set("spark.sql.ansi.enabled", "false")
         spark.sql("INSERT INTO there SELECT * FROM source LIMIT 1")
+        spark.conf.unset("spark.sql.ansi.enabled")
         done("bridge", "import", "--from", f"{root}/text", "--table", "there")
         assert rows_of(spark, "there") == rows
 
