@@ -548,6 +548,27 @@ def test_faults_have_names(hive):
     dropping(hive, case)
 
 
+@pytest.mark.parametrize("field", ["at TIMESTAMP", "at MAP<STRING, ARRAY<STRUCT<b: TIMESTAMP>>>"])
+def test_no_instant_is_cut(hive, field):
+    """Hive's Avro has milliseconds."""
+
+    def case(spark, root):
+        spark.sql(f"CREATE TABLE source (id BIGINT, {field}) STORED AS ORC")
+        for fraction, expected in (("123", 0), ("123456", 3)):
+            at = f"timestamp'1960-01-01 00:00:00.{fraction}Z'"
+            value = at if field == "at TIMESTAMP" else f"map('k', array(named_struct('b', {at}), null))"
+            spark.sql(f"INSERT OVERWRITE source SELECT 1, {value} UNION ALL SELECT 2, NULL")
+            done("bridge", "export", "--table", "source", "--to", f"{root}/{fraction}")
+            words = ["bridge", "import", "--from", f"{root}/{fraction}", "--table", "avro", "--format", "avro"]
+            code, said = mutator(*words)
+            assert code == expected, said
+        assert "field at has 1960-01-01 00:00:00.123456" in said
+        assert len(rows_of(spark, "avro")) == 2
+        assert "123456" not in str(rows_of(spark, "avro"))
+
+    dropping(hive, case)
+
+
 def test_second_process_is_refused(hive, tmp_path):
     words = [sys.executable, "-m", "mutator.cli", "bridge", "export", "--table", "any", "--to", tmp_path / "text"]
     made = run(words, hive.environment, tmp_path)
