@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -69,6 +69,8 @@ class MetastoreTable:
                 partitions = list(dict.fromkeys([*there, *self._all(pieces)]))
             read = partial(_of_partitions, read, fields, frozenset(partitions))
             replaced = [dict(zip(fields, one, strict=True)) for one in partitions]
+        if self._table.keeps_milliseconds:
+            read = partial(_in_milliseconds, read)
         frame = frame_of(self._spark, pieces, read, self._table.read())
         staged = self._table.stage(frame, run, replaced)
         moved = {move.partition for move in staged.moves}
@@ -122,6 +124,36 @@ def import_to_table(spark: Any, source: str, name: str, kind: str | None, run: s
     table.retire(record)
     rows = sum(part.rows for part in known.files)
     return Imported(len(record["files"]), rows, sum(int(one["bytes"]) for one in record["files"]))
+
+
+def _in_milliseconds(read: Callable[[Any], Batches], piece: Any) -> Batches:
+    """Read rows. Raises DataError for an instant that would be cut."""
+    for batch in read(piece):
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            for leaf in _instants(column):
+                finer = leaf.filter(pa.array(np.asarray(leaf.cast(pa.int64())) % 1000 != 0))
+                if len(finer):
+                    what = (
+                        f"field {field.name} has {finer[0].cast(pa.string())}, and a table of Avro keeps milliseconds"
+                    )
+                    cure = "round the times, or use a table of ORC or Parquet files"
+                    raise error("format", path=piece.path, what=what, cure=cure)
+        yield batch
+
+
+def _instants(column: Any) -> Iterator[Any]:
+    """Yield all instants of a column, without NULLs."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        yield column.drop_null()
+    elif pa.types.is_map(kind):
+        yield from _instants(column.keys)
+        yield from _instants(column.items)
+    elif pa.types.is_list(kind):
+        yield from _instants(column.flatten())
+    elif pa.types.is_struct(kind):
+        for child in column.flatten():
+            yield from _instants(child)
 
 
 def _of_partitions(

@@ -56,6 +56,11 @@ class LiveTable:
         with self._metastore.faults(self.name):
             return self._files({place: name for name, place in self._places().items()})
 
+    @property
+    def keeps_milliseconds(self) -> bool:
+        """Tell whether instants lose what is finer when they are written: Hive's own Avro has milliseconds."""
+        return self.kind == "avro" and self._is_serde
+
     def partitions(self) -> tuple[str, ...]:
         """Return the names of all partitions, as their directories have them."""
         with self._metastore.faults(self.name):
