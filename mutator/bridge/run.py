@@ -96,7 +96,8 @@ def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
     found = next((one for one in entries if one.files == files), None)
     failpoint("bridge.settle.found")
     for one, own in _own_files(entries):
-        if found is not None and one.run == found.run:
+        # What the run that exported the table has begun since is not what it has committed.
+        if found is not None and one.run == found.run and one.number <= found.number:
             continue
         if one.staged is not None and own & set(files):
             table.retire(one.staged)  # it was committed, and somebody else has changed the table since
