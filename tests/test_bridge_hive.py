@@ -171,12 +171,12 @@ def fill(spark, name, fields, by):
 @pytest.mark.parametrize(
     ("how", "by", "external", "zone"),
     [
-        ("STORED AS ORC", (), False, "UTC"),
+        pytest.param("STORED AS ORC", (), False, "UTC", marks=pytest.mark.soak),
         ("STORED AS ORC", ("n", "on_day"), True, "America/New_York"),
         ("STORED AS PARQUET", ("dt",), True, "Asia/Kathmandu"),
-        ("STORED AS AVRO", ("n", "on_day"), True, "Europe/Berlin"),
         ("STORED AS AVRO", (), False, "Asia/Kathmandu"),
-        ("USING parquet", ("n", "on_day"), False, "Europe/Berlin"),
+        pytest.param("STORED AS AVRO", ("n", "on_day"), True, "Europe/Berlin", marks=pytest.mark.soak),
+        pytest.param("USING parquet", ("n", "on_day"), False, "Europe/Berlin", marks=pytest.mark.soak),
     ],
 )
 def test_everything_comes_back(hive, how, by, external, zone):
@@ -296,7 +296,10 @@ def partitions_of(spark, name="sales"):
     return {row[0] for row in spark.sql(f"SHOW PARTITIONS {name}").collect()}
 
 
-@pytest.mark.parametrize("how", ["STORED AS ORC", "USING parquet", "STORED AS AVRO"])
+@pytest.mark.parametrize(
+    "how",
+    ["STORED AS ORC", *(pytest.param(how, marks=pytest.mark.soak) for how in ("USING parquet", "STORED AS AVRO"))],
+)
 def test_partitions_with_changes_change(hive, how):
     def case(spark, root):
         made(spark, "sales", how, SALES, ("dt",), f"{root}/sales" if "ORC" not in how else None)
@@ -421,7 +424,7 @@ def test_feeds_of_other_formats(hive):
     dropping(hive, case)
 
 
-@pytest.mark.parametrize("how", ["STORED AS AVRO", "STORED AS ORC"])
+@pytest.mark.parametrize("how", ["STORED AS AVRO", pytest.param("STORED AS ORC", marks=pytest.mark.soak)])
 def test_rows_of_the_partition_of_null_stay(hive, how):
     def case(spark, root):
         made(spark, "sales", how, SALES, ("dt",))
@@ -602,7 +605,9 @@ KILLS = [
 ONLY_PARTITIONED = {"hive.partitions.created", "hive.discard.partitions", "hive.partitions.dropped"}
 
 
-@pytest.mark.parametrize("by", [("dt",), ()], ids=["partitions", "whole"])
+@pytest.mark.parametrize(
+    "by", [pytest.param(("dt",), id="partitions"), pytest.param((), id="whole", marks=pytest.mark.soak)]
+)
 def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by):
     root = str(tmp_path)
     model = {}

@@ -150,7 +150,7 @@ def test_table_without_partitions(hive, create, managed):
 ODD = ["a/b c=%é", "2026-01-31 10:00:00", "'quoted'", "back\\slash", '{x}[y]^#?*:"', "ünï☃𝄞", "%2F", " "]
 
 
-@pytest.mark.parametrize("create", ["STORED AS AVRO", "USING parquet"])
+@pytest.mark.parametrize("create", [pytest.param("STORED AS AVRO", marks=pytest.mark.soak), "USING parquet"])
 def test_only_touched_partitions_change(hive, create):
     def case(spark, root):
         if create.startswith("USING"):
@@ -430,6 +430,7 @@ def next_version(spark, version, log):
     return now + 1
 
 
+@pytest.mark.soak  # the bridge's own test kills at these points, too
 def test_kill_at_each_point_leaves_old_or_new(hive):
     def begin(spark):
         spark.sql("CREATE TABLE killed (a INT) PARTITIONED BY (dt STRING) STORED AS ORC")
@@ -479,6 +480,7 @@ def test_kill_around_the_commit_of_a_table_without_partitions(hive, point):
     assert hive.run(recovered) == ([(2 if new else 1,)], new, new)
 
 
+@pytest.mark.soak
 def test_kill_of_the_jvm_in_the_commit_of_many_partitions(hive):
     """kill -9 of Spark and its metastore, at any moment of the one request: all partitions have moved, or none."""
     log, marker, partitions = hive.root / "many.json", hive.root / "marker", 24
