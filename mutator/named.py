@@ -247,7 +247,7 @@ def _columns(
         held=lambda kind: held_type(kind, lambda leaf: KINDS[output].held(leaf) or leaf),
     )
     known_spec = survey.manifest.spec if survey.manifest is not None else {}
-    result = held_schema(_partitions_last(found.schema, known_spec), output)
+    result = held_schema(_partitions_last(found.schema, known_spec, base.path), output)
     check_key_types(result, fields, base.path)
     order_type = decide_order_type(config, result, fields, base.path)
     common = ColumnLayout(
@@ -329,9 +329,16 @@ def _columns(
     )
 
 
-def _partitions_last(schema: Any, spec: Mapping[str, Any]) -> Any:
-    """Return a schema with the fields that directories are made of behind the others, as Hive has them."""
-    last = [name for name in spec.get("partitioned by", ()) if schema.get_field_index(name) >= 0]
+def _partitions_last(schema: Any, spec: Mapping[str, Any], path: str) -> Any:
+    """Return a schema with the fields that directories are made of behind the others, as Hive has them.
+
+    path: of the file that gave the result its fields. Raises DataError where one is missing.
+    """
+    last = spec.get("partitioned by", ())
+    for name in last:
+        if schema.get_field_index(name) < 0:
+            what = "is missing, and the table is partitioned by it"
+            raise error("schema.field", path=path, field=name, what=what)
     fields = [one for one in schema if one.name not in last]
     return pa.schema([*fields, *(schema.field(name) for name in last)])
 

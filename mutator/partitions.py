@@ -35,7 +35,7 @@ def values_of(directory: str) -> tuple[tuple[str, str | None], ...]:
         name, mark, value = part.partition("=")
         if not name or not mark:
             raise ValueError(f"{part} is no partition")
-        found.append((_unescaped(name), None if value == DEFAULT else _unescaped(value)))
+        found.append((_unescaped(name), None if value in (DEFAULT, "") else _unescaped(value)))
     return tuple(found)
 
 

@@ -23,16 +23,16 @@ __all__ = ["is_submitted", "spark_context", "spark_session"]
 
 
 @contextmanager
-def spark_context(name: str, hive: bool = False) -> Iterator[SparkContext]:
+def spark_context(name: str) -> Iterator[SparkContext]:
     """Give the Spark context of the running session, or of a new one that is stopped afterwards.
 
     A new one runs on this machine with all its cores, unless ``spark-submit`` started us and says otherwise.
     Raises ConfigError where Spark cannot start, or the session has no RDDs.
     """
-    if not hive and SparkSession.getActiveSession() is None and SparkContext._active_spark_context is not None:
+    if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is not None:
         yield SparkContext._active_spark_context
         return
-    with spark_session(name, hive) as session:
+    with spark_session(name) as session:
         yield _context(session)
 
 

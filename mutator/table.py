@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Batches", "Partition", "Table", "TableFile", "Work"]
+__all__ = ["Batches", "Partition", "Table", "TableFile", "Work", "files_of"]
 
 Partition = tuple[str | None, ...]  # a value for each partition field, as text; None is NULL
 Batches = Iterator[Any]  # of pa.RecordBatch
@@ -25,6 +25,11 @@ class TableFile:
     path: str
     bytes: int
     modified: int  # milliseconds since 1970, UTC
+
+
+def files_of(found: Sequence[Mapping[str, Any]]) -> tuple[TableFile, ...]:
+    """Read the files of a record."""
+    return tuple(sorted(TableFile(**one) for one in found))
 
 
 class Table(Protocol):
@@ -55,7 +60,7 @@ class Table(Protocol):
 
         pieces, read: what a task reads, and how. partitions: those that are replaced; rows of others are passed over,
         and one without rows is gone then. None: the whole table. The record's ``files`` are what ``files`` returns once
-        it is committed.
+        it is committed, its ``rows`` how many were written.
         """
 
     def commit(self, record: Mapping[str, Any]) -> None:

@@ -51,7 +51,7 @@ ORDER = [
     *("workflow.verification", "workflow"),
     *("bridge.content", "bridge.each", "bridge.tasks", "bridge.dataset", "bridge.layout"),
     *("bridge.split", "bridge.digests", "bridge.export", "bridge.write", "bridge.path_table", "bridge.importing"),
-    *("bridge.metastore_table", "bridge.state", "bridge.report", "bridge.run", "bridge"),
+    *("bridge.metastore_table", "bridge.state", "bridge.settle", "bridge.report", "bridge.run", "bridge"),
     *("session", "progress", "cli_workflow", "cli_bridge", "cli"),
     "",  # the package itself: its public names
 ]

@@ -9,7 +9,9 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from mutator.bridge import PathTable
+from mutator import config
+from mutator.bridge import PathTable, run
+from mutator.bridge.split import parted as parted_rows
 from mutator.errors import ConfigError, DataError, StateError
 from mutator.storage.local import LocalStorage
 from tests import local_engine
@@ -386,7 +388,7 @@ def test_other_key_is_an_error_and_can_be_adopted(in_memory):
     flat.feed("ups_2.txt", "1,another,300\n")
     report = flat.run(other | {"master.adopt": "true"})
     assert report.exported["why"] == "master.adopt says so"
-    assert report.merged.consumed == (str(flat.inbox / "ups_1.txt"),)
+    assert report.merged.consumed == ()
     assert flat.rows() == [(1, "another", 300), (1, "one", 200), BEFORE[1], (3, "c", 100)]
     assert flat.run(other).exported is None
 
@@ -508,6 +510,90 @@ def test_file_that_comes_at_the_last_moment_is_not_lost(flat, monkeypatch, kille
 
     assert flat.rows() == [(1, "one", 200), *BEFORE[1:], (9, "late", 100)]
     assert flat.litter() == []
+
+
+def test_rows_that_were_set_aside_stay_from_run_to_run(flat):
+    """Their feed file is merged, and nobody else has them."""
+    flat.feed("ups_1.txt", "1,one,200\n1,bad,soon\n")
+    first = flat.run({"reject.policy": "quarantine"})
+    flat.feed("ups_2.txt", "2,two,200\n")
+    flat.run({"reject.policy": "quarantine"})
+    flat.run()
+
+    assert first.merged.counts["feed rejected"] == 1
+    (kept,) = (flat.text / "_mutator" / "rejected").iterdir()
+    assert b"soon" in kept.read_bytes()
+
+
+def test_file_that_comes_while_the_table_is_looked_at_is_not_lost(flat, monkeypatch):
+    """Between the look into its files and the export."""
+    table = PathTable(str(flat.table), each)
+    (flat.table / "late.orc").write_bytes(file_of("orc", part((9, "late", 100))))
+    read = config.parse({**flat.settings})
+
+    with pytest.raises(StateError) as caught:
+        run(table, str(flat.text), read, [str(flat.inbox)], local_engine.merge, each)
+
+    assert caught.value.kind == "table.changed"
+    assert (9, "late", 100) in flat.rows()
+
+
+def test_feed_is_merged_again_into_a_table_that_was_put_back(flat):
+    """What it had merged is not in it any more."""
+    shutil.copytree(flat.table, flat.root / "feed" / ".yesterday")
+    flat.feed("ups_1.txt", "1,one,200\n")
+    flat.run()
+    shutil.rmtree(flat.table)
+    (flat.root / "feed" / ".yesterday").rename(flat.table)
+
+    report = flat.run()
+
+    assert report.merged.consumed == ()
+    assert flat.rows() == [(1, "one", 200), *BEFORE[1:]]
+
+
+def test_partitions_may_have_other_fields_than_the_table(in_memory):
+    """Those that are not written keep the fields that their files have."""
+    narrow = pa.table({"id": pa.array([1], pa.int32()), "at": [100]})
+    wide = pa.table({"id": pa.array([2], pa.int32()), "at": [100], "more": [1]})
+    bridged = Bridged(in_memory, {"dt=1/1.parquet": narrow, "dt=2/2.parquet": wide})
+    bridged.feed("ups_1.txt", "2,200,5,2\n")
+    settings = {"temporal.ordering.field.ordinal": "1"}
+    bridged.run(settings)
+    bridged.feed("ups_2.txt", "1,200,6,1\n")
+    again = bridged.run({**settings, "master.adopt": "true"})
+
+    assert again.exported["rows"] == 2
+    assert sorted(bridged.rows()) == [(1, 200, 6, "1"), (2, 200, 5, "2")]
+
+
+def test_partition_without_a_value_is_that_of_null(in_memory):
+    """Hive has no other place for it; a row of it must not be there twice."""
+    bridged = Bridged(in_memory, {"dt=/1.orc": FIRST, "dt=x/2.orc": SECOND})
+    bridged.feed("ups_1.txt", "1,one,200,\\N\n")
+    bridged.run()
+
+    assert sorted(row[:2] for row in bridged.rows()) == [(1, "one"), (2, "b,\\"), (3, None), (4, "")]
+
+
+def test_feed_without_the_field_of_the_partitions_is_refused(parted):
+    parted.feed("ups_1.csv", "id,name,at\n1,one,200\n")
+
+    with pytest.raises(DataError) as caught:
+        parted.run({"header.lines": "1"})
+
+    assert "field dt is missing, and the table is partitioned by it" in str(caught.value)
+
+
+def test_many_fields_of_partitions_are_told_apart():
+    """The product of their numbers of values outgrows 64 bits."""
+    columns = [
+        pa.array([str(row * factor % 5003).encode() for row in range(5000)], pa.large_binary())
+        for factor in (1, 3, 7, 11, 13, 17)
+    ]
+    found = {partition: rows.tolist() for partition, rows in parted_rows(columns)}
+
+    assert found == {tuple(column[row].as_py().decode() for column in columns): [row] for row in range(5000)}
 
 
 def test_new_field_stands_before_those_of_partitions(parted):

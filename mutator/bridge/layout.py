@@ -16,18 +16,17 @@ from mutator.formats.block import NotReadable, Window
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Dialect, Look
 from mutator.look import whole
-from mutator.manifest import Manifest
-from mutator.partitions import directory_of, values_of
+from mutator.partitions import values_of
 from mutator.schema import normal, widened
 from mutator.storage import Entry, Storage, storage_for
 from mutator.storage.compression import sniff
-from mutator.survey import differing_parts
 from mutator.table import TableFile
 
-__all__ = ["Found", "found_files", "look_at_files", "milliseconds", "of_manifest", "united"]
+__all__ = ["Found", "found_files", "look_at_files", "milliseconds", "united"]
 
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}
 _RANGE = 64 << 20  # bytes of a file that a task reads
+_AT_WORK = ("_temporary", ".hive-staging", ".spark-staging")  # where others write what they have not committed yet
 _LOGS = ("_delta_log", ".hoodie", "_spark_metadata")  # Delta Lake, Hudi, the file sink of Spark's streams
 
 
@@ -74,6 +73,9 @@ def found_files(storage: Storage, path: str) -> list[TableFile]:
 
 def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFile]:
     for entry in storage.entries(directory):
+        if entry.name.startswith(_AT_WORK):
+            why, cure = "holds what another program has not committed yet", "wait for it, or remove what it has left"
+            raise error("table.place", path=entry.path, why=why, cure=cure)
         if naming.is_hidden(entry.name):
             continue
         if entry.kind == "directory" and "=" in entry.name[1:]:
@@ -88,24 +90,6 @@ def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFi
 def milliseconds(entry: Entry) -> int:
     """Return when a file was written."""
     return round((entry.modified if entry.written is None else entry.written) * 1000)
-
-
-def of_manifest(storage: Storage, path: str, known: Manifest) -> list[Found]:
-    """Return the files that a manifest names. Raises StateError where they are not as it says."""
-    problems = differing_parts(storage, path, known)
-    if problems:
-        raise error("manifest.files", path=path, what=naming.some(problems))
-    schema = KINDS[known.spec["format"]].stored(known.spec).schema
-    fields = tuple(known.spec.get("partitioned by", ()))
-    inner = pa.schema([one for one in schema if one.name not in fields])
-    found = []
-    for part in known.files:
-        entry = storage.look(posixpath.join(path, part.path))
-        assert entry is not None
-        partition = directory_of(fields, tuple(part.partition.get(name) for name in fields))
-        file = TableFile(partition, entry.path, entry.bytes, milliseconds(entry))
-        found.append(Found(file, known.spec["format"], inner, part.checksum, part.rows))
-    return found
 
 
 def look_at_files(files: Sequence[TableFile]) -> list[Found]:

@@ -75,7 +75,7 @@ class MetastoreTable:
         staged = self._table.stage(frame, run, replaced)
         moved = {move.partition for move in staged.moves}
         files = [*(one for one in self._table.files() if one.partition not in moved), *staged.files]
-        return {"files": [asdict(one) for one in sorted(files)], "staged": staged.record()}
+        return {"files": [asdict(one) for one in sorted(files)], "rows": staged.rows, "staged": staged.record()}
 
     def _all(self, pieces: Sequence[Any]) -> list[Partition]:
         """Return the partitions that rows belong to."""
@@ -112,17 +112,19 @@ def import_to_table(spark: Any, source: str, name: str, kind: str | None, run: s
     if kind not in (None, table.kind):
         raise error("table.place", path=table.name, why=f"holds {table.kind}", cure=f"leave out --format {kind}")
     table.adopt(schema)
-    before = table.files()
+    before, rows = table.files(), sum(part.rows for part in known.files)
     try:
         record = table.stage(pieces, read_rows(table.schema), run, None)
         if table.files() != before:
             raise error("table.changed", table=table.name, what="was replaced")
+        if record["rows"] != rows:
+            what = f"{table.name}: {record['rows']:,} rows were written, and the text has {rows:,}"
+            raise error("sums", problems=what)
     except BaseException:
         table.discard(run)
         raise
     table.commit(record)
     table.retire(record)
-    rows = sum(part.rows for part in known.files)
     return Imported(len(record["files"]), rows, sum(int(one["bytes"]) for one in record["files"]))
 
 

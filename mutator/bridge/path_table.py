@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from mutator import manifest
 from mutator.bridge.content import FileContent
 from mutator.bridge.dataset import make_manifest, output_dialect, spec_of
 from mutator.bridge.each import Each
-from mutator.bridge.layout import Found, found_files, look_at_files, milliseconds, of_manifest, united
+from mutator.bridge.layout import Found, found_files, look_at_files, milliseconds, united
 from mutator.bridge.tasks import Piece, Receipt, checked, guarded, read_piece
 from mutator.bridge.write import seal, write_table
 from mutator.checksum import of_blocks
@@ -26,9 +26,9 @@ from mutator.naming import is_hidden, some
 from mutator.partitions import values_of
 from mutator.redact import without_secrets
 from mutator.staging import SUCCESS
-from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writable_storage_for
+from mutator.storage import Storage, absolute, blocks, storage_for, walk, writable_storage_for
 from mutator.survey import read_manifest
-from mutator.table import Batches, Partition, TableFile, Work
+from mutator.table import Batches, Partition, TableFile, Work, files_of
 
 __all__ = ["PathTable"]
 
@@ -49,19 +49,22 @@ class PathTable:
         self._storage, self._each = writable_storage_for(path), each
         self.name = self._path = self._storage.resolve(path)
         self._known = read_manifest(self._storage, self._path)
-        files = found_files(self._storage, self._path)
-        if self._known is not None and self._is_as(self._known, files):
+        self._seen = tuple(found_files(self._storage, self._path))
+        steps = [self._seen[at : at + _TASKS] for at in range(0, len(self._seen), _TASKS)]
+        looked = checked(each(steps, _look)) if len(steps) > 1 else [look_at_files(one) for one in steps]
+        self._found = [one for part in looked for one in part]
+        if self._known is not None and self._is_as(self._known, self._seen):
             spec = self._known.spec
-            self._found = of_manifest(self._storage, self._path, self._known)
             self.schema, self.kind = KINDS[spec["format"]].stored(spec).schema, spec["format"]
             self.partition_fields = tuple(spec.get("partitioned by", ()))
+            parts = {part.path: part for part in self._known.files}
+            for number, one in enumerate(self._found):
+                part = parts[posixpath.relpath(one.file.path, self._path)]
+                self._found[number] = replace(one, checksum=part.checksum, rows=part.rows)
             return
-        if not files:
+        if not self._seen:
             what = "has no data files, so that nothing says which fields it has"
             raise error("table.place", path=self._path, why=what, cure="write one, if it has no rows")
-        steps = [files[at : at + _TASKS] for at in range(0, len(files), _TASKS)]
-        looked = checked(each(steps, _look)) if len(steps) > 1 else [look_at_files(files)]
-        self._found = [one for part in looked for one in part]
         kinds = sorted({one.kind for one in self._found})
         if len(kinds) > 1:
             what = f"the table has files of several formats ({', '.join(kinds)})"
@@ -100,8 +103,13 @@ class PathTable:
             raise error("table.place", path=self._path, why=why, cure="merge into it with mutator run")
         output_dialect(self.schema, self.kind, codec=self._codec)
 
+    def _check_seen(self) -> None:
+        if self.files() != self._seen:
+            raise error("table.changed", table=self._path, what="was looked at")
+
     def export(self, work: Work) -> list[Any]:
         """Apply a function to the rows of each piece of the files."""
+        self._check_seen()
         pieces = [piece for one in self._found for piece in one.pieces()]
         return self._each(pieces, partial(_export, work, self.schema))
 
@@ -113,6 +121,7 @@ class PathTable:
         partitions: Sequence[Partition] | None,
     ) -> Mapping[str, Any]:
         """Write a whole directory beside the table; files of partitions that stay are linked, or copied."""
+        self._check_seen()
         place = self._place(run)
         self._storage.make_directory(place)
         failpoint("bridge.table.created")
@@ -140,28 +149,30 @@ class PathTable:
             self._storage.rename_new(posixpath.join(work, str(one["path"])), posixpath.join(place, str(one["path"])))
         self._storage.remove(work)
         failpoint("bridge.files.moved")
-        for entry in self._storage.entries(self._path):
-            own = entry.name in (manifest.DIRECTORY, SUCCESS) or entry.name.endswith(".crc")  # of files that go
-            if is_hidden(entry.name) and not own:
-                self._take_along(entry, place)
+        self._take_along(self._path, place)
         receipts = sorted([*carried, *made], key=lambda one: str(one["path"]))
         spec = spec_of(self.kind, held, dialect, self.partition_fields)
+        for directory in sorted({posixpath.dirname(one.path) for one in walk(place)}):
+            self._storage.sync(directory)
         seal(self._storage, place, make_manifest(run, spec, receipts, ()))
         failpoint("bridge.table.written")
         files = [asdict(one) for one in found_files(self._storage, place)]
         for one in files:
             one["path"] = posixpath.join(self._path, posixpath.relpath(one["path"], place))
-        return {"place": place, "files": files, "before": [asdict(one) for one in self.files()]}
+        rows = sum(int(one["rows"]) for one in made)
+        return {"place": place, "files": files, "rows": rows, "before": [asdict(one) for one in self._seen]}
 
-    def _take_along(self, entry: Entry, directory: str) -> None:
-        """Take over what is no part of the table and lies in its directory: it is not ours to remove."""
-        target = posixpath.join(directory, entry.name)
-        if entry.kind == "directory":
-            self._storage.make_directory(target)
-            for inner in self._storage.entries(entry.path):
-                self._take_along(inner, target)
-        elif entry.kind == "file" and not self._storage.link_new(entry.path, target):
-            _copy(self._storage, entry.path, target)
+    def _take_along(self, directory: str, target: str) -> None:
+        """Take over what is no part of the table and lies in its directories: it is not ours to remove."""
+        for entry in self._storage.entries(directory):
+            name = posixpath.join(target, entry.name)
+            if entry.kind == "directory" and entry.path != posixpath.join(self._path, manifest.DIRECTORY):
+                self._take_along(entry.path, name)
+            # What Spark writes beside a file goes with the file.
+            elif entry.kind == "file" and _is_strange(entry.path, self._path) and entry.name != SUCCESS:
+                self._storage.make_directory(target)
+                if not self._storage.link_new(entry.path, name):
+                    _copy(self._storage, entry.path, name)
 
     def _place(self, run: str) -> str:
         directory, name = posixpath.split(self._path)
@@ -181,17 +192,28 @@ class PathTable:
             cure = "use a table of the metastore, or import to a new directory"
             raise error("table.place", path=self._path, why=why, cure=cure)
         failpoint("bridge.table.exchanged")
-        if self._added(record):  # at the very last moment: it goes back, with what was added
+        if self._others(record) or self._missing(record):  # at the very last moment: it goes back as it was
             self._storage.swap(record["place"], self._path)
             raise error("table.changed", table=self._path, what="was replaced")
 
-    def _added(self, record: Mapping[str, Any]) -> list[str]:
-        """Return the files in the directory that was the table which it did not have when the new one was written."""
+    def _replaced(self, record: Mapping[str, Any]) -> tuple[set[Any], set[Any]]:
+        """Return the files of the directory that was the table: as they were known, and as they are."""
         if self._storage.look(record["place"]) is None:
-            return []
-        before = {(posixpath.relpath(one["path"], self._path), one["bytes"]) for one in record["before"]}
+            return set(), set()
+
+        def state(files: Sequence[TableFile], root: str) -> set[Any]:
+            return {(posixpath.relpath(one.path, root), one.bytes, one.modified) for one in files}
+
         there = found_files(self._storage, record["place"])
-        return [one.path for one in there if (posixpath.relpath(one.path, record["place"]), one.bytes) not in before]
+        return state(files_of(record["before"]), self._path), state(there, record["place"])
+
+    def _others(self, record: Mapping[str, Any]) -> list[str]:
+        before, there = self._replaced(record)
+        return sorted(name for name, _, _ in there - before)
+
+    def _missing(self, record: Mapping[str, Any]) -> bool:
+        before, there = self._replaced(record)
+        return not before <= there
 
     def discard(self, run: str) -> None:
         """Remove the directory that was staged."""
@@ -199,10 +221,16 @@ class PathTable:
 
     def retire(self, record: Mapping[str, Any]) -> None:
         """Remove the directory that was the table; raises StateError where somebody has written to it since."""
-        added = self._added(record)
-        if added:
-            raise error("table.left", path=record["place"], files=some([posixpath.basename(one) for one in added]))
+        others = self._others(record)
+        if others:
+            raise error("table.left", path=record["place"], files=some(others))
         self._storage.remove(record["place"])
+
+
+def _is_strange(path: str, root: str) -> bool:
+    """Tell whether a file is hidden from readers of a table, or in a directory that is."""
+    names = posixpath.relpath(path, root).split("/")
+    return any(map(is_hidden, names)) and not names[-1].endswith(".crc")
 
 
 def _look(files: Sequence[TableFile], number: int, attempt: int) -> Any:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from mutator.bridge.dataset import TEXT, output_dialect, text_pieces
@@ -22,37 +23,24 @@ from mutator.bridge.each import Each
 from mutator.bridge.export import Exported, export
 from mutator.bridge.importing import read_rows, text_copy
 from mutator.bridge.report import BridgeReport
-from mutator.bridge.state import Entry, State, files_of
+from mutator.bridge.settle import Place, consumed, fields_of, settled, tidy
+from mutator.bridge.state import Entry, State
 from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.formats.escaped import separates
 from mutator.interrupt import check_signals
-from mutator.manifest import FeedFile
-from mutator.naming import is_run_id, new_run_id, some
+from mutator.manifest import Manifest
+from mutator.naming import new_run_id
 from mutator.outcome import MASTER_OUTCOMES
 from mutator.partitions import directory_of
 from mutator.pipeline import Engine, carry_out, prepare
 from mutator.redact import without_secrets
 from mutator.staging import staging
-from mutator.storage import Storage, absolute, entries_of, writable_storage_for
-from mutator.table import Partition, Table, TableFile
+from mutator.storage import absolute, writable_storage_for
+from mutator.table import Partition, Table, files_of
 
 __all__ = ["one_byte", "run"]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """The base of a text copy, held by this run."""
-
-    base: str
-    given: str  # as the user calls it
-    run: str
-    storage: Storage
-    state: State
-
-    def at(self, name: str) -> str:
-        return posixpath.join(self.base, name)
 
 
 def run(
@@ -74,10 +62,14 @@ def run(
     storage.make_directory(bookkeeping)
     name = new_run_id(time.time())
     with staging(storage, posixpath.join(bookkeeping, "run"), name):  # one at a time
-        place = _Place(base, given, name, storage, State(base))
-        entry, why = _settled(table, place)
+        place = Place(base, given, name, storage, State(base))
         if config.master_adopt:
+            with suppress(MutatorError):  # whatever stands in the way is forgotten
+                settled(table, place)
+            place.state.clear()
             entry, why, config = None, "master.adopt says so", replace(config, master_adopt=False)
+        else:
+            entry, why = settled(table, place)
         exported = None
         if entry is None:
             exported, entry = _export(table, place, config)
@@ -87,80 +79,19 @@ def run(
     return replace(report, text=without_secrets(given), exported=told, seconds=seconds)
 
 
-def _settled(table: Table, place: _Place) -> tuple[Entry | None, str]:
-    """Return the entry that counts, after what killed runs have left is removed; or None, and why there is none."""
-    entries, files = place.state.entries(), table.files()
-    others = {one.table for one in entries} - {table.name}
-    if others:
-        raise error("table.other", path=place.base, other=min(others), table=table.name)
-    found = next((one for one in entries if one.files == files), None)
-    failpoint("bridge.settle.found")
-    for one, own in _own_files(entries):
-        # What the run that exported the table has begun since is not what it has committed.
-        if found is not None and one.run == found.run and one.number <= found.number:
-            continue
-        if one.staged is not None and own & set(files):
-            table.retire(one.staged)  # it was committed, and somebody else has changed the table since
-        elif one.files != files:
-            table.discard(one.run)
-    if found is not None and found.staged is not None:
-        table.retire(found.staged)
-    failpoint("bridge.settle.retired")
-    if found is not None:
-        _tidy(place, found)
-        if place.storage.look(place.at(found.text)) is None:
-            return None, "its text copy is gone"
-    return found, _why(entries, files)
-
-
-def _own_files(entries: Sequence[Entry]) -> Iterator[tuple[Entry, set[TableFile]]]:
-    """Yield each entry, and the files that no older one names: a table that has one of them was changed by its run.
-
-    The others were carried over, and the table had them before.
-    """
-    for at, one in enumerate(entries):
-        yield one, set(one.files or ()).difference(*(older.files or () for older in entries[at + 1 :]))
-
-
-def _tidy(place: _Place, kept: Entry) -> None:
-    """Remove all entries but one, and all text but its own."""
-    for one in place.state.entries():
-        if one.number != kept.number:
-            place.state.remove(one)
-    failpoint("bridge.tidied")
-    for there in entries_of(place.base):
-        if _is_text(there.name) and there.name != kept.text:
-            place.storage.remove(there.path)
-
-
-def _is_text(name: str) -> bool:
-    """Tell whether a run made this: text-<run>, export-<run>, or a place where it was staged, .text-<run>.…"""
-    kind, _, rest = name.removeprefix(".").partition("-")
-    return kind in ("text", "export") and is_run_id(rest.split(".")[0])
-
-
-def _why(entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
-    """Say why a table is exported."""
-    last = next((one for one in entries if one.files is not None), None)
-    if last is None:
-        return "there was no text copy yet"
-    names = sorted({posixpath.basename(one.path) for one in set(last.files or ()) ^ set(files)})
-    return f"somebody else has changed the table: {some(names, 2)}"
-
-
-def _export(table: Table, place: _Place, config: Config) -> tuple[Exported, Entry]:
+def _export(table: Table, place: Place, config: Config) -> tuple[Exported, Entry]:
     delimiter = one_byte(config)
     entries, files = place.state.entries(), table.files()
     name = f"export-{place.run}"
-    feed = _consumed(place, entries, files)
+    feed = consumed(place, entries, files)
     exported = export(table, place.at(name), place.run, delimiter=delimiter, feed=feed)
     if table.files() != files:
         raise error("table.changed", table=table.name, what="was exported")
     number = max((one.number for one in entries), default=0) + 1
-    entry = Entry(number, place.run, table.name, name, exported.manifest.commit, files)
+    entry = Entry(number, place.run, table.name, name, exported.manifest.commit, files, fields_of(table))
     place.state.add(entry)
     failpoint("bridge.exported")
-    _tidy(place, entry)
+    tidy(place, entry)
     return exported, entry
 
 
@@ -174,25 +105,9 @@ def one_byte(config: Config) -> bytes:
     return literal
 
 
-def _consumed(place: _Place, entries: Sequence[Entry], files: Sequence[TableFile]) -> tuple[FeedFile, ...]:
-    """Return the feed files that had been merged before somebody else changed the table.
-
-    Where a run was killed as well, the oldest entry is the one that was surely committed, unless files are left of a
-    newer one.
-    """
-    noted = [(one, own) for one, own in _own_files(entries) if one.files is not None]
-    newest = next(([one] for one, own in noted if one.staged is not None and own & set(files)), None)
-    for one in [one for one, _ in noted[-1:]] if newest is None else newest:
-        try:
-            return text_copy(place.at(one.text))[1].feed
-        except MutatorError:  # it is needed no more for anything else
-            return ()
-    return ()
-
-
 def _merge_and_import(
     table: Table,
-    place: _Place,
+    place: Place,
     entry: Entry,
     config: Config,
     feed: Sequence[str],
@@ -225,6 +140,7 @@ def _merge_and_import(
     if changes:
         if widened:
             table.adopt(schema)
+            noted = replace(noted, fields=fields_of(table))
         # Noted before it is begun, so that whoever comes next knows what to remove.
         place.state.add(replace(noted, files=None))
         failpoint("bridge.begun")
@@ -234,16 +150,19 @@ def _merge_and_import(
             check_signals()
             if table.files() != entry.files:
                 raise error("table.changed", table=table.name, what="was merged")
+            _check_rows(table, made, digests, partitions, record["rows"])
         except BaseException:
-            table.discard(place.run)
+            with suppress(MutatorError):  # what went wrong first is the one to tell, and the next run discards it
+                table.discard(place.run)
             raise
-        noted = replace(noted, number=noted.number + 1, files=files_of(record["files"]), staged=record)
+        files = files_of(record["files"])
+        noted = replace(noted, number=noted.number + 1, files=files, staged=record, changed_by=place.run)
     place.state.add(noted)
     failpoint("bridge.noted")
     if changes:
         table.commit(record)
         failpoint("bridge.committed")
-    _tidy(place, noted)
+    tidy(place, noted)
     shown = tuple(directory_of(table.partition_fields, one) for one in partitions or ())
     return BridgeReport(
         run=place.run,
@@ -253,6 +172,18 @@ def _merge_and_import(
         changed=changes,
         partitions=shown if table.partition_fields and partitions is not None else None,
     )
+
+
+def _check_rows(
+    table: Table, made: Manifest, digests: Mapping[str, Any], partitions: Sequence[Partition] | None, written: int
+) -> None:
+    """Raise StorageError where not all rows of the text, or of the partitions that change, were written."""
+    expected = sum(part.rows for part in made.files)
+    if partitions is not None:
+        wanted = set(partitions)
+        expected = sum(rows for parts in digests.values() for values, rows, _ in parts if tuple(values) in wanted)
+    if written != expected:
+        raise error("sums", problems=f"{table.given}: {written:,} rows were written, and the text has {expected:,}")
 
 
 def _changes(counts: Mapping[str, int]) -> bool:

@@ -28,19 +28,20 @@ def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition,
 
 def parted(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
     """Do the same for columns of text (large binaries)."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    values = []
+    codes, known = np.zeros(len(columns[0]), np.int64), list[Partition]([()])
     for column in columns:
         column = pc.if_else(pc.is_in(column, _NULL), pa.scalar(None, pa.large_binary()), column)
         encoded = column.dictionary_encode("encode")
-        found = encoded.dictionary.to_pylist()
-        values.append(found)
-        codes = codes * len(found) + encoded.indices.to_numpy(zero_copy_only=False)
+        values = [
+            None if value is None else value.decode("utf-8", "surrogateescape")
+            for value in encoded.dictionary.to_pylist()
+        ]
+        # Numbered anew for each field, so that no number outgrows its type.
+        pairs, codes = np.unique(
+            codes * len(values) + encoded.indices.to_numpy(zero_copy_only=False), return_inverse=True
+        )
+        known = [(*known[pair // len(values)], values[pair % len(values)]) for pair in pairs.tolist()]
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1)) if len(order) else order
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        code, parts = int(codes[order[start]]), []
-        for found in reversed(values):
-            code, place = divmod(code, len(found))
-            parts.append(None if found[place] is None else found[place].decode("utf-8", "surrogateescape"))
-        yield tuple(reversed(parts)), order[start:end]
+        yield known[codes[order[start]]], order[start:end]

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from mutator import sealed
 from mutator.errors import MutatorError, error
 from mutator.storage import blocks, entries_of, storage_for
-from mutator.table import TableFile
+from mutator.table import TableFile, files_of
 
-__all__ = ["Entry", "State", "files_of"]
+__all__ = ["Entry", "State"]
 
 _FORMAT, _VERSION = "mutator bridge", 1
 _NAME = re.compile(r"([0-9]{20})\.json\Z")
@@ -35,7 +35,9 @@ class Entry:
     text: str  # directory, relative to the base
     dataset: str  # commit id of its manifest
     files: tuple[TableFile, ...] | None  # None: a run has begun to write them
+    fields: tuple[str, ...] = ()  # of the table, with their types
     staged: Mapping[str, Any] | None = None  # what the table is changed by; None: by nothing
+    changed_by: str = ""  # the last run that has written files of the table
     digests: Mapping[str, Any] = field(default_factory=dict)  # name and checksum of a text file -> of its rows
 
 
@@ -65,6 +67,11 @@ class State:
                 raise
             raise error("table.changed", table=entry.table, what="was merged, by another run") from None
 
+    def clear(self) -> None:
+        """Remove all entries, damaged ones too."""
+        for one in entries_of(self._directory):
+            self._storage.remove(one.path)
+
     def remove(self, entry: Entry) -> None:
         """Remove an entry that counts no more."""
         self._storage.remove(self._path(entry.number))
@@ -79,7 +86,7 @@ class State:
                 raise ValueError("its members are not those of this format")
             if members["files"] is not None:
                 members["files"] = files_of(members["files"])
-            return Entry(**members)
+            return Entry(**members | {"fields": tuple(members["fields"])})
         except sealed.Newer as fault:
             raise error("log.newer", path=path, version=fault.version, known=_VERSION) from None
         except (ValueError, TypeError) as fault:
@@ -87,8 +94,3 @@ class State:
 
     def _path(self, number: int) -> str:
         return posixpath.join(self._directory, f"{number:020d}.json")
-
-
-def files_of(found: Sequence[Mapping[str, Any]]) -> tuple[TableFile, ...]:
-    """Read the files of a record."""
-    return tuple(sorted(TableFile(**one) for one in found))

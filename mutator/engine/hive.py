@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame
 
 from mutator.engine.hive_insert import insert_overwrite
 from mutator.engine.live_table import LiveTable
-from mutator.engine.metastore import Entry
+from mutator.engine.metastore import Entry, is_hidden
 from mutator.engine.staged_table import Move, Staged, is_any_in, is_in, matched, partition_values
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
+from mutator.naming import some
 
 __all__ = ["HiveTable"]
 
@@ -51,6 +52,10 @@ class HiveTable(LiveTable):
             static = bool(partitions is None or wanted) and insert_overwrite(frame, self._quoted(shadow), kinds, wanted)
             failpoint("hive.written")
             written = {} if static and self._is_empty(shadow) else self._places_of(shadow) if wanted else {}
+            rows = 0
+            if written or partitions is None:
+                self._spark.catalog.refreshTable(self._quoted(shadow))
+                rows = self._spark.table(self._quoted(shadow)).count()
             # Now and not after the commit: a metastore may be set to remove the files of every table that is dropped.
             self._metastore.drop_table(self._database, shadow)
             failpoint("hive.shadow.dropped")
@@ -69,7 +74,8 @@ class HiveTable(LiveTable):
             }
             if lost:
                 raise error("receipt", path=root, why=f"no file of {min(lost)} is there")
-            return Staged(self.name, run, root, tuple(moves), files)
+            left = self._files({move.old: move.partition for move in moves if move.old is not None})
+            return Staged(self.name, run, root, tuple(moves), files, rows, left)
 
     def commit(self, staged: Staged) -> None:
         """Point the table at the new places, in one step, and remove what could come back by its name alone."""
@@ -104,23 +110,27 @@ class HiveTable(LiveTable):
             self._tidy(staged)
             live = self._places().values()
             for place in staged.retired:
-                self._retire(place, live)
+                self._retire(place, live, staged)
             if not is_any_in(live, staged.root):  # all that it wrote has been replaced, or it wrote no row
                 self._metastore.remove(staged.root)
 
-    def discard(self, record: Staged | Mapping[str, Any] | str) -> None:
-        """Remove what a run staged and did not commit; where nothing was logged yet, its number is enough."""
-        staged = None if isinstance(record, str) else _staged(record)
+    def discard(self, run: str) -> None:
+        """Remove what a run staged and did not commit. Raises StateError where the table holds any of it."""
         with self._metastore.faults(self.name):
-            root = staged.root if staged else self._root(self._entry(), str(record))
+            root = self._root(self._entry(), run)
             below = {name: place for name, place in self._places().items() if is_in(place, root)}
-            committed = [place for place in below.values() if not is_in(place, f"{root}/{EMPTY}")]
-            if committed:
-                raise error("hive.live", table=self.name, path=committed[0])
+            # A new partition has an empty place until the commit: with a file in it, it is somebody else's.
+            held = [
+                place
+                for place in below.values()
+                if not is_in(place, f"{root}/{EMPTY}") or self._metastore.listed(place)
+            ]
+            if held:
+                raise error("hive.live", table=self.name, path=held[0])
             if below:
                 self._metastore.drop_partitions(self._database, self._table, [partition_values(name) for name in below])
             failpoint("hive.discard.partitions")
-            self._metastore.drop_table(self._database, self._shadow(staged.run if staged else str(record)))
+            self._metastore.drop_table(self._database, self._shadow(run))
             failpoint("hive.discard.shadow")
             self._metastore.remove(root)
             failpoint("hive.discard.removed")
@@ -229,14 +239,14 @@ class HiveTable(LiveTable):
         if not self.partition_fields:
             old = staged.moves[0].old
             if self.managed and old and MARK not in old.rpartition("/")[2] and not is_any_in(places.values(), old):
-                self._remove(old)
+                self._remove(old, staged)
                 failpoint("hive.old.removed")
             return
         location = self._metastore.location(self._entry())
         emptied = [move for move in staged.moves if move.emptied and places.get(move.partition) == move.new]
         for move in emptied:
             if move.old == f"{location}/{move.partition}":
-                self._remove(move.old)
+                self._remove(move.old, staged)
                 failpoint("hive.old.removed")
         unused = [move.partition for move in emptied if not self._metastore.listed(move.new)]
         if unused:
@@ -245,18 +255,38 @@ class HiveTable(LiveTable):
 
     # --- places
 
-    def _retire(self, place: str, live: Iterable[str]) -> None:
-        """Remove a place, and the directory of its run when nothing of that is live."""
+    def _retire(self, place: str, live: Iterable[str], staged: Staged) -> None:
+        """Remove a place, and the directory of its run when nothing of that is live.
+
+        Raises StateError where it has files that it had not when its rows were taken over: somebody still writes there.
+        """
         if is_any_in(live, place):
             return
-        self._remove(place)
+        others = self._others(place, staged)
+        if others:
+            raise error("table.left", path=place, files=some([one.rpartition("/")[2] for one in others]))
+        self._remove(place, staged)
         run = re.match(rf"(.*/{HIDDEN}/[^/]+)/", place)
         if run and not is_any_in(live, run[1]):
             self._metastore.remove(run[1])
         failpoint("hive.retire.removed")
 
-    def _remove(self, place: str) -> None:
-        """Remove a place: all of it if it is ours, else its files, for what else is there is not ours."""
+    def _others(self, place: str, staged: Staged) -> list[str]:
+        """Return the data files in a place that were not those of the table."""
+        known = {(one.path, one.bytes, one.modified) for one in staged.left}
+        return [
+            path
+            for path, size, modified, is_directory in self._metastore.listed(place)
+            if not is_directory and not is_hidden(path) and (path, size, modified) not in known
+        ]
+
+    def _remove(self, place: str, staged: Staged) -> None:
+        """Remove a place: all of it if it is ours, else its files, for what else is there is not ours.
+
+        One that somebody has written to since stays for ``retire`` to tell of.
+        """
+        if self._others(place, staged):
+            return
         if f"/{HIDDEN}/" in place or MARK in place.rpartition("/")[2]:
             self._metastore.remove(place)
             return

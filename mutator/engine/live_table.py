@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from mutator.engine.hive_insert import is_set, quote, refuse_careless, without_ansi
@@ -19,6 +19,7 @@ from mutator.table import TableFile
 
 __all__ = ["LiveTable"]
 
+CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 NAME = re.compile(r"(?:(\w+)\.)?(\w+)", re.ASCII)
 KINDS = {
     "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat": "orc",
@@ -46,10 +47,18 @@ class LiveTable:
             purge = ("external.table.purge", "true") in self._metastore.items(entry.properties())
             self.managed: bool = purge or entry.tableType().name() == "MANAGED"
             spark.catalog.refreshTable(self._quoted(self._table))
+            schema = spark.table(self._quoted(self._table)).schema
             try:
-                self.schema: pa.Schema = arrow_schema(spark.table(self._quoted(self._table)).schema)
+                self.schema: pa.Schema = arrow_schema(schema)
             except TypeError as fault:
                 raise self._unfit(str(fault), "leave that field out of the table") from None
+            # What Spark notes of a type that it reads as a text.
+            self._padded = {one.name for one in schema if str(one.metadata.get(CHAR, "")).startswith("char(")}
+            for name in self.partition_fields:
+                kind = self.schema.field(name).type
+                if pa.types.is_floating(kind) or pa.types.is_timestamp(kind):
+                    cure = "partition it by a text, a number that is whole or a decimal, a date or a boolean"
+                    raise self._unfit(f"is partitioned by {name}, which is {kind} and has no one spelling", cure)
 
     def files(self) -> tuple[TableFile, ...]:
         """Return every live data file: the state of the table."""
@@ -76,14 +85,14 @@ class LiveTable:
             if any(not pa.types.is_string(self.schema.field(name).type) for name in unread):
                 spark = without_ansi(spark)
             rows = spark.table(self._quoted(self._table))
-            return rows.select(
-                *(
-                    f.nullif(f.col(quote(name)), f.lit(DEFAULT)).alias(name)
-                    if name in unread and pa.types.is_string(self.schema.field(name).type)
-                    else f.col(quote(name))
-                    for name in self.schema.names
-                )
-            )
+            return rows.select(*(self._column(name, name in unread) for name in self.schema.names))
+
+    def _column(self, name: str, unread: bool) -> Column:
+        column = f.col(quote(name))
+        if unread and pa.types.is_string(self.schema.field(name).type):
+            return f.nullif(column, f.lit(DEFAULT)).alias(name)
+        # Blanks fill a CHAR up, and mean nothing.
+        return f.rtrim(column).alias(name) if name in self._padded else column
 
     def _fields_with_null(self) -> set[str]:
         """Return the partition fields whose NULL Spark would not read as NULL.

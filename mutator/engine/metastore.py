@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mutator import naming
 from mutator.errors import MutatorError, error
 from mutator.interrupt import check_signals
 from mutator.partitions import DEFAULT
@@ -219,4 +220,4 @@ def is_hidden(path: str) -> bool:
     >>> is_hidden("file:/t/_SUCCESS"), is_hidden("file:/t/part-0")
     (True, False)
     """
-    return path.rpartition("/")[2].startswith(("_", "."))
+    return naming.is_hidden(naming.base_name(path))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from mutator.errors import error
 from mutator.partitions import DEFAULT, directory_of, values_of
-from mutator.table import TableFile
+from mutator.table import TableFile, files_of
 
 __all__ = [
     "Move",
@@ -44,6 +45,8 @@ class Staged:
     root: str  # all that the run wrote lies in here
     moves: tuple[Move, ...]
     files: tuple[TableFile, ...]  # those of the new places, as the table will have them
+    rows: int = 0  # how many were written
+    left: tuple[TableFile, ...] = ()  # those of the old places: what else is there was written by somebody else
 
     @property
     def retired(self) -> tuple[str, ...]:
@@ -63,9 +66,8 @@ class Staged:
         True
         """
         moves = tuple(Move(**move) for move in record["moves"])
-        return cls(
-            record["table"], record["run"], record["root"], moves, tuple(TableFile(**file) for file in record["files"])
-        )
+        files, left = files_of(record["files"]), files_of(record["left"])
+        return cls(record["table"], record["run"], record["root"], moves, files, record["rows"], left)
 
 
 def partition_name(values: Mapping[str, str | None]) -> str:
@@ -128,12 +130,14 @@ Move(partition='n=8', old='b', new='empty/n=8', emptied=True)]
 def canonical(value: str, kind: pa.DataType) -> str:
     """Return the one spelling of a partition value.
 
-    >>> canonical("007", pa.int32()), canonical("007", pa.string())
-    ('7', '007')
+    >>> canonical("007", pa.int32()), canonical("007", pa.string()), canonical("2.5", pa.decimal128(5, 2))
+    ('7', '007', '2.50')
     """
     if pa.types.is_integer(kind) and re.fullmatch(r"[+-]?\d+", value, re.ASCII):
         return str(int(value))
-    return value
+    if pa.types.is_decimal(kind) and re.fullmatch(r"[+-]?\d+(\.\d+)?", value, re.ASCII):
+        return f"{Decimal(value):.{kind.scale}f}"
+    return value.lower() if pa.types.is_boolean(kind) else value
 
 
 def is_in(place: str, root: str) -> bool:
