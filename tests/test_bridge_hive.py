@@ -216,8 +216,8 @@ def dropping(hive, case, *arguments):
             try:
                 return case(spark, root, *arguments)
             finally:
-                for table in spark.catalog.listTables():
-                    spark.sql(f"DROP TABLE IF EXISTS {table.name}")
+                for table in spark.sql("SHOW TABLES").collect():
+                    spark.sql(f"DROP TABLE IF EXISTS {table.tableName}")
 
     return hive.run(whole)
 

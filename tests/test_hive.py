@@ -319,7 +319,7 @@ def test_table_that_somebody_else_has_moved(hive):
         with pytest.raises(MutatorError) as caught:
             table.commit(staged)
         assert caught.value.kind == "hive.changed"
-        table.discard(staged)
+        table.discard(staged.run)
         assert not exists(staged.files)
         table.commit(other := table.stage(spark.sql("SELECT 2 AS a"), "run-2", None))
         with pytest.raises(MutatorError) as caught:
