@@ -411,7 +411,7 @@ def next_version(spark, version, log):
         table.retire(before)
     elif before is not None:
         assert not set(before.files) & set(table.files())
-        table.discard(before)
+        table.discard(before.run)
     if found != rows_at(version):
         table.discard(f"run-{version}")
     assert rows_of(spark, "killed") == found
