@@ -98,6 +98,8 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     except KeyboardInterrupt as stop:
         number = stop.number if isinstance(stop, Interrupted) else signal.SIGINT
         nothing = "what was not committed was put back" if hasattr(arguments, "base") else "nothing was published"
+        if hasattr(arguments, "table"):
+            nothing = "the table is the old one or the new one, and the next run tells which"
         print(f"mutator: stopped from outside; {nothing}", file=sys.stderr)
         return 128 + number
     except BrokenPipeError:  # who reads the output has gone, as `| head` does

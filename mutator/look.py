@@ -200,7 +200,7 @@ def _by_place(config: Config, entry: Entry, schema: Any, places: tuple[str, ...]
     names = ids if short and len(schema) == len(ids) else places
     if len(schema) != len(names):
         what = f"its first row has {len(schema)} fields, and should have {len(names)}: {', '.join(places)}"
-        cure = "set field.names, or header.lines=1, if it has others"
+        cure = "set field.delim.regex, or field.names, or header.lines=1, as the file has it"
         if len(schema) == 1:
             cure = "set field.delim.regex to what stands between its fields"
         raise error("width", where=entry.path, what=what, cure=cure)

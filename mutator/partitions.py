@@ -17,7 +17,7 @@ __all__ = ["DEFAULT", "directory_of", "values_of"]
 
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"  # NULL, and the empty string, which Hive cannot tell from it
 _SPECIAL = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")  # FileUtils.escapePathName of Hive, and NUL
-_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+_ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 def directory_of(fields: Sequence[str], values: Partition) -> str:
@@ -44,4 +44,13 @@ def _escaped(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return _ESCAPED.sub(_characters, text)
+
+
+def _characters(match: re.Match[str]) -> str:
+    """Return what escapes stand for: Hive writes ASCII so alone, others the bytes of UTF-8."""
+    found = bytes.fromhex(match[0].replace("%", ""))
+    try:
+        return found.decode("utf-8")
+    except UnicodeDecodeError:
+        return found.decode("latin-1")

@@ -7,6 +7,7 @@ import os
 import shutil
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mutator import config
@@ -565,6 +566,47 @@ def test_partitions_may_have_other_fields_than_the_table(in_memory):
 
     assert again.exported["rows"] == 2
     assert sorted(bridged.rows()) == [(1, 200, 6, "1"), (2, 200, 5, "2")]
+
+
+def test_timestamps_of_old_parquet_are_not_replaced(in_memory):
+    """Spark reads them in its zone, and as another type what would be written."""
+    times = pa.table(
+        {
+            "id": pa.array([1], pa.int32()),
+            "name": ["a"],
+            "at": pa.array([1], pa.int64()),
+            "t": pa.array([0], pa.timestamp("us")),
+        }
+    )
+    bridged = Bridged(in_memory, {"1.parquet": times})
+    pq.write_table(times, bridged.table / "2.parquet", use_deprecated_int96_timestamps=True)
+    before = snapshot(bridged.root)
+
+    with pytest.raises(ConfigError) as caught:
+        bridged.run()
+
+    assert "2.parquet: has timestamps as INT96" in str(caught.value)
+    assert snapshot(bridged.root) == before
+
+
+def test_directories_of_others_may_be_escaped_as_utf_8(in_memory):
+    """As Arrow and DuckDB write them; Hive escapes ASCII alone."""
+    bridged = Bridged(in_memory, {"dt=M%C3%BCnchen/1.orc": FIRST, "dt=a%2Fb/2.orc": SECOND})
+    bridged.feed("ups_1.txt", "1,one,200,München\n")
+    bridged.run()
+
+    assert (1, "one", 200, "München") in bridged.rows()
+    assert sorted(one.name for one in bridged.table.iterdir() if "=" in one.name) == ["dt=München", "dt=a%2Fb"]
+
+
+def test_dataset_is_no_place_for_text(flat):
+    flat.run()
+    (flat.text,) = flat.text.glob("text-*")
+
+    with pytest.raises(ConfigError) as caught:
+        flat.run()
+
+    assert "is a dataset itself, and no place for text copies" in str(caught.value)
 
 
 def test_partition_without_a_value_is_that_of_null(in_memory):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mutator import naming
 from mutator.bridge.tasks import Piece
@@ -39,6 +40,7 @@ class Found:
     schema: Any  # of the file, normal types
     checksum: str | None = None
     rows: int | None = None  # where a manifest says it
+    int96: bool = False  # it has times in Parquet's old form, which is not written any more
 
     def pieces(self) -> Iterator[Piece]:
         """Yield what tasks read: large files in ranges."""
@@ -106,8 +108,16 @@ def look_at_files(files: Sequence[TableFile]) -> list[Found]:
                 look: Look = KINDS[kind].look(whole(stream, None), Dialect())
         except NotReadable as fault:
             raise error("damaged", path=file.path, why=fault) from None
-        found.append(Found(file, kind, normal(look.schema, file.path)))
+        found.append(
+            Found(file, kind, normal(look.schema, file.path), int96=kind == "parquet" and _has_int96(file.path))
+        )
     return found
+
+
+def _has_int96(path: str) -> bool:
+    with storage_for(path).open(path) as stream:
+        schema = pq.ParquetFile(whole(stream, None)).schema
+        return any(schema.column(number).physical_type == "INT96" for number in range(len(schema)))
 
 
 def united(found: Sequence[Found], path: str) -> tuple[Any, tuple[str, ...]]:

@@ -30,6 +30,7 @@ from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.formats.escaped import separates
 from mutator.interrupt import check_signals
+from mutator.manifest import PATH as MANIFEST
 from mutator.manifest import Manifest
 from mutator.naming import new_run_id
 from mutator.outcome import MASTER_OUTCOMES
@@ -58,6 +59,9 @@ def run(
     base = storage.resolve(base)
     if f"{base}/".startswith(f"{table.name}/") or f"{table.name}/".startswith(f"{base}/"):
         raise error("path.roles", path=base, roles="text and table")
+    if storage.look(posixpath.join(base, MANIFEST)) is not None:
+        why, cure = "is a dataset itself, and no place for text copies", "name another directory, which is made"
+        raise error("table.place", path=base, why=why, cure=cure)
     bookkeeping = posixpath.join(base, "_mutator")
     storage.make_directory(bookkeeping)
     name = new_run_id(time.time())
