@@ -341,6 +341,7 @@ def test_session_without_a_metastore_is_refused():
     assert caught.value.kind == "hive.session"
 
 
+@pytest.mark.soak  # the bridge's own test meets it, too
 def test_second_process_on_the_embedded_metastore_is_told_so(hive):
     program = "from mutator.session import spark_session\nwith spark_session('second', hive=True): pass"
     done = subprocess.run(
