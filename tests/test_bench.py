@@ -442,7 +442,6 @@ def test_a_small_run_on_parquet(only, count, tmp_path):
     assert "Parquet, 5 %: aligned 3 times as fast as the best Spark SQL plan on Parquet: " in printed
 
 
-@pytest.mark.soak
 def test_a_small_run_on_avro(tmp_path):
     results, printed = small_run("avro", "mutator aligned,fastavro", tmp_path)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyspark.daemon
 import pyspark.worker  # which each worker would import
 
@@ -15,6 +17,8 @@ import pyspark.worker  # which each worker would import
 from mutator.engine import blocks, records
 
 __all__ = ["blocks", "records"]
+
+pa.array(np.zeros(1))  # with the first one Arrow loads pandas, where that is installed: once here, not in each worker
 
 _worker = pyspark.daemon.worker
 
