@@ -30,7 +30,7 @@ with spark_session("hive", hive=True) as spark:
 CASES = """
 import os, pickle, struct, sys, traceback
 from tests.hive_server import connect
-import mutator.engine.hive
+import mutator.hive.table
 stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
 while size := stdin.read(8):
     point, address, function, arguments = pickle.loads(stdin.read(struct.unpack("q", size)[0]))

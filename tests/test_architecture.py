@@ -43,8 +43,8 @@ ORDER = [
     *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master", "engine.duplicates"),
     *("engine.parts", "engine.blockmerge", "engine.blockwrite", "engine.broadcast"),
     *("engine.spark", "engine.records", "engine.blocks", "engine.daemon"),
-    *("engine.frames", "engine.staged_table", "engine.metastore", "engine.spark_types", "engine.hive_insert"),
-    *("engine.hive_create", "engine.live_table", "engine.hive"),
+    *("hive", "hive.frames", "hive.staged_table", "hive.metastore", "hive.spark_types", "hive.insert"),
+    *("hive.create", "hive.live_table", "hive.table"),
     *("accounting", "staging", "publish", "pipeline", "verify", "log"),
     *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
     *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging"),
@@ -56,15 +56,7 @@ ORDER = [
     "",  # the package itself: its public names
 ]
 SPARK = {"engine.spark", "engine.records", "engine.blocks", "engine.daemon", "session", "progress"}
-SPARK |= {
-    "engine.frames",
-    "engine.hive_create",
-    "engine.metastore",
-    "engine.spark_types",
-    "engine.hive_insert",
-    "engine.live_table",
-    "engine.hive",
-}
+SPARK |= {f"hive.{name}" for name in ("frames", "create", "metastore", "spark_types", "insert", "live_table", "table")}
 PRINTS = {"cli"}
 MOST_LINES = 400
 

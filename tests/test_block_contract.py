@@ -464,17 +464,12 @@ def test_the_engine_asks_the_registry_alone():
     assert found == []
 
 
-# The edge to tables of a metastore, which merges nothing: what files a table has is the table's.
-TABLES = {"live_table.py", "hive.py", "hive_create.py"}
-
-
 def test_the_engine_names_no_format():
     words = {*FORMATS, *KINDS_OF_FILES, *(kind.suffix for kind in KINDS_OF_FILES.values())}
     words -= {"text", ".parquet"}  # a word like others; what all files beside the data are, whatever the data is
     found = [
         (name, node.lineno)
         for name, tree in modules().items()
-        if name not in TABLES
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in words
     ]

@@ -287,7 +287,7 @@ def insert(spark, *lines, name="sales", how="INTO"):
 
 
 def files_of(spark, name="sales"):
-    from mutator.engine.hive import HiveTable
+    from mutator.hive.table import HiveTable
 
     return {(one.partition, one.path, one.modified) for one in HiveTable(spark, name).files()}
 

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from mutator.engine.hive import HiveTable
-from mutator.engine.metastore import STATISTICS
-from mutator.engine.staged_table import Staged
 from mutator.errors import MutatorError
 from mutator.failpoint import HIVE_FAILPOINTS
+from mutator.hive.metastore import STATISTICS
+from mutator.hive.staged_table import Staged
+from mutator.hive.table import HiveTable
 from mutator.partitions import DEFAULT
 from tests.hive_server import started
 

@@ -14,12 +14,12 @@ from mutator.bridge.dataset import text_pieces
 from mutator.bridge.digests import changed_partitions, digests_of
 from mutator.bridge.importing import Imported, read_rows, whole_copy
 from mutator.bridge.split import by_partition
-from mutator.engine.frames import frame_of, on_batches
-from mutator.engine.hive import HiveTable
-from mutator.engine.hive_create import create_table
 from mutator.engine.spark import each_on
-from mutator.engine.staged_table import Staged
 from mutator.errors import MutatorError, error
+from mutator.hive.create import create_table
+from mutator.hive.frames import frame_of, on_batches
+from mutator.hive.staged_table import Staged
+from mutator.hive.table import HiveTable
 from mutator.partitions import values_of
 from mutator.table import Batches, Partition, TableFile, Work
 

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from mutator.engine.spark import spark_faults
-from mutator.engine.staged_table import canonical
 from mutator.errors import error
+from mutator.hive.staged_table import canonical
 
 __all__ = ["insert_overwrite", "is_set", "quote", "refuse_careless", "without_ansi"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from mutator.engine.hive_insert import quote
-from mutator.engine.metastore import Metastore
 from mutator.errors import error
+from mutator.hive.insert import quote
+from mutator.hive.metastore import Metastore
 
 __all__ = ["create_table"]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from mutator.engine.hive_insert import insert_overwrite
-from mutator.engine.live_table import LiveTable
-from mutator.engine.metastore import Entry, is_hidden
-from mutator.engine.staged_table import Move, Staged, is_any_in, is_in, matched, partition_values
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
+from mutator.hive.insert import insert_overwrite
+from mutator.hive.live_table import LiveTable
+from mutator.hive.metastore import Entry, is_hidden
+from mutator.hive.staged_table import Move, Staged, is_any_in, is_in, matched, partition_values
 from mutator.naming import some
 
 __all__ = ["HiveTable"]

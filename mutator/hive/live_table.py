@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from mutator.engine.hive_insert import is_set, quote, refuse_careless, without_ansi
-from mutator.engine.metastore import Entry, Metastore, is_hidden
-from mutator.engine.spark_types import arrow_schema
-from mutator.engine.staged_table import partition_name, partition_values
 from mutator.errors import MutatorError, error
+from mutator.hive.insert import is_set, quote, refuse_careless, without_ansi
+from mutator.hive.metastore import Entry, Metastore, is_hidden
+from mutator.hive.spark_types import arrow_schema
+from mutator.hive.staged_table import partition_name, partition_values
 from mutator.partitions import DEFAULT
 from mutator.table import TableFile
 
