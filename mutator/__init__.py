@@ -35,7 +35,7 @@ The algorithm in five lines:
 ``engine``          read, shuffle, merge, write: by the block, and row by row
 ``accounting``      receipts -> sums, and what must not be published
 ``storage``         names and bytes: disks, S3, HDFS, a module or two a backend
-``manifest``        what a directory is
+``manifest``        what a directory is; ``sidecar``, its schema for other programs
 ``owner``           who is at work, and whether it still is
 ``staging``         where a run writes before its output is visible
 ``publish``         staging -> visible, in one step
@@ -43,6 +43,10 @@ The algorithm in five lines:
 ``verify``          a directory against its manifest
 ``log``             the versions of a base
 ``workflow``        the directory workflow: run, recover, restore
+``table``           what the bridge asks of a table that others own; ``partitions``, the names of its directories
+``hive``            tables of a metastore, through Spark SQL
+``bridge``          such tables by way of delimited text: export, merge, import
+``catalogue``       the texts of all errors; ``catalogue_tables``, those about tables
 ``cli``             the commands
 =================== ======================================================================
 """
