@@ -18,8 +18,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pyspark
@@ -176,5 +178,11 @@ def _found(pattern: str, log: Path) -> str | None:
 
 
 def _alive(port: str) -> int:
-    with urlopen(f"http://127.0.0.1:{port}/json/", timeout=START_SECONDS) as answer:
-        return sum(worker["state"] == "ALIVE" for worker in json.load(answer)["workers"])
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/json/", timeout=START_SECONDS) as answer:
+            return sum(worker["state"] == "ALIVE" for worker in json.load(answer)["workers"])
+    except HTTPError as refusal:
+        # Spark's web server takes its port, and says so in the log, before it has its pages.
+        if refusal.code != HTTPStatus.NOT_FOUND:
+            raise
+        return 0
