@@ -7,7 +7,7 @@ exactly what this program writes for its content is damaged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mutator import sealed
@@ -30,6 +30,7 @@ __all__ = [
 FORMAT_VERSION = 1
 DIRECTORY = "_mutator"
 PATH = "_mutator/manifest.json"
+_OF_PARTITIONS = ("buckets", "filter", "form")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,8 @@ class Part:
     bytes: int
     checksum: str
     partition: Mapping[str, str | None] = field(default_factory=dict)
+    buckets: int | None = None  # of its partition; None: the dataset has no partitions
+    filter: str | None = None  # path of the pack that has the filter of its keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +52,12 @@ class DataFile(Part):
     """One data file: visible, with the path of the file that has the sequence of each row."""
 
     order: str | None = None
+    form: int | None = None  # of the specification's earlier forms, the one it was written in; None: the present one
 
 
 @dataclass(frozen=True, kw_only=True)
 class SideFile(Part):
-    """One file below ``_mutator/``: tombstones, order (row sequences) or rejected rows."""
+    """One file below ``_mutator/``: tombstones, order (row sequences), filters of keys, or rejected rows."""
 
     kind: str
 
@@ -98,7 +102,15 @@ def is_without_key(manifest: Manifest) -> bool:
 
 def dump(manifest: Manifest) -> bytes:
     """Write a manifest as JSON that ends with the checksum of what stands before it."""
-    return sealed.dump("mutator", FORMAT_VERSION, asdict(manifest))
+    document = {part.name: getattr(manifest, part.name) for part in fields(manifest)}
+    for name in ("files", "beside", "feed"):
+        document[name] = [_members(part) for part in document[name]]
+    return sealed.dump("mutator", FORMAT_VERSION, document)
+
+
+def _members(part: Part | FeedFile) -> dict[str, Any]:
+    """Return what is said of a file; what only partitions have is left out where there are none."""
+    return {name: value for name, value in vars(part).items() if value is not None or name not in _OF_PARTITIONS}
 
 
 def parse(data: bytes, path: str) -> Manifest:
@@ -116,9 +128,13 @@ def parse(data: bytes, path: str) -> Manifest:
     except (TypeError, ValueError) as fault:
         raise error("manifest.damaged", path=path, why=fault) from None
     beside = {part.path for part in manifest.beside}
-    for order in (part.order for part in manifest.files):
-        if order is not None and order not in beside:
-            raise error("manifest.damaged", path=path, why=f"it does not name the file of sequences {order}")
+    for what, named in (
+        ("file of sequences", (part.order for part in manifest.files)),
+        ("pack of filters", (part.filter for part in manifest.parts())),
+    ):
+        for other in named:
+            if other is not None and other not in beside:
+                raise error("manifest.damaged", path=path, why=f"it does not name the {what} {other}")
     for part in manifest.parts():
         if not _is_safe(part.path):
             raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")

@@ -23,6 +23,7 @@ from mutator.named import is_named, named_shape, shape_of_dataset
 from mutator.precedence import order_value
 from mutator.spans import Ints
 from mutator.survey import Source, Survey
+from mutator.unit import Unit
 from mutator.width import is_delete_source, text_shape, text_shape_of
 
 __all__ = ["SAMPLES", "Plan", "make_plan", "plan_of_dataset", "rejects_allowed"]
@@ -67,6 +68,10 @@ class Plan:
     rejects_shipped: dict[str, int]  # side -> how many rejected rows of a split travel to the ledger
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    def unit(self, group: int) -> Unit:
+        """Return what a group of buckets is, in a master without partitions."""
+        return Unit(group, self.groups, self.buckets)
 
     @property
     def ledger(self) -> int:

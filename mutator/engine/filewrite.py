@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -19,6 +19,7 @@ from mutator.formats.parquet_columns import TombstoneWriter, write_sequences
 from mutator.manifest import DataFile, SideFile
 from mutator.plan import Plan
 from mutator.spans import Ints
+from mutator.unit import Unit
 
 __all__ = ["Files"]
 
@@ -26,31 +27,26 @@ __all__ = ["Files"]
 class Files:
     """What a task writes, a file a bucket; an empty bucket has none."""
 
-    def __init__(
-        self, plan: Plan, staging: str | None, buckets: Sequence[int], attempt: int, stack: ExitStack, number: int = 0
-    ) -> None:
-        """buckets: those that are written, by hash modulo. number: of the file where the output has no buckets."""
-        self._plan = plan
-        self._data = [_Data(plan, staging, bucket, bucket, attempt, stack) for bucket in buckets]
-        self._tombstones = [_Tombstones(plan, staging, bucket, bucket, attempt, stack) for bucket in buckets]
-        if plan.buckets is None:
-            self._data = [_Data(plan, staging, None, number, attempt, stack)]
-            self._tombstones = [_Tombstones(plan, staging, None, number, attempt, stack)]
+    def __init__(self, plan: Plan, staging: str | None, unit: Unit, attempt: int, stack: ExitStack) -> None:
+        self._plan, self._unit = plan, unit
+        self._data = [_Data(plan, staging, unit, number, attempt, stack) for number in unit.numbers]
+        self._tombstones = [_Tombstones(plan, staging, unit, number, attempt, stack) for number in unit.numbers]
 
     def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
         """Take the next rows, and how many they are.
 
-        hashes: needed where there are several buckets. sequences: needed where order comes from file names.
+        hashes: needed where there are several buckets, or filters of keys. sequences: needed where order comes from
+        file names.
         """
         if len(self._data) == 1:
-            self._data[0].write(rows, count, sequences)
+            self._data[0].write(rows, count, sequences, hashes)
             return
         assert hashes is not None
         for file in self._data:
-            chosen = np.flatnonzero(hashes % np.uint64(self._plan.buckets or 1) == np.uint64(file.bucket or 0))
+            chosen = np.flatnonzero(hashes % np.uint64(self._unit.buckets or 1) == np.uint64(file.number))
             if len(chosen):
                 own = None if sequences is None else sequences[chosen]
-                file.write(rows.take(pa.array(chosen)), len(chosen), own)
+                file.write(rows.take(pa.array(chosen)), len(chosen), own, hashes[chosen])
 
     def insert(self, table: Any) -> None:
         """Take inserted rows with their hashes and order values."""
@@ -65,7 +61,7 @@ class Files:
             return
         hashes = table.column("hash").to_numpy()
         for file in self._tombstones:
-            chosen = np.flatnonzero(hashes % np.uint64(self._plan.buckets or 1) == np.uint64(file.bucket or 0))
+            chosen = np.flatnonzero(hashes % np.uint64(self._unit.buckets or 1) == np.uint64(file.number))
             if len(chosen):
                 file.write(table.take(pa.array(chosen)))
 
@@ -107,20 +103,25 @@ class _Data:
     """One data file, and the file with the sequences of its rows."""
 
     def __init__(
-        self, plan: Plan, staging: str | None, bucket: int | None, number: int, attempt: int, stack: ExitStack
+        self, plan: Plan, staging: str | None, unit: Unit, number: int, attempt: int, stack: ExitStack
     ) -> None:
-        self.bucket, self.parts = bucket, list[DataFile | SideFile]()
+        self.number, self.parts = number, list[DataFile | SideFile]()
+        self._said: dict[str, Any] = {"bucket": None if unit.buckets is None else number, **unit.described()}
         self._plan, self._staging, self._attempt = plan, staging, attempt
-        self._name, self._suffix = file_name(plan, number, attempt), FORMATS[plan.format].suffix(plan.output)
+        self._name = unit.prefix + file_name(plan, number, attempt)
+        self._suffix = FORMATS[plan.format].suffix(plan.output)
         self._stack = stack.enter_context(ExitStack())
         self._writer: Writer | None = None
         self._stream: Counted | None = None
         self._sequences: list[Ints] = []
+        self.hashes: list[Hashes] = []
         self.rows = 0
 
-    def write(self, rows: Any, count: int, sequences: Ints | None) -> None:
+    def write(self, rows: Any, count: int, sequences: Ints | None, hashes: Hashes | None) -> None:
         if not count:
             return
+        if hashes is not None:
+            self.hashes.append(hashes)
         if self._staging is None:
             self.rows += count
             return
@@ -158,20 +159,21 @@ class _Data:
             order = f"_mutator/order/{self._stream.path}.parquet"
             with create(self._plan, self._staging, order) as side:
                 write_sequences(side, np.concatenate(self._sequences), self._writer.rows_by_chunk)  # type: ignore[arg-type]
-            self.parts.append(SideFile(kind="order", bucket=self.bucket, rows=self.rows, **side.receipt()))
+            self.parts.append(SideFile(kind="order", rows=self.rows, **self._said, **side.receipt()))
             failpoint("task.order.written", self._attempt)
-        self.parts.append(DataFile(bucket=self.bucket, rows=self.rows, order=order, **self._stream.receipt()))
+        self.parts.append(DataFile(rows=self.rows, order=order, **self._said, **self._stream.receipt()))
 
 
 class _Tombstones:
     """One file of tombstones."""
 
     def __init__(
-        self, plan: Plan, staging: str | None, bucket: int | None, number: int, attempt: int, stack: ExitStack
+        self, plan: Plan, staging: str | None, unit: Unit, number: int, attempt: int, stack: ExitStack
     ) -> None:
-        self.bucket, self.parts = bucket, list[SideFile]()
+        self.number, self.parts = number, list[SideFile]()
+        self._said: dict[str, Any] = {"bucket": None if unit.buckets is None else number, **unit.described()}
         self._plan, self._staging, self._attempt = plan, staging, attempt
-        self._name = f"_mutator/tombstones/{file_name(plan, number, attempt)}.parquet"
+        self._name = f"_mutator/tombstones/{unit.prefix}{file_name(plan, number, attempt)}.parquet"
         self._stack = stack.enter_context(ExitStack())
         self._writer: TombstoneWriter | None = None
         self._stream: Counted | None = None
@@ -192,4 +194,4 @@ class _Tombstones:
             return
         self._stack.close()
         failpoint("task.tombstones.written", self._attempt)
-        self.parts.append(SideFile(kind="tombstones", bucket=self.bucket, rows=self.rows, **self._stream.receipt()))
+        self.parts.append(SideFile(kind="tombstones", rows=self.rows, **self._said, **self._stream.receipt()))

@@ -43,7 +43,7 @@ def write_bucket(
     tally = Tally()
     form = FORMATS[plan.format]
     with ExitStack() as stack:
-        files = Files(plan, staging, (bucket,), attempt, stack)
+        files = Files(plan, staging, plan.unit(bucket), attempt, stack)
         tombstones = _Tombstones(plan, files)
         rows = merge_bucket(
             elements,
