@@ -236,6 +236,7 @@ def _longs(fields: Spans) -> tuple[Any, Flags]:
     return pa.array(total[plain]), plain
 
 
+_ROWS = 1 << 14  # at a time: all that is made of them stays in the processor's cache, which is four times as fast
 _SHAPE = b"dddd-dd-dd dd:dd:dd"
 
 
@@ -246,10 +247,12 @@ def _timestamps(fields: Spans) -> tuple[Any, Flags]:
     seconds, nanos = np.zeros(len(fields), np.int64), np.zeros(len(fields), np.int64)
     for length in np.unique(lengths):
         if 19 <= length <= 30:
-            rows = np.flatnonzero(lengths == length)
-            text = fields.data[fields.starts[rows][:, None] + np.arange(length)]
-            good, when, fraction = _timestamps_of(text)
-            plain[rows], seconds[rows], nanos[rows] = good, when, fraction
+            alike = np.flatnonzero(lengths == length)
+            for start in range(0, len(alike), _ROWS):
+                rows = alike[start : start + _ROWS]
+                text = fields.data[fields.starts[rows][:, None] + np.arange(length)]
+                good, when, fraction = _timestamps_of(text)
+                plain[rows], seconds[rows], nanos[rows] = good, when, fraction
     return stamps(seconds[plain], nanos[plain]), plain
 
 

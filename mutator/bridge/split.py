@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.scalar_text import exact_text
-from mutator.partitions import DEFAULT
+from mutator.partitions import DEFAULT, combined
 from mutator.table import Partition
 
 __all__ = ["by_partition", "parted"]
@@ -28,20 +28,20 @@ def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition,
 
 def parted(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
     """Do the same for columns of text (large binaries)."""
-    codes, known = np.zeros(len(columns[0]), np.int64), list[Partition]([()])
+    numbered, values = [], []
     for column in columns:
         column = pc.if_else(pc.is_in(column, _NULL), pa.scalar(None, pa.large_binary()), column)
         encoded = column.dictionary_encode("encode")
-        values = [
-            None if value is None else value.decode("utf-8", "surrogateescape")
-            for value in encoded.dictionary.to_pylist()
-        ]
-        # Numbered anew for each field, so that no number outgrows its type.
-        pairs, codes = np.unique(
-            codes * len(values) + encoded.indices.to_numpy(zero_copy_only=False), return_inverse=True
+        numbered.append(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
+        values.append(
+            [
+                None if value is None else value.decode("utf-8", "surrogateescape")
+                for value in encoded.dictionary.to_pylist()
+            ]
         )
-        known = [(*known[pair // len(values)], values[pair % len(values)]) for pair in pairs.tolist()]
+    codes, said = combined(numbered)
     order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1)) if len(order) else order
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        yield known[codes[order[start]]], order[start:end]
+    starts = np.searchsorted(codes[order], np.arange(len(said) + 1))
+    for number, one in enumerate(said):
+        partition = tuple(known[code] for known, code in zip(values, one, strict=True))
+        yield partition, order[starts[number] : starts[number + 1]]
