@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -30,10 +30,12 @@ from mutator.named_fields import (
     key_types,
     named_layout,
     order_spec,
+    partitioning_in,
     read_default,
     rewriting,
     schema_sequence,
 )
+from mutator.partitioning import SPEC
 from mutator.schema import Version
 from mutator.shape import Shape
 from mutator.survey import Source, Survey
@@ -68,16 +70,16 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         path, look = survey.output_schema
         base = _File(path, expanded(look.native), False)
     assert base is not None
-    needed = [*fields.ids, *([fields.order] if fields.order is not None else [])]
+    needed = fields.needed(deletes=False)
     for one in files:
-        wanted = fields.ids if one.partial and config.by_file_name else needed
-        schemas.check_key(one.version(None), wanted)
+        schemas.check_key(one.version(None), fields.needed(deletes=one.partial))
     op = None if config.op_keep else fields.op
     versions = [one.version(op) for one in files if one is not base]
     defaults = {name: partial(read_default, name, text) for name, text in config.defaults.items()}
     unused = check_defaults(config, [base.version(op), *versions])
     found = schemas.resolve(base.version(op), versions, fields.ids, defaults, given=survey.output_schema is not None)
     check_key_types(found.schema, fields, base.path)
+    partitioning = partitioning_in(found.schema, fields, base.path)
     order_type = decide_order_type(config, found.schema, fields, base.path)
     result = _result(base, files, found.schema, op)
     _check_symbols(base, files, result)
@@ -90,9 +92,12 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         "order_type": order_type,
         "null_lowest": config.null_order == "lowest",
         "delete_codes": config.delete_codes,
+        "partition": fields.partition,
+        "placed": fields.scope == "partition",
     }
     layouts["master"] = AvroLayout(fields=(), pieces=None, feed=False, **common)
     layouts["feed"] = AvroLayout(fields=(), pieces=None, feed=True, **common)
+    layouts["written"] = replace(layouts["master"], record=result)
     by_path = {one.path: one for one in files}
     for side, sources in (("master", survey.master), ("feed", survey.feed)):
         for source in sources:
@@ -125,6 +130,7 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         "schema": collapsed(result),
     }
     spec |= schema_sequence(config, survey)
+    spec |= {} if partitioning is None else {SPEC: partitioning.spec()}
     known = survey.manifest
     same = known is not None and known.spec["format"] == "avro" and known.spec["schema"] == spec["schema"]
     return Shape(
@@ -136,7 +142,8 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         layout_of=layout_of,
         carries=same,
         whole=True,
-        notes=(*found.notes, *unused, *rewriting(known is not None and not same)),
+        partitioning=partitioning,
+        notes=(*found.notes, *unused, *rewriting(known is not None and not same and not survey.partitions)),
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from mutator import delimiter, values
 from mutator.delimiter import Delimiter
 from mutator.errors import error
+from mutator.partition_by import PartitionField
 from mutator.settings import PREFIX, read_settings, shown
 
 __all__ = ["Config", "load", "parse"]
@@ -60,6 +61,8 @@ class Config:
     output_schema: str | None = None  # path of an Avro schema
     csv_null: bytes = b""  # what stands for NULL in CSV, without quotes
     defaults: Mapping[str, str] = field(default_factory=dict)  # of fields that rows lack
+    partitioned_by: tuple[PartitionField, ...] = ()  # the master has a directory for each value of these
+    key_scope: str | None = None  # table | partition: where a record ID is unique; None: as the master has it, or table
     sync_mode: str = "partial"
     allow_older_snapshot: bool = False
     allow_empty_master: bool = False
@@ -143,6 +146,8 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
         output_schema=read("output.schema", str, None),
         csv_null=read("csv.null", values.null, b""),
         defaults={key.removeprefix(_DEFAULT): shown(value) for key, value in given.items() if key.startswith(_DEFAULT)},
+        partitioned_by=read("partitioned.by", lambda text: values.partition_fields(text, names), ()),
+        key_scope=read("key.scope", values.one_of("table", "partition"), None),
         sync_mode=read("sync.mode", values.one_of("partial", "full"), "partial"),
         allow_older_snapshot=read("allow.older.snapshot", values.flag, False),
         allow_empty_master=read("allow.empty.master", values.flag, False),
@@ -205,6 +210,8 @@ def _check_together(config: Config, given: Mapping[str, Any], faults: list[str],
         faults.append("id.field.ordinals: is missing; name the fields of the record ID, for example 0 or 0,2")
     if len(set(ids)) != len(ids):
         faults.append(f"id.field.ordinals: '{given['id.field.ordinals']}' names a field twice")
+    if op is not None and any(one.source == op for one in config.partitioned_by):
+        faults.append(f"partitioned.by: field {op} is also the op.code.field.ordinal")
     if op is not None and op in ids:
         faults.append(f"op.code.field.ordinal: field {op} is also a field of id.field.ordinals")
     if op is not None and op == order:

@@ -23,6 +23,7 @@ __all__ = [
     "error",
     "key_text",
     "printable",
+    "quoted",
     "rebuilt",
     "told",
 ]
@@ -117,3 +118,13 @@ def told(text: str) -> MutatorError | None:
 def key_text(key: tuple[bytes, ...]) -> str:
     """Show a record ID in a message or report."""
     return ",".join(value.decode("utf-8", "backslashreplace") for value in key)
+
+
+def quoted(value: bytes, most: int = 40) -> str:
+    """Show a field's bytes in a message.
+
+    >>> quoted(b"12,x")
+    "'12,x'"
+    """
+    text = value[:most].decode("utf-8", "backslashreplace")
+    return f"'{printable(text)}{'…' if len(value) > most else ''}'".replace("\n", "\\n")

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.delimiter import Delimiter
-from mutator.errors import printable
+from mutator.errors import quoted
+from mutator.partition_by import PartitionField, directory_of_row
 from mutator.precedence import ORDER_TYPES
 
-__all__ = ["Reader", "RowLayout", "Unreadable", "compile_reader", "without_field"]
+__all__ = ["NOT_PLACED", "Reader", "RowLayout", "Unreadable", "compile_reader", "without_field"]
 
+NOT_PLACED = "has the ID alone, and says no partition; with key.scope=table its record is looked for"
 Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes]]
 
 
@@ -45,7 +47,14 @@ class RowLayout:
     joint: bytes = b","
     deletes: bool = False  # every row is a delete (a delete file)
     keys_only: bool = False  # a row with just the ID fields, in their configured order, is complete
+    partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals of these rows
+    placed: bool = False  # each row must say its partition, deletes too
     deletes_allowed: bool = True  # a master row with a delete code is none
+
+    @property
+    def partition_sources(self) -> tuple[int, ...]:
+        """The fields that the partition is derived from."""
+        return tuple(one.source for one in self.partition if isinstance(one.source, int))
 
     @property
     def output_width(self) -> int | None:
@@ -69,8 +78,9 @@ def compile_reader(layout: RowLayout) -> Reader:
     ids, single = layout.id_fields, layout.id_fields[0] if len(layout.id_fields) == 1 else None
     order_field, parse_order = layout.order_field, ORDER_TYPES[layout.order_type][0]
     width = layout.width
+    partition, sources = layout.partition, layout.partition_sources
     needed = 1 + max(
-        *ids, -1 if order_field is None else order_field, -1 if layout.op_field is None else layout.op_field
+        *ids, -1 if order_field is None else order_field, -1 if layout.op_field is None else layout.op_field, *sources
     )
     op_field, delete_codes, upsert_codes = layout.op_field, layout.delete_codes, layout.upsert_codes
     keys_only = len(ids) if layout.keys_only and layout.deletes else None
@@ -79,6 +89,8 @@ def compile_reader(layout: RowLayout) -> Reader:
         items = row.split(literal) if literal is not None else split(row)
         count = len(items)
         if count == keys_only:
+            if layout.placed:
+                raise Unreadable(NOT_PLACED)
             return tuple(items), None, True, row
         if count != width and (width is not None or count < needed):
             raise Unreadable(
@@ -91,6 +103,11 @@ def compile_reader(layout: RowLayout) -> Reader:
                 order = parse_order(items[order_field])
             except ValueError as reason:
                 raise Unreadable(f"field {order_field} (order value) {reason}: {quoted(items[order_field])}") from None
+        if partition:
+            try:
+                directory_of_row(partition, [items[i] for i in sources])
+            except ValueError as reason:
+                raise Unreadable(str(reason)) from None
         return key, order, layout.deletes, row
 
     if op_field is None:
@@ -112,13 +129,3 @@ def compile_reader(layout: RowLayout) -> Reader:
         return key, order, is_delete, written
 
     return read_with_op
-
-
-def quoted(value: bytes, most: int = 40) -> str:
-    """Show a field's bytes in a message.
-
-    >>> quoted(b"12,x")
-    "'12,x'"
-    """
-    text = value[:most].decode("utf-8", "backslashreplace")
-    return f"'{printable(text)}{'…' if len(value) > most else ''}'".replace("\n", "\\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, cast
 
@@ -57,6 +57,7 @@ class Source:
     dialect: Dialect = field(default_factory=Dialect)  # of delimited files whose fields have names
     kind: str = "text"  # of file: a key of ``formats.kinds.KINDS``
     look: Look | None = None  # what it says of its fields; text may have none
+    stored: Mapping[str, Any] = field(default_factory=dict, hash=False)  # how a manifest says that it was written
     quotes: bool = False  # it is called CSV, is read as delimited text, and its first row has quotes
 
     def place(self, offset: int, line: int) -> str:

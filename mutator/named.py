@@ -28,17 +28,23 @@ from mutator.manifest import Manifest, is_without_key
 from mutator.named_fields import (
     SCHEMA_SEQUENCE,
     Fields,
+    by_age,
     check_defaults,
     check_key_types,
     check_op_type,
     decide_order_type,
+    fields_of,
+    has_fields,
     key_types,
     named_layout,
     order_spec,
+    partitioning_in,
     read_default,
     rewriting,
     schema_sequence,
+    with_places,
 )
+from mutator.partitioning import SPEC
 from mutator.schema import Version
 from mutator.shape import Shape
 from mutator.survey import Source, Survey
@@ -76,8 +82,8 @@ def named_shape(config: Config, survey: Survey) -> Shape:
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(config, survey, checked)
     base = _base(survey, master, feed, checked)
-    fields = _fields(config, base, survey)
-    master = [_with_places(version, base, fields) for version in master]
+    fields = fields_of(config, base, survey)
+    master = [with_places(version, base, fields) for version in master]
     codec = _codec(config, output)
     dialect = _dialect(config, survey, codec)
     if output == "escaped" and not separates(dialect.delimiter):
@@ -127,26 +133,13 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
 
 def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Version], list[Version]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has any."""
-    master = [_version(one, False, checked) for one in _by_age(survey.master) if _has_fields(one)]
+    master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
     if survey.manifest is not None and not master:
         look = survey.dataset_look
         assert look is not None
         master = [Version(look.schema, survey.master_path, look.typed)]
-    feed = [_version(one, is_delete_source(config, one), checked) for one in _by_age(survey.feed) if _has_fields(one)]
+    feed = [_version(one, is_delete_source(config, one), checked) for one in by_age(survey.feed) if has_fields(one)]
     return master, feed
-
-
-def _has_fields(source: Source) -> bool:
-    return source.look is not None and len(source.look.schema) > 0
-
-
-def _by_age(feed: Sequence[Source]) -> list[Source]:
-    """Return feed files, the newest last."""
-
-    def age(source: Source) -> Any:
-        return (-1 if source.sequence is None else source.sequence, source.name.encode("utf-8", "surrogateescape"))
-
-    return sorted(feed, key=age)
 
 
 def _version(source: Source, partial_fields: bool, checked: Any) -> Version:
@@ -186,41 +179,6 @@ def _comes_late(survey: Survey, path: str) -> bool:
     return before is not None and sequence is not None and sequence < before
 
 
-def _fields(config: Config, base: Version, survey: Survey) -> Fields:
-    """Return the names of the fields that the configuration names, or gives the places of."""
-    feed = [one.look.schema.names for one in _by_age(survey.feed) if one.look is not None and _has_fields(one)]
-    names = config.field_names or survey.places or (feed[-1] if feed else base.schema.names)
-
-    def name(one: Any, key: str) -> str:
-        if isinstance(one, str):
-            return one
-        if one >= len(names):
-            raise error(
-                "width",
-                where=key,
-                what=f"field {one} is beyond the {len(names)} fields of {base.path}",
-                cure="correct the ordinal (they count from 0), or name the field",
-            )
-        return str(names[one])
-
-    return Fields(
-        tuple(name(one, "id.field.ordinals") for one in config.id_fields),
-        None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),
-        None if config.op_field is None else name(config.op_field, "op.code.field.ordinal"),
-    )
-
-
-def _with_places(version: Version, base: Version, fields: Fields) -> Version:
-    """Name the fields of a master whose files have no names: they are the feed's, maybe without the op code."""
-    places = [str(number) for number in range(len(version.schema))]
-    if version.typed or version.schema.names != places or fields.op is None:
-        return version
-    if len(base.schema) != len(places) + 1:
-        return version
-    names = [name for name in base.schema.names if name != fields.op]
-    return replace(version, schema=pa.schema([one.with_name(n) for one, n in zip(version.schema, names, strict=True)]))
-
-
 def _columns(
     config: Config,
     survey: Survey,
@@ -230,9 +188,8 @@ def _columns(
     fields: Fields,
     dialect: Dialect,
 ) -> Shape:
-    needed = [*fields.ids, *([fields.order] if fields.order is not None else [])]
     for version in versions:
-        schemas.check_key(version, needed if not (version.partial and config.by_file_name) else fields.ids)
+        schemas.check_key(version, fields.needed(deletes=version.partial))
     keep = config.op_keep
     cut = _without(base, fields.op) if not keep else base
     others = [_without(version, fields.op) if not keep else version for version in versions if version is not base]
@@ -249,6 +206,7 @@ def _columns(
     known_spec = survey.manifest.spec if survey.manifest is not None else {}
     result = held_schema(_partitions_last(found.schema, known_spec, base.path), output)
     check_key_types(result, fields, base.path)
+    partitioning = partitioning_in(result, fields, base.path)
     order_type = decide_order_type(config, result, fields, base.path)
     common = ColumnLayout(
         kind=output,
@@ -263,8 +221,11 @@ def _columns(
         delete_codes=config.delete_codes,
         upsert_codes=config.upsert_codes,
         defaults={name: pa.repeat(value.cast(result.field(name).type), 1) for name, value in found.defaults.items()},
+        partition=fields.partition,
+        placed=fields.scope == "partition",
     )
     layouts: dict[str, Any] = {"master": replace(common, feed=False), "feed": common}
+    layouts["written"] = layouts["master"]
     layout_of: dict[str, str] = {}
     by_path = {version.path: version for version in versions}
     for side, sources in (("master", survey.master), ("feed", survey.feed)):
@@ -278,7 +239,7 @@ def _columns(
                 kind=source.kind,
                 schema=version.schema,
                 typed=KINDS[source.kind].typed,
-                dialect=stored_dialect(known_spec, dialect) if side == "master" else dialect,
+                dialect=stored_dialect(source.stored or known_spec, dialect) if side == "master" else dialect,
                 op_field=fields.op if fields.op in version.schema.names else None,
                 deletes=deletes,
                 deletes_allowed=side == "feed",
@@ -307,6 +268,7 @@ def _columns(
         spec["escaped"] = {"delimiter": dialect.delimiter.decode("latin-1")}
     if "partitioned by" in known_spec:
         spec["partitioned by"] = known_spec["partitioned by"]
+    spec |= {} if partitioning is None else {SPEC: partitioning.spec()}
     if output == "csv":
         spec["csv"] = {
             "delimiter": dialect.delimiter.decode("latin-1"),
@@ -325,7 +287,12 @@ def _columns(
         in_ranges={one.path: KINDS[one.kind].in_ranges for one in (*survey.master, *survey.feed)},
         carries=same,
         whole=True,
-        notes=(*found.notes, *unused, *rewriting(known is not None and not is_without_key(known) and not same)),
+        partitioning=partitioning,
+        notes=(
+            *found.notes,
+            *unused,
+            *rewriting(known is not None and not is_without_key(known) and not same and not survey.partitions),
+        ),
     )
 
 
@@ -347,7 +314,7 @@ def _known_avro(survey: Survey) -> Mapping[str, Any] | None:
     """Return the Avro schema whose types the result keeps: the one that is asked for, or the master's."""
     if survey.output_schema is not None:
         return expanded(survey.output_schema[1].native)
-    looks = [survey.dataset_look, *(source.look for source in _by_age(survey.master))]
+    looks = [survey.dataset_look, *(source.look for source in by_age(survey.master))]
     return next((expanded(look.native) for look in looks if look is not None and look.native is not None), None)
 
 

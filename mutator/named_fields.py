@@ -12,24 +12,31 @@ from mutator.config import Config
 from mutator.errors import error
 from mutator.formats.convert import converted
 from mutator.naming import base_name
+from mutator.partition_by import PartitionField
+from mutator.partitioning import Partitioning, partitioning_of
 from mutator.schema import Version, check_key
-from mutator.survey import Survey
+from mutator.survey import Source, Survey
 from mutator.typed import order_kind
 from mutator.width import is_delete_source
 
 __all__ = [
     "SCHEMA_SEQUENCE",
     "Fields",
+    "by_age",
     "check_defaults",
     "check_key_types",
     "check_op_type",
     "decide_order_type",
+    "fields_of",
+    "has_fields",
     "key_types",
     "named_layout",
     "order_spec",
+    "partitioning_in",
     "read_default",
     "rewriting",
     "schema_sequence",
+    "with_places",
 ]
 
 SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: an older feed file does not take the schema back
@@ -42,6 +49,73 @@ class Fields:
     ids: tuple[str, ...]
     order: str | None
     op: str | None
+    partition: tuple[PartitionField, ...] = ()  # their sources are names
+    scope: str = "table"  # or partition: where a record ID is unique
+
+    @property
+    def sources(self) -> list[str]:
+        """The fields that the partition is derived from."""
+        return list(dict.fromkeys(str(one.source) for one in self.partition))
+
+    def needed(self, *, deletes: bool) -> list[str]:
+        """Return what a file must have. deletes: all its rows are, and their records can be looked for."""
+        sources = () if deletes and self.scope == "table" else self.sources
+        return [*self.ids, *([self.order] if self.order is not None else []), *sources]
+
+
+def fields_of(config: Config, base: Version, survey: Survey) -> Fields:
+    """Return the names of the fields that the configuration names, or gives the places of."""
+    feed = [one.look.schema.names for one in by_age(survey.feed) if one.look is not None and has_fields(one)]
+    names = config.field_names or survey.places or (feed[-1] if feed else base.schema.names)
+
+    def name(one: Any, key: str) -> str:
+        if isinstance(one, str):
+            return one
+        if one >= len(names):
+            raise error(
+                "width",
+                where=key,
+                what=f"field {one} is beyond the {len(names)} fields of {base.path}",
+                cure="correct the ordinal (they count from 0), or name the field",
+            )
+        return str(names[one])
+
+    def level(one: PartitionField) -> PartitionField:
+        source = name(one.source, "partitioned.by")
+        return replace(one, source=source, name=one.name.replace(f"field_{one.source}", source, 1))
+
+    partitioning = partitioning_of(config, survey.manifest)
+    return Fields(
+        tuple(name(one, "id.field.ordinals") for one in config.id_fields),
+        None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),
+        None if config.op_field is None else name(config.op_field, "op.code.field.ordinal"),
+        () if partitioning is None else tuple(map(level, partitioning.fields)),
+        "table" if partitioning is None else partitioning.scope,
+    )
+
+
+def with_places(version: Version, base: Version, fields: Fields) -> Version:
+    """Name the fields of a master whose files have no names: they are the feed's, maybe without the op code."""
+    places = [str(number) for number in range(len(version.schema))]
+    if version.typed or version.schema.names != places or fields.op is None:
+        return version
+    if len(base.schema) != len(places) + 1:
+        return version
+    names = [name for name in base.schema.names if name != fields.op]
+    return replace(version, schema=pa.schema([one.with_name(n) for one, n in zip(version.schema, names, strict=True)]))
+
+
+def by_age(feed: Sequence[Source]) -> list[Source]:
+    """Return feed files, the newest last."""
+
+    def age(source: Source) -> Any:
+        return (-1 if source.sequence is None else source.sequence, source.name.encode("utf-8", "surrogateescape"))
+
+    return sorted(feed, key=age)
+
+
+def has_fields(source: Source) -> bool:
+    return source.look is not None and len(source.look.schema) > 0
 
 
 def check_key_types(schema: Any, fields: Any, path: str) -> None:
@@ -57,6 +131,28 @@ def check_key_types(schema: Any, fields: Any, path: str) -> None:
             what = f"is of type {kind}; a field of the ID must be text, bytes, a whole number, a decimal, a boolean, "
             what += "a date or a time"
             raise error("schema.field", path=path, field=name, what=what)
+
+
+def partitioning_in(schema: Any, fields: Fields, path: str) -> Partitioning | None:
+    """Return how rows of a schema are partitioned. Raises DataError where a field has no text to name a directory."""
+    if not fields.partition:
+        return None
+    for name in fields.sources:
+        kind = schema.field(name).type
+        if (
+            pa.types.is_floating(kind)
+            or pa.types.is_nested(kind)
+            or pa.types.is_null(kind)
+            or pa.types.is_duration(kind)
+        ):
+            what = f"is of type {kind}, and a partition cannot be made of it"
+            raise error("schema.field", path=path, field=name, what=what)
+    # A time is written with as many digits as its unit has, so its directory would be another one with another unit.
+    types = [
+        str(schema.field(name).type) if pa.types.is_temporal(schema.field(name).type) else word
+        for name, word in zip(fields.sources, key_types(schema, fields.sources), strict=True)
+    ]
+    return Partitioning(fields.partition, fields.scope, tuple(types))
 
 
 def check_op_type(kind: Any, name: str, path: str) -> None:

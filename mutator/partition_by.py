@@ -28,8 +28,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors import quoted
 from mutator.keyhash import hash_columns, murmur64a
-from mutator.layout import quoted
 from mutator.ordercolumn import parse_column, seconds_of
 from mutator.partitions import combined, directory_of, values_of
 from mutator.precedence import FIRST_SECOND, LAST_SECOND, parse_long, parse_timestamp

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mutator.partitioning import Partitioning
+
 __all__ = ["Shape"]
 
 
@@ -26,5 +28,6 @@ class Shape:
     in_ranges: Mapping[str, bool] = field(default_factory=dict)  # path -> False: it is read whole
     carries: bool = True  # files of the master are such as this run writes
     whole: bool = False  # what is written has one checksum, not one for each split
+    partitioning: Partitioning | None = None  # "written" is then a layout, too: of rows as they are written
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from mutator import manifest, naming
+from mutator.dataset import read_manifest
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.owner import Owner
 from mutator.storage import Entry, Storage, blocks, entries_of, storage_for, walk
-from mutator.survey import read_manifest
 
 __all__ = ["SUCCESS", "announcements", "clear", "discard", "has_manifest", "published", "staging", "sweep"]
 

@@ -7,24 +7,23 @@ end).
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import pyarrow as pa
+from functools import partial
 
 from mutator import checksum, control, manifest, naming, sequences
 from mutator.config import Config
+from mutator.dataset import check_files, dataset_look, dataset_sources, forms_of, is_straggler, read_manifest
 from mutator.errors import MutatorError, error
 from mutator.formats import text
-from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Look
 from mutator.look import Source, look_inside, read_schema
 from mutator.manifest import Manifest
-from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writable_storage_for
+from mutator.partitioning import Files, by_partition, is_partitioned
+from mutator.storage import Entry, Storage, absolute, blocks, storage_for, walk, writable_storage_for
 
-__all__ = ["Source", "Survey", "dataset_sources", "differing_parts", "is_straggler", "look_at", "read_manifest"]
+__all__ = ["Source", "Survey", "look_at"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class Survey:
     dataset_look: Look | None = None  # of all files of a managed master whose fields have names
     output_schema: tuple[str, Look] | None = None  # that the user wants, and where it stands
     places: tuple[str, ...] = ()  # names of the fields of a feed row, in their order, where the master says them
+    partitions: Mapping[str, Files] | None = None  # of a partitioned master; ``master`` has a file of each form alone
 
 
 def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
@@ -57,7 +57,11 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
     ignored: list[str] = []
     known = None if config.master_adopt else read_manifest(storage, master)
     tombstones: tuple[Source, ...] = ()
-    if known is not None:
+    partitions = by_partition(known) if known is not None and is_partitioned(known) else None
+    if known is not None and partitions is not None:
+        check_files(storage, master, known, walk(master))
+        sources = forms_of(master, known)
+    elif known is not None:
         sources, tombstones = _managed(storage, master, known)
     else:
         sources = _unmanaged(config, storage, master, ignored, named=_calls_by_name(config))
@@ -72,7 +76,7 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
     if config.control_suffix is not None:
         feed_files = control.set_apart(config.control_suffix, paths, feed_files)
     named = _calls_by_name(config) or (known is not None and "fields" in known.spec["key"])
-    dataset = _dataset_look(known, master) if known is not None else None
+    dataset = dataset_look(known, master) if known is not None else None
     places = _feed_places(config, known, dataset)
     found = _look_at_feed(config, feed_files, named, places)
     if not named and any(one.kind != "text" for one in (*sources, *found)):
@@ -80,7 +84,8 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         if known is None:
             sources = _unmanaged(config, storage, master, [], named=True)
     _check_kinds("feed", found)
-    _check_kinds("master", sources)
+    if partitions is None:
+        _check_kinds("master", sources)
     fresh, consumed, notes = _split_consumed(config, known, found)
     if config.control_suffix is not None:
         control.check(config.control_suffix, fresh)
@@ -90,19 +95,20 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         notes = (*notes, f"the master {what}: its tombstones, row sequences and merged feed files are forgotten")
     wanted = read_schema(config.output_schema) if config.output_schema is not None else None
     return Survey(
-        sources, known, master, fresh, paths, tombstones, consumed, tuple(ignored), notes, dataset, wanted, places
+        sources,
+        known,
+        master,
+        fresh,
+        paths,
+        tombstones,
+        consumed,
+        tuple(ignored),
+        notes,
+        dataset,
+        wanted,
+        places,
+        partitions,
     )
-
-
-def read_manifest(storage: Storage, directory: str) -> Manifest | None:
-    """Read the manifest of a directory; None for a directory that this program did not write."""
-    path = posixpath.join(directory, manifest.PATH)
-    if storage.look(path) is None:
-        if storage.look(posixpath.join(directory, manifest.DIRECTORY)) is not None:
-            raise error("manifest.damaged", path=path, why="it is missing beside the rest of its directory")
-        return None
-    with storage.open(path) as stream:
-        return manifest.parse(b"".join(blocks(stream)), path)
 
 
 def _find(path: str, ignored: list[str], what: str) -> list[Entry]:
@@ -182,7 +188,8 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
         if not config.allow_empty_master:
             raise error("master.missing", path=master)
         return ()
-    entries = _visible(storage.entries(master), ignored) if entry.kind == "directory" else [entry]
+    below = partial(_below, storage, ignored) if config.partitioned_by else storage.entries
+    entries = _visible(below(master), ignored) if entry.kind == "directory" else [entry]
     if any(is_straggler(storage, one.name) for one in entries):  # adopted: what its manifest names are its rows
         kept = _named(storage, master)
         entries = [one for one in entries if not kept or one.name in kept or not is_straggler(storage, one.name)]
@@ -199,6 +206,17 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
     )
 
 
+def _below(storage: Storage, ignored: list[str], directory: str) -> list[Entry]:
+    """Return what is in a directory and in the directories of partitions below it."""
+    found = []
+    for entry in storage.entries(directory):
+        if entry.kind == "directory" and not naming.is_hidden(entry.name) and "=" in entry.name:
+            found += _visible(_below(storage, ignored, entry.path), ignored)
+        else:
+            found.append(entry)
+    return found
+
+
 def _named(storage: Storage, master: str) -> set[str]:
     """Return the files that a manifest names; none where it cannot be read, which is why the master is adopted."""
     try:
@@ -210,74 +228,8 @@ def _named(storage: Storage, master: str) -> set[str]:
 
 def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Hold the directory against its manifest; return the data files and the tombstone files."""
-    named = {part.path for part in known.parts()}
-    problems = differing_parts(storage, master, known)
-    for entry in storage.entries(master):
-        if not naming.is_hidden(entry.name) and entry.name not in named and not is_straggler(storage, entry.name):
-            problems.append(f"{entry.name} is not one of its files")
-    if problems:
-        raise error("manifest.files", path=master, what=naming.some(problems))
+    check_files(storage, master, known, storage.entries(master))
     return dataset_sources(master, known)
-
-
-def is_straggler(storage: Storage, name: str) -> bool:
-    """Tell whether a file that no manifest names is of a task that ended after its run did, or was killed.
-
-    It is no part of the dataset, and no fault of it either. That can only be where files are written where they stay;
-    elsewhere such a task finds no directory.
-    """
-    return not storage.renames and naming.has_run_id(name)
-
-
-def differing_parts(storage: Storage, directory: str, known: Manifest) -> list[str]:
-    """Say which files of a manifest are missing, or have another size."""
-    problems = []
-    for part in sorted(known.parts(), key=lambda part: part.path):
-        entry = storage.look(posixpath.join(directory, part.path))
-        if entry is None:
-            problems.append(f"{part.path} is missing")
-        elif entry.kind != "file" or entry.bytes != part.bytes:
-            problems.append(f"{part.path} has {entry.bytes} bytes and should have {part.bytes}")
-    return problems
-
-
-def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-    """Return the data files and the tombstone files that a manifest names."""
-    beside = {part.path: part for part in known.beside}
-    look = _dataset_look(known, path)
-    kind = known.spec["format"]
-    data = tuple(
-        Source(
-            path=posixpath.join(path, part.path),
-            name=naming.base_name(part.path),
-            bytes=part.bytes,
-            sequence=naming.sequence(naming.base_name(part.path)),
-            ending=text.EXACT_LF,
-            order_path=posixpath.join(path, part.order) if part.order else None,
-            order_checksum=beside[part.order].checksum if part.order else None,
-            checksum=part.checksum,
-            bucket=part.bucket,
-            part=part,
-            order_part=beside[part.order] if part.order else None,
-            kind=kind,
-            look=look,
-            header_end=0 if look is None else look.header_end,
-        )
-        for part in sorted(known.files, key=lambda part: os.fsencode(part.path))
-    )
-    tombstones = tuple(
-        Source(
-            path=posixpath.join(path, part.path),
-            name=naming.base_name(part.path),
-            bytes=part.bytes,
-            checksum=part.checksum,
-            bucket=part.bucket,
-            part=part,
-        )
-        for part in known.beside
-        if part.kind == "tombstones"
-    )
-    return data, tombstones
 
 
 def _check_kinds(side: str, sources: Iterable[Source]) -> None:
@@ -294,17 +246,6 @@ def _check_kinds(side: str, sources: Iterable[Source]) -> None:
             what=f"the {side} has files of several formats ({counts})",
             cure=f"take out what is not meant, or set {side}.format",
         )
-
-
-def _dataset_look(known: Manifest, path: str) -> Look | None:
-    """Return what a manifest says of the fields of its files; None for text."""
-    spec = known.spec
-    if "fields" not in spec["key"]:
-        return None
-    try:
-        return KINDS[spec["format"]].stored(spec)
-    except (KeyError, ValueError, pa.ArrowException) as fault:
-        raise error("manifest.damaged", path=path, why=f"its schema cannot be read: {fault}") from None
 
 
 def _split_consumed(

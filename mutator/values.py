@@ -9,6 +9,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
+from dataclasses import replace
+
+from mutator.partition_by import PartitionField, parse_fields
 
 __all__ = [
     "codes",
@@ -21,6 +24,7 @@ __all__ = [
     "one_of",
     "ordinal_or_unset",
     "ordinals",
+    "partition_fields",
     "positive",
     "size",
     "suffix",
@@ -103,6 +107,17 @@ def ordinal_or_unset(text: str, names: tuple[str, ...]) -> int | str | None:
 def ordinals(text: str, names: tuple[str, ...]) -> tuple[int | str, ...]:
     """Read ordinals or names with commas between them."""
     return tuple(ordinal(part, names) for part in text.split(","))
+
+
+def partition_fields(text: str, names: tuple[str, ...]) -> tuple[PartitionField, ...]:
+    """Read partition fields; their sources are ordinals where the names of all fields are known."""
+    made = []
+    for one in parse_fields(text):
+        source = ordinal(str(one.source), names)
+        plain = one.transform == "identity" and isinstance(one.source, int) and one.name == f"field_{one.source}"
+        name = names[one.source] if plain and isinstance(one.source, int) and one.source < len(names) else one.name
+        made.append(replace(one, source=source, name=name))
+    return tuple(made)
 
 
 def field_count(text: str) -> int | str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator import checksum, manifest
 from mutator.accounting import receipts_checksum, sum_of_buckets
+from mutator.dataset import dataset_sources, is_straggler, read_manifest
 from mutator.engine.content import Receipt
 from mutator.engine.ledger import write_ledger
 from mutator.engine.read import MASTER, TOMBSTONE, Element, read_task
@@ -24,7 +25,6 @@ from mutator.manifest import Manifest, is_without_key
 from mutator.plan import SAMPLES, Plan, plan_of_dataset
 from mutator.staging import SUCCESS
 from mutator.storage import absolute, blocks, storage_for, walk, writable_storage_for
-from mutator.survey import dataset_sources, is_straggler, read_manifest
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

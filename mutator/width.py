@@ -7,7 +7,7 @@ op code column, the master has as many fields, or one less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from mutator.delimiter import Delimiter
 from mutator.errors import error
 from mutator.layout import RowLayout, without_field
 from mutator.manifest import Manifest
+from mutator.partitioning import SPEC, moved, partitioning_of
 from mutator.shape import Shape
 from mutator.survey import Source, Survey
 
@@ -102,6 +103,7 @@ def check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master
             ("id.field.ordinals", config.id_fields),
             ("temporal.ordering.field.ordinal", (config.order_field,)),
             ("op.code.field.ordinal", (config.op_field,)),
+            ("partitioned.by", feed.partition_sources),
         ):
             for ordinal in ordinals:
                 if ordinal is not None and ordinal >= feed.width:
@@ -161,11 +163,12 @@ def text_shape(config: Config, survey: Survey) -> Shape:
     known = survey.manifest
     feed_width, master_width, op_in_master = decide_widths(config, survey)
     feed, master = layouts(config, feed_width, master_width, op_in_master)
+    feed, master, written = _partitioned(config, known, feed, master, op_in_master)
     check_ordinals(config, survey, feed, op_in_master)
     notes, warnings = [], []
     if config.op_field is not None:
-        read, written = ("with" if has else "without" for has in (op_in_master, config.op_keep))
-        notes.append(f"the master's rows are {read} the op code column; rows are written {written} it")
+        there, left = ("with" if has else "without" for has in (op_in_master, config.op_keep))
+        notes.append(f"the master's rows are {there} the op code column; rows are written {left} it")
     if op_in_master and feed.cut_op and known is None and config.op_in_master is None and survey.master:
         warnings.append(
             f"the master's rows are as wide as the feed's, so field {config.op_field} is taken for their op code, and "
@@ -183,15 +186,49 @@ def text_shape(config: Config, survey: Survey) -> Shape:
             f"{shown}: read as delimited text, where quotes mean nothing; input.format=csv reads them as CSV"
         )
     deletes = replace(feed, deletes=True, keys_only=config.by_file_name)
+    spec, partitioning = _spec(config, feed, known), partitioning_of(config, known)
+    if partitioning is not None:
+        partitioning = replace(partitioning, fields=written.partition)
+        spec[SPEC] = partitioning.spec()
     return Shape(
         format="text",
-        layouts={"master": master, "feed": feed, "deletes": deletes},
+        layouts={"master": master, "feed": feed, "deletes": deletes, "written": written},
         output=None,
-        spec=_spec(config, feed, known),
+        spec=spec,
+        partitioning=partitioning,
         order_type=config.order_type,
         layout_of={source.path: "deletes" for source in survey.feed if is_delete_source(config, source)},
         notes=tuple(notes),
         warnings=tuple(warnings),
+    )
+
+
+def _partitioned(
+    config: Config, known: Manifest | None, feed: RowLayout, master: RowLayout, op_in_master: bool
+) -> tuple[RowLayout, RowLayout, RowLayout]:
+    """Say where the partition stands in rows of the feed, of the master, and in those that are written."""
+    op = config.op_field
+    without: Callable[[int], int] = int if op is None else without_field(op)
+    cut = without if feed.cut_op else int
+    written = replace(
+        feed,
+        id_fields=tuple(map(cut, feed.id_fields)),
+        order_field=None if feed.order_field is None else cut(feed.order_field),
+        width=feed.output_width,
+        op_field=None if feed.cut_op else op,
+        cut_op=False,
+        upsert_codes=None,
+    )
+    partitioning = partitioning_of(config, known)
+    if partitioning is None:
+        return feed, master, written
+    fields = partitioning.fields
+    if not config.partitioned_by and feed.cut_op and op is not None:  # they are of rows as they are written
+        fields = moved(fields, lambda ordinal: ordinal + (ordinal >= op))
+    return (
+        replace(feed, partition=fields, placed=not partitioning.by_table),
+        replace(master, partition=fields if op is None or op_in_master else moved(fields, without)),
+        replace(written, partition=moved(fields, cut)),
     )
 
 
@@ -215,6 +252,7 @@ def _check_places(config: Config) -> None:
         ("id.field.ordinals", config.id_fields),
         ("temporal.ordering.field.ordinal", (config.order_field,)),
         ("op.code.field.ordinal", (config.op_field,)),
+        ("partitioned.by", tuple(one.source for one in config.partitioned_by)),
     ):
         for one in fields:
             if isinstance(one, str):

@@ -13,12 +13,12 @@ from uuid import uuid4
 from mutator import naming
 from mutator.checksum import whole
 from mutator.config import Config
+from mutator.dataset import read_manifest
 from mutator.errors import error
 from mutator.log import Log
 from mutator.manifest import DataFile, FeedFile, Manifest
 from mutator.publish import publish
 from mutator.storage import blocks, entries_of, storage_for
-from mutator.survey import read_manifest
 from mutator.workflow.base import Base
 from mutator.workflow.masters import master_of
 from mutator.workflow.run import Merged, Task

@@ -10,13 +10,13 @@ import pytest
 
 from mutator import failpoint, manifest
 from mutator.checksum import whole
+from mutator.dataset import is_straggler
 from mutator.errors import MutatorError, error
 from mutator.manifest import DataFile, Manifest
 from mutator.owner import Owner
 from mutator.publish import check_output, publish
 from mutator.staging import SUCCESS, announcements, published
 from mutator.storage import entries_of, storage_for
-from mutator.survey import is_straggler
 from tests.plain_workflow import put, read
 
 LARGE = b"0123456789abcdef" * (20 << 16)  # in parts, where files are sent in parts

@@ -14,11 +14,11 @@ import pytest
 
 from mutator import failpoint, owner
 from mutator import storage as registry
+from mutator.dataset import read_manifest
 from mutator.errors import MutatorError, error
 from mutator.log import Log
 from mutator.storage import absolute, entries_of, storage_for
 from mutator.storage import s3 as s3_module
-from mutator.survey import read_manifest
 from mutator.workflow import history, journal, masters, operations, restore, status
 from mutator.workflow import run as run_workflow
 from mutator.workflow.base import Base

@@ -9,6 +9,7 @@ from typing import Any
 
 from mutator import schema as schemas
 from mutator.bridge.tasks import Piece, Receipt
+from mutator.dataset import dataset_sources, read_manifest
 from mutator.errors import error
 from mutator.formats.avro_schema import avro_of
 from mutator.formats.block import NotReadable, Window
@@ -17,7 +18,6 @@ from mutator.formats.tabular import Dialect
 from mutator.held import held_schema
 from mutator.manifest import DataFile, FeedFile, Manifest, SideFile
 from mutator.storage import Storage
-from mutator.survey import dataset_sources, read_manifest
 
 __all__ = ["TEXT", "check_apart", "make_manifest", "output_dialect", "read_dataset", "spec_of", "text_pieces"]
 

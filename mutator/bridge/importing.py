@@ -10,12 +10,12 @@ from mutator.bridge.dataset import check_apart, make_manifest, output_dialect, r
 from mutator.bridge.each import Each
 from mutator.bridge.tasks import read_piece
 from mutator.bridge.write import write_table
+from mutator.dataset import differing_parts
 from mutator.errors import error
 from mutator.manifest import Manifest
 from mutator.naming import some
 from mutator.publish import publish
 from mutator.storage import absolute, writable_storage_for
-from mutator.survey import differing_parts
 
 __all__ = ["Imported", "import_to_path", "read_rows", "text_copy", "whole_copy"]
 

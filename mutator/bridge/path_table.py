@@ -17,6 +17,7 @@ from mutator.bridge.layout import Found, found_files, look_at_files, millisecond
 from mutator.bridge.tasks import Piece, Receipt, checked, guarded, read_piece
 from mutator.bridge.write import seal, write_table
 from mutator.checksum import of_blocks
+from mutator.dataset import read_manifest
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.formats.kinds import KINDS
@@ -27,7 +28,6 @@ from mutator.partitions import values_of
 from mutator.redact import without_secrets
 from mutator.staging import SUCCESS
 from mutator.storage import Storage, absolute, blocks, storage_for, walk, writable_storage_for
-from mutator.survey import read_manifest
 from mutator.table import Batches, Partition, TableFile, Work, files_of
 
 __all__ = ["PathTable"]

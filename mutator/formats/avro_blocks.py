@@ -23,9 +23,20 @@ from mutator.formats.avro_files import decoded, encoded
 from mutator.formats.avro_schema import arrow_field, parsed, physical
 from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject, Unfit
 from mutator.formats.convert import converted
-from mutator.formats.roles import Problems, Roles, RowWriter, deletes_of, loaded, orders_of, records_of
+from mutator.formats.roles import (
+    Problems,
+    Roles,
+    RowWriter,
+    deletes_of,
+    loaded,
+    note_partitions,
+    orders_of,
+    records_of,
+)
+from mutator.formats.scalar_text import exact_text
 from mutator.keyhash import hash_columns
 from mutator.ordercolumn import column_type, flags
+from mutator.partition_by import Placed, place
 from mutator.spans import Flags, Ints, Spans, packed
 from mutator.typed import canonical, out_of_years
 
@@ -51,6 +62,7 @@ class AvroLayout(Roles):
     order_name: str | None
     pieces: tuple[Piece, ...] | None  # None: records are as they are written
     fill: Mapping[int, bytes] = field(default_factory=dict)  # place in the result -> encoded default
+    record: Mapping[str, Any] | None = None  # the result's expanded schema, where its records are to be placed
 
     @property
     def id_fields(self) -> tuple[str, ...]:
@@ -116,6 +128,20 @@ class AvroFormat:
     def from_contents(self, contents: Sequence[bytes], layout: AvroLayout) -> Any:
         """Return encoded records."""
         return pa.array(contents, pa.large_binary())
+
+    def partitions(self, rows: Any, layout: AvroLayout) -> Placed:
+        """Return where records belong."""
+        assert layout.record is not None
+        known = {one["name"]: one for one in layout.record["fields"]}
+        fields = {name: known[name] for name in dict.fromkeys(str(one.source) for one in layout.partition)}
+        writer = parsed(physical(layout.record))
+        reader = parsed(physical({**layout.record, "fields": list(fields.values())}))
+        with faults():
+            values: list[Any] = [
+                fastavro.schemaless_reader(io.BytesIO(record), writer, reader) for record in rows.to_pylist()
+            ]
+        columns = {name: exact_text(decoded([row[name] for row in values], one)) for name, one in fields.items()}
+        return place(layout.partition, [columns[str(one.source)] for one in layout.partition])
 
     def pack(self, rows: Any) -> bytes:
         """Write rows for the shuffle."""
@@ -196,6 +222,7 @@ def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any]
     order = pa.nulls(count)
     if layout.order_name is not None:
         order = orders_of(layout, layout.order_name, columns[layout.order_name], problems)
+    note_partitions(layout, columns, problems, count)
     places = np.array(ends, np.int64)
     lengths = places[1:] - places[:-1]
     records = packed(np.frombuffer(content, np.uint8), lengths)

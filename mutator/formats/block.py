@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.ordercolumn import flags
+from mutator.partition_by import Placed
 from mutator.spans import Flags, Ints, offsets_of
 from mutator.typed import exact
 
@@ -178,6 +179,12 @@ class Format(Protocol):
 
     def from_contents(self, contents: Sequence[bytes], layout: Any) -> Any:
         """Return the rows, as they are written, that have these bytes; the layout is the master's."""
+
+    def partitions(self, rows: Any, layout: Any) -> Placed:
+        """Return where rows belong that are as they would be written; the layout is that of such rows.
+
+        Their reasons were told when they were read, so here are none; a delete may belong nowhere.
+        """
 
     def pack(self, rows: Any) -> bytes:
         """Write rows for the shuffle; packed rows can be joined."""

@@ -19,10 +19,22 @@ import pyarrow.compute as pc
 from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject, Unfit
 from mutator.formats.convert import converted
 from mutator.formats.kinds import KINDS
-from mutator.formats.roles import Problems, Roles, RowWriter, deletes_of, loaded, orders_of, packed, records_of
+from mutator.formats.roles import (
+    Problems,
+    Roles,
+    RowWriter,
+    deletes_of,
+    loaded,
+    note_partitions,
+    orders_of,
+    packed,
+    records_of,
+)
+from mutator.formats.scalar_text import exact_text
 from mutator.formats.tabular import Dialect, Found
 from mutator.keyhash import hash_columns
 from mutator.ordercolumn import flags
+from mutator.partition_by import Placed, place
 from mutator.spans import Flags, Ints, Spans
 from mutator.typed import canonical, from_row_bytes, mapped, order_column, out_of_years, row_bytes
 
@@ -98,6 +110,11 @@ class ColumnsFormat:
     def from_contents(self, contents: Sequence[bytes], layout: ColumnLayout) -> Any:
         """Return the rows that have these bytes."""
         return from_row_bytes(contents, pa.struct(layout.fields))
+
+    def partitions(self, rows: Any, layout: ColumnLayout) -> Placed:
+        """Return where rows belong."""
+        columns = [exact_text(rows.field(layout.result.get_field_index(one.source))) for one in layout.partition]
+        return place(layout.partition, columns)
 
     def pack(self, rows: Any) -> bytes:
         """Write rows for the shuffle."""
@@ -213,6 +230,12 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
         if layout.order_field is not None:
             column, name = columns[layout.order_field], layout.result.field(layout.order_field).name
             parsed = orders_of(layout, name, column, problems)
+        here = {
+            one.name: column
+            for one, column in zip(layout.result, columns, strict=True)
+            if layout.schema.get_field_index(one.name) >= 0
+        }
+        note_partitions(layout, here, problems, count)
     if layout.feed:
         columns.append(pa.array(delete))
     rows = pa.StructArray.from_arrays(columns, fields=list(layout.row_type))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.block import Batch, Format, Record, Reject
+from mutator.formats.scalar_text import exact_text
 from mutator.ordercolumn import flags, to_value
+from mutator.partition_by import PartitionField, place
 from mutator.spans import Flags
 from mutator.typed import canonical, order_column
 
-__all__ = ["Problems", "Roles", "RowWriter", "deletes_of", "loaded", "orders_of", "packed", "records_of"]
+__all__ = [
+    "Problems",
+    "Roles",
+    "RowWriter",
+    "deletes_of",
+    "loaded",
+    "note_partitions",
+    "orders_of",
+    "packed",
+    "records_of",
+]
 
 _HEAD = 8  # bytes of the length before packed rows
 
@@ -33,6 +45,8 @@ class Roles:
     deletes: bool = False  # every row is a delete (a delete file)
     deletes_allowed: bool = True  # a master row with a delete code is none
     feed: bool = True
+    partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are names
+    placed: bool = False  # each row must say its partition, deletes too
 
 
 class Problems(dict[int, str]):
@@ -65,6 +79,18 @@ def deletes_of(roles: Roles, codes: Any, count: int, problems: Problems) -> Flag
     if roles.upsert_codes is not None:
         problems.note(~delete & ~are(roles.upsert_codes), f"field {name} (op code) is none of the known codes")
     return delete
+
+
+def note_partitions(roles: Roles, columns: Mapping[str, Any], problems: Problems, count: int) -> None:
+    """Note the rows that say no partition. columns: of the fields that there are."""
+    sources = [str(one.source) for one in roles.partition]
+    lacking = [name for name in sources if name not in columns]
+    if lacking and roles.placed:
+        why = f"field {lacking[0]} (partition) is not in the file; with key.scope=table its record is looked for"
+        problems.note(np.ones(count, np.bool_), why)
+    if roles.partition and not lacking:
+        for row, reason in place(roles.partition, [exact_text(columns[name]) for name in sources]).reasons.items():
+            problems.setdefault(row, reason)
 
 
 def orders_of(roles: Roles, name: str, column: Any, problems: Problems) -> Any:

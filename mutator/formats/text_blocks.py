@@ -16,7 +16,7 @@ which says why it is rejected: both engines reject the same rows for the same re
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -31,6 +31,7 @@ from mutator.formats.text_scan import NEWLINE, Table, chunks, clean, ends_of_fie
 from mutator.keyhash import hash_columns
 from mutator.layout import RowLayout, Unreadable, compile_reader
 from mutator.ordercolumn import flags, parse_column
+from mutator.partition_by import Placed, place
 from mutator.spans import PAD, Bytes, Flags, Ints, Spans, joined, offsets_of, packed
 
 __all__ = ["TextBlock", "TextFormat"]
@@ -86,6 +87,18 @@ class TextFormat:
     def from_contents(self, contents: Sequence[bytes], layout: RowLayout) -> Any:
         """Return lines."""
         return pa.array([row + b"\n" for row in contents], pa.large_binary())
+
+    def partitions(self, rows: Any, layout: RowLayout) -> Placed:
+        """Return where rows belong, as they are written; those that have other fields than the layout nowhere."""
+        assert layout.delimiter.literal is not None
+        data = np.frombuffer(bytes(joined(rows)) + PAD, np.uint8)
+        table = Table.of(data, layout.delimiter.literal[0], layout.width)
+        chosen = _plain(table, replace(layout, deletes=False))[0]
+        columns = [table.field(data, chosen, source).take() for source in layout.partition_sources]
+        placed = place(layout.partition, columns)
+        codes = np.full(len(table), -1, np.int64)
+        codes[chosen] = placed.codes
+        return Placed(codes, placed.names, {})
 
     def pack(self, rows: Any) -> bytes:
         """Write rows for the shuffle."""
@@ -284,8 +297,8 @@ def _block(
     """Return the plain rows, and the numbers of the others."""
     rows, short = _plain(table, layout)
     ids = []
-    for place, ordinal in enumerate(layout.id_fields):
-        column = table.field(data, rows, ordinal if short is None else np.where(short, place, ordinal))
+    for number, ordinal in enumerate(layout.id_fields):
+        column = table.field(data, rows, ordinal if short is None else np.where(short, number, ordinal))
         ids.append(column)
     order = None if layout.order_field is None else table.field(data, rows, layout.order_field)
     op = None if layout.op_field is None else table.field(data, rows, layout.op_field)
@@ -298,9 +311,12 @@ def _block(
         block.delete, good = _operations(op, lines, layout)
     if trusted:
         good[:] = True
-    elif order is not None:
-        block.parsed, bad = parse_column(layout.order_type, order)
-        good &= ~bad
+    else:
+        if order is not None:
+            block.parsed, bad = parse_column(layout.order_type, order)
+            good &= ~bad
+        if layout.partition:
+            good &= _has_partition(data, table, rows, layout, short)
     plain = np.zeros(len(table), np.bool_)
     plain[rows] = good
     if not good.all():
@@ -308,10 +324,21 @@ def _block(
     return block, np.flatnonzero(~plain)
 
 
+def _has_partition(data: Bytes, table: Table, rows: Any, layout: RowLayout, short: Flags | None) -> Flags:
+    """Tell which rows say their partition, or need not: short ones, which have just the ID fields."""
+    columns = []
+    for source in layout.partition_sources:
+        columns.append(table.field(data, rows, source if short is None else np.where(short, 0, source)).take())
+    found: Flags = place(layout.partition, columns).codes >= 0
+    if short is not None:
+        found[short] = not layout.placed
+    return found
+
+
 def _plain(table: Table, layout: RowLayout) -> tuple[Any, Flags | None]:
     """Return which rows have the fields of the layout, and which of these have just the ID fields."""
     fields = table.fields
-    wanted = (layout.order_field, layout.op_field, *layout.id_fields)
+    wanted = (layout.order_field, layout.op_field, *layout.id_fields, *layout.partition_sources)
     needed = 1 + max(ordinal for ordinal in wanted if ordinal is not None)
     plain = fields == layout.width if layout.width is not None else fields >= needed
     if not (layout.keys_only and layout.deletes):

@@ -18,10 +18,10 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mutator.dataset import read_manifest
 from mutator.errors import MutatorError, error
 from mutator.manifest import Manifest
 from mutator.storage import Storage, absolute, entries_of, storage_for, writable_storage_for
-from mutator.survey import read_manifest
 
 __all__ = ["DIRECTORIES", "Base", "Dataset", "open_base", "run_of"]
 

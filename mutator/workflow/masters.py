@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import uuid
 
+from mutator.dataset import read_manifest
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.log import Log, Version
 from mutator.storage import blocks, entries_of
-from mutator.survey import read_manifest
 from mutator.workflow.base import Base, look_at_dataset, run_of
 from mutator.workflow.journal import journals
 

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 
 from mutator import naming
 from mutator.config import Config
+from mutator.dataset import differing_parts, read_manifest
 from mutator.errors import BUSY, MutatorError, error, rebuilt
 from mutator.failpoint import failpoint
 from mutator.interrupt import Interrupted, deferred_signals
 from mutator.log import NONE, UNCHANGED, Log, Version
 from mutator.manifest import Manifest
-from mutator.survey import differing_parts, read_manifest
 from mutator.workflow import journal, masters
 from mutator.workflow.base import Base, Dataset, look_at_dataset, open_base
 from mutator.workflow.claim import arrivals

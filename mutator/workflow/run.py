@@ -23,11 +23,11 @@ from typing import Any
 
 from mutator import naming
 from mutator.config import Config
+from mutator.dataset import differing_parts
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.log import Arrived, Log, Version
 from mutator.manifest import FeedFile, Manifest
-from mutator.survey import differing_parts
 from mutator.workflow import claim, journal, masters
 from mutator.workflow.base import Base
 from mutator.workflow.claim import Arrivals
