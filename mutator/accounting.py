@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mutator import checksum
@@ -16,10 +16,12 @@ from mutator.config import Config
 from mutator.engine.content import Receipt
 from mutator.errors import error, key_text, rebuilt
 from mutator.inputs import Input
-from mutator.manifest import DataFile, Manifest, SideFile
+from mutator.manifest import DataFile, Manifest, Part, SideFile
 from mutator.outcome import check_sums
+from mutator.partitioning import EARLIER
 from mutator.plan import SAMPLES, Plan, rejects_allowed
 from mutator.precedence import order_text, order_value
+from mutator.unit_plan import untouched
 
 __all__ = ["Result", "add_up", "check", "receipts_checksum", "sum_of_buckets"]
 
@@ -39,6 +41,7 @@ class Result:
     carried: int  # data files that were taken over unread
     expired: Any
     highest: Any
+    partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # those that were written, by directory
 
 
 def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
@@ -52,7 +55,7 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
         if "text" in fields:
             raise rebuilt(kind, fields["text"])
         raise error(kind, **fields)
-    counts, samples = sum_of_buckets(buckets)
+    counts, samples = sum_of_buckets([*buckets, *ledger["tallies"]])
     # What a task reads where it merges has its receipts beside that task's own, and what it carries over has none.
     receipts_read = (*ledger["receipts"], *(one for bucket in buckets for one in bucket.get("receipts", ())))
     read = {tuple(place): Receipt(*receipt) for place, receipt in receipts_read}
@@ -94,18 +97,58 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
     if counts["met twice"]:  # said only now, because a damaged file might look so, too
         shown = "; ".join(map(key_text, samples["met twice"]))
         raise error("master.twice", count=f"{counts['met twice']:,}", samples=shown)
-    parts = [part for receipt in receipts for part in receipt["beside"]]
+    files = [DataFile(**part) for bucket in buckets for part in bucket["files"]]
+    beside = [SideFile(**part) for receipt in receipts for part in receipt["beside"]]
+    taken_over = sum(plan.inputs[index].side == "master" for index in carried)
+    if plan.master is not None:
+        kept = [_as_it_is(plan, part) for _, part in untouched(plan, ledger["touched"])]
+        _count_untouched(counts, kept)
+        files += [part for part in kept if isinstance(part, DataFile)]
+        beside += [part for part in kept if isinstance(part, SideFile)]
+        taken_over += sum(isinstance(part, DataFile) for part in kept)
+    tallied = [*buckets, *ledger["tallies"]]
     return Result(
         counts=counts,
         samples=samples,
-        files=tuple(DataFile(**part) for bucket in buckets for part in bucket["files"]),
-        beside=tuple(SideFile(**part) for part in parts),
+        files=tuple(files),
+        beside=tuple(beside),
         feed=tuple(feed),
         rejects=ledger["rejects"],
-        carried=sum(plan.inputs[index].side == "master" for index in carried),
-        expired=max((bucket["expired"] for bucket in buckets if bucket["expired"] is not None), default=None),
-        highest=max((bucket["highest"] for bucket in buckets if bucket["highest"] is not None), default=None),
+        carried=taken_over,
+        expired=max((one["expired"] for one in tallied if one["expired"] is not None), default=None),
+        highest=max((one["highest"] for one in tallied if one["highest"] is not None), default=None),
+        partitions=_by_partition(plan, buckets),
     )
+
+
+def _as_it_is(plan: Plan, part: Part) -> Part:
+    """Return what the new manifest says of a file that stays: in which form it is, if that is not the new one."""
+    assert plan.master is not None
+    if not isinstance(part, DataFile) or part.form is not None or plan.carries:
+        return part
+    return replace(part, form=len(plan.master.spec.get(EARLIER, ())))
+
+
+def _count_untouched(counts: Counter[str], kept: Sequence[Part]) -> None:
+    for part in kept:
+        if isinstance(part, DataFile):
+            for name in ("master rows", "master kept", "output rows"):
+                counts[name] += part.rows
+        elif isinstance(part, SideFile) and part.kind == "tombstones":
+            for name in ("tombstones read", "tombstones in", "tombstones out"):
+                counts[name] += part.rows
+
+
+def _by_partition(plan: Plan, buckets: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:
+    """Return what became of each partition that was written, by its directory."""
+    found: dict[str, Counter[str]] = {}
+    for bucket in buckets:
+        directory = bucket.get("partition")
+        if directory is not None:
+            counts = found.setdefault(directory, Counter())
+            counts.update(bucket["counts"])
+            counts["rows written"] += sum(part["rows"] for part in bucket["files"])
+    return found
 
 
 def sum_of_buckets(buckets: Sequence[Mapping[str, Any]]) -> tuple[Counter[str], dict[str, list[Key]]]:

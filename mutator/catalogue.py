@@ -289,6 +289,20 @@ RUNS: dict[str, tuple[int, str]] = {
             "use the same setting, or set master.adopt=true to start anew from its rows"
         ),
     ),
+    "partition.tombstones": (
+        5,
+        (
+            "{path}: the master remembers deletes whose records have no partition, which key.scope=partition needs; "
+            "use key.scope=table, or set master.adopt=true to start anew from its rows"
+        ),
+    ),
+    "partition.engine": (
+        2,
+        (
+            "{why}, and a partitioned master is merged by the block; give rows a delimiter of one byte, and leave "
+            "--engine out"
+        ),
+    ),
     "manifest.damage": (5, "{path}: {why}; the master's file is damaged: restore it from a copy"),
     "snapshot.older": (
         5,

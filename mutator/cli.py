@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from mutator.cli_bridge import bridge_commands, export_options, import_options, run_options
-from mutator.cli_workflow import Answer, workflow_commands, workflow_options
+from mutator.cli_workflow import Answer, partition_option, settings_of, workflow_commands, workflow_options
 from mutator.errors import MutatorError, error, printable
 from mutator.interrupt import Interrupted, catch_signals
 
@@ -192,6 +192,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         "--feed", action="append", required=True, metavar="PATH", help="feed directory, file or pattern; repeatable"
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="directory that must not exist")
+    partition_option(parser)
     _setting_option(parser)
     parser.add_argument(
         "--engine",
@@ -215,7 +216,8 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    return _mutate(arguments, arguments.config, arguments.settings, arguments.master, arguments.feed, arguments.output)
+    settings = settings_of(arguments)
+    return _mutate(arguments, arguments.config, settings, arguments.master, arguments.feed, arguments.output)
 
 
 def _bulk(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 from mutator import values
 from mutator.errors import BUSY, MutatorError
 
-__all__ = ["Answer", "workflow_commands", "workflow_options"]
+__all__ = ["Answer", "partition_option", "settings_of", "workflow_commands", "workflow_options"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ def workflow_options(parser: argparse.ArgumentParser) -> None:
         one.add_argument(
             "--engine", choices=("auto", "blocks", "records"), default="auto", help="as mutator run has it (auto)"
         )
+        partition_option(one)
     watch.add_argument(
         "--interval", type=_seconds, default=10.0, metavar="SECONDS", help="between two looks at incr/ (default 10)"
     )
@@ -58,6 +59,21 @@ def workflow_options(parser: argparse.ArgumentParser) -> None:
     _add(commands, "history", _history, "list the versions")
     restore = _add(commands, "restore", _restore, "make an older version the master again, as a new version")
     restore.add_argument("--to", type=int, required=True, metavar="VERSION", help="its number, as history shows it")
+
+
+def partition_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that partitions a master."""
+    parser.add_argument(
+        "--partitioned-by",
+        metavar="FIELDS",
+        help="the master has a directory for each value of these, for example store_id,day=date(ts); as partitioned.by",
+    )
+
+
+def settings_of(arguments: argparse.Namespace) -> list[str]:
+    """Return the settings of a command line, those with options of their own among them."""
+    by = arguments.partitioned_by
+    return [*arguments.settings, *([] if by is None else [f"partitioned.by={by}"])]
 
 
 def _add(commands: Any, name: str, command: Callable[[Any], Iterator[Answer]], what: str) -> argparse.ArgumentParser:
@@ -140,7 +156,7 @@ def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContext
     from mutator.progress import show_progress
     from mutator.session import is_submitted
 
-    read = config.load(arguments.config, arguments.settings)
+    read = config.load(arguments.config, settings_of(arguments))
     # spark-submit sends stderr down stdout, where nothing but the report may stand; it has the warnings, too.
     quiet = arguments.json and is_submitted()
     merge_on = on_spark(spark, None if quiet else show_progress)

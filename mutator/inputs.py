@@ -45,7 +45,8 @@ class Split:
 
 def inputs_of(survey: Survey, shape: Shape) -> tuple[Input, ...]:
     """Number the files of a run: tombstones, master, feed."""
-    return numbered(survey.tombstones, survey.master, survey.feed, shape)
+    master = survey.master if survey.partitions is None else ()  # its files come when it is known which are touched
+    return numbered(survey.tombstones, master, survey.feed, shape)
 
 
 def numbered(

@@ -21,6 +21,7 @@ __all__ = ["ENGINES", "Join", "choose"]
 ENGINES = ("auto", "blocks", "records")
 
 _COLUMNS = 4  # a folded feed takes about four times the bytes of its rows
+_MOST_GROUPS = 1024  # tasks that a partitioned feed is folded in
 _MOST_AT_ONCE = 8  # buckets that one becomes without a shuffle: more would leave too much to too few tasks
 
 
@@ -42,15 +43,28 @@ def choose(config: Config, survey: Survey, shape: Shape, wanted: str) -> Join:
     form = FORMATS[shape.format]
     refused = form.takes(shape.layouts["feed"]) or form.takes(shape.layouts["master"])
     buckets, why_buckets = _buckets(config, survey)
+    if shape.partitioning is not None and (wanted == "records" or refused):
+        raise error("partition.engine", why=refused or "--engine records is asked for")
     if wanted == "records" or refused:
         why = "it was asked for" if wanted == "records" else refused
         if wanted == "blocks":
             why = f"blocks was asked for, but {why}"
         why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
         return Join("records", "shuffle", buckets, buckets, why)
+    if shape.partitioning is not None:
+        return _partitioned(config, survey)
     if survey.manifest is not None and survey.manifest.buckets is not None:
         return _managed(survey.manifest.buckets, buckets, why_buckets)
     return _unmanaged(config, survey, buckets, why_buckets)
+
+
+def _partitioned(config: Config, survey: Survey) -> Join:
+    size = sum(source.bytes * (INFLATED if source.compression else 1) for source in (*survey.master, *survey.feed))
+    groups = config.num_reducer or max(2, min(size // config.split_bytes, _MOST_GROUPS))
+    if survey.partitions is not None:
+        why = f"the master has {len(survey.partitions):,} partitions, of which those that the feed touches are merged"
+        return Join("blocks", "aligned", None, groups, why)
+    return Join("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")
 
 
 def _managed(before: int, buckets: int, why_buckets: str) -> Join:

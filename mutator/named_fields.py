@@ -115,6 +115,7 @@ def by_age(feed: Sequence[Source]) -> list[Source]:
 
 
 def has_fields(source: Source) -> bool:
+    """Tell whether a file says of any fields."""
     return source.look is not None and len(source.look.schema) > 0
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mutator import config as configuration
 from mutator.accounting import Result, add_up, check
 from mutator.config import Config
-from mutator.engine import blocks, records
+from mutator.engine import blocks, partitioned, records
 from mutator.engine.spark import spark_faults
 from mutator.errors import error, key_text
 from mutator.interrupt import check_signals
@@ -23,6 +23,7 @@ from mutator.keyhash import HASH_NAME
 from mutator.manifest import FeedFile, Manifest
 from mutator.naming import new_run_id
 from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
+from mutator.partitioning import EARLIER, form_of
 from mutator.plan import Plan, make_plan
 from mutator.precedence import order_text
 from mutator.publish import check_output, publish
@@ -31,6 +32,7 @@ from mutator.report import Report
 from mutator.sidecar import write_sidecar
 from mutator.storage import absolute, storage_for, writable_storage_for
 from mutator.survey import Survey, look_at
+from mutator.unit_plan import with_units
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -78,6 +80,8 @@ def on_spark(context: Callable[[], AbstractContextManager[SparkContext]], progre
 
     def merge_on(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
         merge = {"records": records.merge, "blocks": blocks.merge}[plan.engine]
+        if plan.partitioning is not None:
+            merge = partitioned.merge
         with context() as sc, spark_faults(sc), (progress or _silent)(sc):
             return merge(sc, plan, staging)
 
@@ -133,7 +137,8 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
     checked: list[Result] = []
 
     def merge(staging: str | None) -> Manifest:
-        result = add_up(plan, merge_on(plan, staging))
+        receipts = merge_on(plan, staging)
+        result = add_up(_whole(plan, receipts), receipts)
         check(config, plan, survey.manifest, result)
         check_signals()  # whose exception Spark's machinery may have swallowed
         checked.append(result)
@@ -147,6 +152,11 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
         made, litter = published.manifest, published.litter
     seconds = time.monotonic() - prepared.started
     return made, _report(prepared.places, survey, plan, checked[-1], made, litter, dry_run, seconds)
+
+
+def _whole(plan: Plan, receipts: Sequence[Mapping[str, Any]]) -> Plan:
+    """Return the plan that the engine has followed: of a partitioned master, which partitions are touched."""
+    return plan if plan.partitioning is None else with_units(plan, receipts[-1]["touched"])
 
 
 def identity(known: Manifest | None) -> tuple[str, int]:
@@ -193,9 +203,9 @@ def _manifest(config: Config, plan: Plan, survey: Survey, result: Result) -> Man
         parent=known.commit if known else None,
         run=plan.run,
         committed=committed,
-        spec=plan.spec,
+        spec=_spec(plan),
         buckets=plan.buckets,
-        hash=None if plan.buckets is None else HASH_NAME,
+        hash=None if plan.buckets is None and plan.partitioning is None else HASH_NAME,
         horizon=horizon,
         snapshot=snapshot,
         files=result.files,
@@ -203,6 +213,14 @@ def _manifest(config: Config, plan: Plan, survey: Survey, result: Result) -> Man
         feed=tuple(_consumed(kept, [FeedFile(name, size, text, committed) for name, size, text in result.feed])),
         counts=_all_counts(result.counts),
     )
+
+
+def _spec(plan: Plan) -> dict[str, Any]:
+    """Return what the manifest says of rows and files; the forms that files of untouched partitions still have."""
+    if plan.master is None:
+        return plan.spec
+    earlier = [*plan.master.spec.get(EARLIER, ()), *([] if plan.carries else [form_of(plan.master.spec, None)])]
+    return {**plan.spec, EARLIER: earlier} if earlier else plan.spec
 
 
 def _consumed(before: Sequence[FeedFile], now: Sequence[FeedFile]) -> Iterable[FeedFile]:
@@ -215,6 +233,24 @@ def _all_counts(counts: Counter[str]) -> dict[str, int]:
     names += ["master rows", *(f"master {name}" for name in MASTER_OUTCOMES), "output rows"]
     names += ["tombstones in", "tombstones out", "expired", *NOTES, "feed ignored", "master ignored"]
     return {name: counts[name] for name in names}
+
+
+def _rows_by_partition(plan: Plan, result: Result, made: Manifest) -> list[dict[str, Any]] | None:
+    """Return what became of each partition that was written; None for a master without partitions."""
+    if plan.partitioning is None:
+        return None
+    known = plan.master.partitions if plan.master is not None else {}
+    found = []
+    for directory in sorted(result.partitions):
+        n = result.partitions[directory]
+        before = sum(part.rows for part in known[directory].data) if directory in known else 0
+        if not directory and not before and not n["rows written"]:
+            continue  # of tombstones without a partition alone
+        names = ("inserted", "updated", "deleted")
+        changed = {name: n[f"feed {name}"] for name in names}
+        moved = {"moved in": n["moved in"], "moved out": n["moved out"]}
+        found.append({"partition": directory, "before": before, **changed, **moved, "rows": n["rows written"]})
+    return found
 
 
 def _report(
@@ -256,6 +292,7 @@ def _report(
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
         carried=result.carried,
+        partitions=_rows_by_partition(plan, result, made),
         rejected_file=f"{places['output']}/{rejected}" if rejected else None,
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=survey.ignored,

@@ -5,7 +5,7 @@ No question about the configuration is asked after this: the executors get the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,21 +18,34 @@ from mutator.errors import error
 from mutator.inputs import Input, Split, inputs_of, numbered, packed_tasks, splits_of
 from mutator.joins import Join, choose
 from mutator.keyhash import HASH_NAME
-from mutator.manifest import Manifest, is_without_key
+from mutator.manifest import DataFile, Manifest, SideFile, is_without_key
 from mutator.named import is_named, named_shape, shape_of_dataset
+from mutator.partitioning import SPEC, Files, Partitioning
 from mutator.precedence import order_value
+from mutator.shape import Shape
 from mutator.spans import Ints
 from mutator.survey import Source, Survey
 from mutator.unit import Unit
 from mutator.width import is_delete_source, text_shape, text_shape_of
 
-__all__ = ["SAMPLES", "Plan", "make_plan", "plan_of_dataset", "rejects_allowed"]
+__all__ = ["SAMPLES", "Partitions", "Plan", "make_plan", "plan_of_dataset", "rejects_allowed"]
 
 
 SAMPLES = 5  # keys or rows shown as examples
 
 _LARGE = 1 << 20
 _FEED_TASKS = 16  # a feed of one split's size is read by up to as many tasks
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """A partitioned master, as it lies there: which files each partition has, and how those of a form are read."""
+
+    path: str
+    spec: Mapping[str, Any]
+    partitions: Mapping[str, Files]  # by directory
+    forms: Mapping[int | None, tuple[str, bool]]  # form -> layout, and whether tasks may read parts of a file
+    packs: tuple[SideFile, ...]  # of filters of keys
 
 
 @dataclass(frozen=True)
@@ -68,9 +81,15 @@ class Plan:
     rejects_shipped: dict[str, int]  # side -> how many rejected rows of a split travel to the ledger
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    bucket_bytes: int = 64 << 20  # of a partition's bucket
+    partitioning: Partitioning | None = None
+    master: Partitions | None = None  # where it is partitioned already
+    units: tuple[Unit, ...] = ()  # of touched partitions, each with its part of ``local``
 
     def unit(self, group: int) -> Unit:
-        """Return what a group of buckets is, in a master without partitions."""
+        """Return what a group is: one of the units, or buckets of a master without partitions."""
+        if self.units:
+            return self.units[group]
         return Unit(group, self.groups, self.buckets)
 
     @property
@@ -117,6 +136,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     if known is not None:
         _check_spec(survey.master_path, known, shape.spec)
     join = choose(config, survey, shape, engine)
+    if shape.partitioning is not None:
+        _check_partitions(survey, shape.partitioning)
     inputs = inputs_of(survey, shape)
     feed_chunk = config.split_bytes if config.split_bytes < _LARGE else config.split_bytes // _FEED_TASKS
     tasks, local = _tasks(config, inputs, join, feed_chunk)
@@ -154,14 +175,29 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         written_chunk=1 << 62 if shape.whole else config.split_bytes,
         feed_chunk=feed_chunk,
         memory=config.memory_bytes,
-        unique=join.kind == "broadcast" or (known is not None and known.buckets is not None),
+        unique=join.kind == "broadcast" or (known is not None and known.hash is not None),
         rejects_shipped={
             "master": rejects_allowed(config, "master") + SAMPLES,
             "feed": rejects_allowed(config, "feed") + SAMPLES,
         },
         notes=tuple(notes),
         warnings=tuple(warnings),
+        bucket_bytes=config.bucket_bytes,
+        partitioning=shape.partitioning,
+        master=_partitions(survey, shape),
     )
+
+
+def _partitions(survey: Survey, shape: Shape) -> Partitions | None:
+    known, found = survey.manifest, survey.partitions
+    if known is None or found is None:
+        return None
+    forms: dict[int | None, tuple[str, bool]] = {None: ("master", True)}
+    for source in survey.master:  # one of each form
+        assert isinstance(source.part, DataFile)
+        forms[source.part.form] = (shape.layout_of.get(source.path, "master"), shape.in_ranges.get(source.path, True))
+    packs = tuple(side for side in known.beside if side.kind == "filters")
+    return Partitions(survey.master_path, known.spec, found, forms, packs)
 
 
 def rejects_allowed(config: Config, side: str) -> int:
@@ -208,6 +244,12 @@ def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple
     )
 
 
+def _check_partitions(survey: Survey, partitioning: Partitioning) -> None:
+    """Raise StateError where deletes would be forgotten: their tombstones say no partition."""
+    if survey.tombstones and not partitioning.by_table:
+        raise error("partition.tombstones", path=survey.master_path)
+
+
 def _check_feed_names(config: Config, survey: Survey) -> None:
     if config.by_file_name:
         for source in survey.feed:
@@ -224,11 +266,13 @@ def _check_feed_names(config: Config, survey: Survey) -> None:
 
 
 def _check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
-    agreed = ("key", "order", "op code", *(("delimiter", "width", "format") if "delimiter" in spec else ()))
+    agreed = ("key", "order", "op code", SPEC, *(("delimiter", "width", "format") if "delimiter" in spec else ()))
     for name in () if is_without_key(known) else agreed:
         before, now = known.spec.get(name), spec.get(name)
         if name == "order" and before and now and (before.get("type"), now.get("type")) == ("long", "decimal"):
             before = {**before, "type": "decimal"}  # the field was widened, and each integer is a decimal
+        if name == SPEC and before is None:
+            continue  # it is partitioned now
         if before != now and not (name == "width" and before is None):
             raise error("manifest.spec", path=path, name=name, before=_shown(before), now=_shown(now))
     if known.hash not in (None, HASH_NAME):

@@ -14,10 +14,11 @@ tested without Spark.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mutator import manifest
+from mutator.engine.staged import WORK
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.interrupt import deferred_signals
@@ -27,7 +28,8 @@ from mutator.storage import Storage, storage_for, walk
 
 __all__ = ["check_output", "publish"]
 
-_WORK = "work"  # where tasks write if files can be moved; it is gone before anything becomes visible
+
+_FEW = 8  # directories that the storage makes durable one by one
 
 
 @dataclass(frozen=True)
@@ -64,16 +66,18 @@ def check_output(output: str) -> None:
 
 
 def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str], Manifest]) -> Manifest:
-    work = posixpath.join(staged, _WORK)
-    for name in ("tombstones", "order", "rejected"):
+    work = posixpath.join(staged, WORK)
+    for name in ("tombstones", "order", "rejected", "filters"):
         storage.make_directory(posixpath.join(work, manifest.DIRECTORY, name))
     failpoint("stage.created")
     made = merge(work)
     failpoint("stage.merged")
-    _check(work, made)
-    for directory in sorted({posixpath.dirname(part.path) for part in made.parts()} | {manifest.DIRECTORY}):
-        storage.make_directory(posixpath.join(staged, directory))
-    for part in made.parts():
+    carried = _sizes(staged, work)
+    _check({**_sizes(work), **carried}, made)
+    written = [part for part in made.parts() if part.path not in carried]
+    directories = {posixpath.dirname(part.path) for part in written} | {manifest.DIRECTORY}
+    storage.make_directories([posixpath.join(staged, directory) for directory in sorted(directories)])
+    for part in written:
         storage.rename_new(posixpath.join(work, part.path), posixpath.join(staged, part.path))
     failpoint("stage.files.moved")
     # What is left is of attempts that did not count. One that is still running finds no directory to write to.
@@ -85,6 +89,8 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     with storage.create_new(posixpath.join(staged, SUCCESS)):
         pass
     failpoint("stage.success.written")
+    if carried or len(directories) > _FEW:
+        storage.sync_all(staged)
     try:
         storage.rename_new(staged, output)
     except FileExistsError:
@@ -101,7 +107,7 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Manifest]) -
     failpoint("stage.merged")
     if published(storage, output) is not None:
         raise error("output.exists", path=output)
-    _check(output, made)
+    _check(_sizes(output), made)
     clear(storage, output, made)
     failpoint("stage.litter.removed")
     with storage.create_new(posixpath.join(output, SUCCESS)):
@@ -125,9 +131,18 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Manifest]) -
     return made
 
 
-def _check(work: str, made: Manifest) -> None:
-    """Hold the files that were written against the manifest."""
-    here = {posixpath.relpath(one.path, work): one.bytes for one in walk(work)}
+def _sizes(directory: str, without: str | None = None) -> dict[str, int]:
+    """Return the bytes of all files below a directory, by their paths in it; without: of one of its directories."""
+    found = {}
+    for one in storage_for(directory).entries(directory):
+        if one.path != without:
+            inside = walk(one.path) if one.kind == "directory" else [one]
+            found.update({file.path.removeprefix(f"{directory}/"): file.bytes for file in inside})
+    return found
+
+
+def _check(here: Mapping[str, int], made: Manifest) -> None:
+    """Hold the files that were written, and those that were carried over, against the manifest."""
     for part in made.parts():
         if here.get(part.path) != part.bytes:
             found = f"it has {here[part.path]} bytes, not {part.bytes}" if part.path in here else "it is missing"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
 
 __all__ = ["Report"]
 
+_PARTITIONS = 20  # shown as text; the JSON has them all
 _SHOWN = 5  # paths of a kind; the JSON has them all
 
 _NOTES = {
@@ -42,6 +43,7 @@ class Report:
     files: int
     bytes: int
     carried: int  # files that were taken over unread, because no mutation concerns them
+    partitions: Sequence[Mapping[str, Any]] | None  # of a partitioned master: a row for each that was written
     rejected_file: str | None
     consumed: tuple[str, ...]  # feed files skipped, because an earlier run has merged them
     ignored: tuple[str, ...]  # files whose names start with _ or .
@@ -79,6 +81,8 @@ class Report:
             ]
             lines.append("    ".join(cells))
         lines.append("")
+        if self.partitions:
+            lines += [*_table(self.partitions), ""]
         for name, meaning in _NOTES.items():
             if n.get(name):
                 lines.append(f"{n[name]:,} {meaning}, for example {'; '.join(self.samples[name])}")
@@ -108,3 +112,20 @@ class Report:
                 f"{self.seconds:.1f} s"
             )
         return "\n".join(lines)
+
+
+def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Show the first partitions as a table."""
+    names = list(partitions[0])
+    shown = [names, *([f"{one[name]:,}" if name != "partition" else one[name] for name in names] for one in partitions)]
+    shown = shown[: _PARTITIONS + 1]
+    widths = [max(len(row[place]) for row in shown) for place in range(len(names))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in shown
+    ]
+    more = len(partitions) - _PARTITIONS
+    return [*lines, f"and {more:,} more partitions"] if more > 0 else lines

@@ -1,6 +1,6 @@
 """What is merged at a time: buckets of one partition that come together in a task.
 
-A master without partitions is one partition, whose directory is "".
+A master without partitions is one partition without a directory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Unit:
     group: int
     groups: int
     buckets: int | None  # of the partition in the output; None: the files of the master stay, this is their number
-    partition: str = ""  # its directory
+    partition: str | None = None  # its directory; "" for tombstones without a partition; None: there are no partitions
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -34,4 +34,7 @@ class Unit:
 
     def described(self) -> dict[str, Any]:
         """Return what the manifest says of each of its files, besides the bucket."""
-        return {"partition": dict(values_of(self.partition)), "buckets": self.buckets} if self.partition else {}
+        if self.partition is None:
+            return {}
+        values = dict(values_of(self.partition)) if self.partition else {}
+        return {"partition": values, "buckets": self.buckets}

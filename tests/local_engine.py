@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,11 +18,17 @@ from mutator.config import Config
 from mutator.engine import broadcast
 from mutator.engine.blockread import read_runs
 from mutator.engine.blockwrite import write_group
+from mutator.engine.carry import carry_partitions, copied, make_directories
 from mutator.engine.ledger import write_ledger
+from mutator.engine.locate import located
 from mutator.engine.read import read_task
+from mutator.engine.route import merged_and_placed, placed_as_read
+from mutator.engine.routes import LEDGER, spread
+from mutator.engine.units import write_units
 from mutator.engine.write import write_bucket
 from mutator.plan import Plan
 from mutator.report import Report
+from mutator.unit_plan import packed_units, with_units
 
 Row = tuple[tuple[Any, ...], bytes, Any]
 
@@ -34,6 +41,8 @@ def merge(plan: Plan, staging: str | None, seed: int = 0) -> list[dict[str, Any]
     """Run a plan in this process; ``seed`` shuffles what arrives, as a cluster would."""
     plan = pickle.loads(pickle.dumps(plan))  # as the executors get it
     blocks = plan.engine == "blocks"
+    if plan.partitioning is not None:
+        return merge_partitions(plan, staging, seed)
     if plan.join == "broadcast":
         return merge_by_broadcast(plan, staging, seed)
     elements = [element for task in plan.tasks for element in (read_runs if blocks else read_task)(plan, task)]
@@ -60,6 +69,47 @@ def merge_by_broadcast(plan: Plan, staging: str | None, seed: int) -> list[dict[
     ledger = [element for element in elements if element[0][0] == fold_plan.ledger]
     ledger += [element for one in patched for element in one["ledger"]]
     return [*patched, *broadcast.finish(plan, staging, folded, broadcast.met_by(patched), ledger, 0)]
+
+
+def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2) -> list[dict[str, Any]]:
+    by_table = plan.partitioning.by_table
+    read = [element for task in plan.tasks for element in (read_runs if by_table else placed_as_read)(plan, task)]
+    routes = read
+    if by_table:
+        random.Random(seed).shuffle(read)
+        *groups, ledger = parted(read, plan.groups + 1)
+        place = located if plan.master is not None else merged_and_placed
+        routes = [route for number, group in enumerate(groups) for route in place(plan, number, group, 0)]
+        routes += [(LEDGER, {}, element) for element in ledger]
+    routes = pickle.loads(pickle.dumps(routes))
+    arrived = sum((Counter(sizes) for _, sizes, _ in routes), Counter())
+    whole = with_units(plan, arrived)
+    shares = packed_units(whole, arrived, tasks)
+    if staging is not None:
+        make_directories(whole, staging)
+    elements = [
+        element
+        for number, half in enumerate((routes[::2], routes[1::2]))
+        for element in spread(replace(whole, master=None), shares, number, half)
+    ]
+    random.Random(seed).shuffle(elements)
+    *units, last = parted(elements, len(shares) + 1)
+    receipts = [
+        receipt for task, found in enumerate(units) for receipt in write_units(whole, staging, shares, task, 0, found)
+    ]
+    ledger = write_ledger(whole, staging, 0, last)
+    for number, part in enumerate(carry_partitions(whole, staging, arrived)):
+        copied(part, number, 0)
+    return [*receipts, {**ledger, "touched": dict(arrived)}]
+
+
+def parted(elements, count):
+    partitions: list[list[Any]] = [[] for _ in range(count)]
+    for element in elements:
+        partitions[element[0][0]].append(element)
+    for partition in partitions:
+        partition.sort(key=lambda element: element[0])
+    return partitions
 
 
 def mutate(

@@ -124,6 +124,14 @@ class ModelStorage:
                 self._put(path, None)
                 path = posixpath.dirname(path)
 
+    def make_directories(self, paths) -> None:
+        for path in paths:
+            self.make_directory(path)
+
+    def sync_all(self, path: str) -> None:
+        with self._call("sync_all", path):
+            pass
+
     def remove(self, path: str) -> None:
         with self._call("remove", path):
             for one in [one for one in self.tree if one == path or one.startswith(path + "/")]:

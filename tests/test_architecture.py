@@ -12,11 +12,11 @@ ROOT = Path(__file__).resolve().parent.parent
 ORDER = [
     *("redact", "catalogue", "catalogue_tables", "errors", "failpoint", "interrupt", "checksum", "owner"),
     *("outcome", "precedence", "naming", "sequences", "sealed"),
-    *("spans", "ordercolumn", "keyhash", "typed", "schema"),
+    *("spans", "ordercolumn", "keyhash", "keyfilter", "typed", "schema"),
     *("charset", "javaregex", "delimiter"),
     *("partitions", "partition_by", "layout"),
     *("values", "settings", "config"),
-    *("formats.text", "formats.parquet_columns"),
+    *("formats.text", "formats.parquet_columns", "formats.key_filters"),
     *("formats.block", "formats.text_scan", "formats.text_blocks", "formats.tabular"),
     *("formats.scalar_text", "formats.time_text", "formats.escapes", "formats.nested_text"),
     *("formats.delimited", "formats.escaped"),
@@ -36,13 +36,14 @@ ORDER = [
     *("storage.remote", "storage"),
     *("manifest", "table", "unit", "partitioning", "sidecar", "look", "dataset", "control", "survey"),
     *("shape", "width", "held", "named_fields", "avro_named", "named"),
-    *("inputs", "joins", "plan", "report"),
+    *("inputs", "joins", "plan", "unit_plan", "report"),
     *("sample.draw", "sample.products", "sample.sales", "sample"),
     *("engine", "engine.allocator", "engine.content", "engine.tally", "engine.staged"),
     *("engine.ledger", "engine.filewrite", "engine.read", "engine.merge", "engine.write"),
     *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master", "engine.duplicates"),
     *("engine.parts", "engine.blockmerge", "engine.unitmerge", "engine.carry", "engine.blockwrite", "engine.broadcast"),
-    *("engine.spark", "engine.records", "engine.blocks", "engine.daemon"),
+    *("engine.routes", "engine.route", "engine.locate", "engine.units"),
+    *("engine.spark", "engine.records", "engine.blocks", "engine.partitioned", "engine.daemon"),
     *("hive", "hive.frames", "hive.staged_table", "hive.metastore", "hive.spark_types", "hive.insert"),
     *("hive.create", "hive.live_table", "hive.table"),
     *("accounting", "staging", "publish", "pipeline", "verify", "log"),
@@ -55,7 +56,15 @@ ORDER = [
     *("session", "progress", "cli_workflow", "cli_bridge", "cli"),
     "",  # the package itself: its public names
 ]
-SPARK = {"engine.spark", "engine.records", "engine.blocks", "engine.daemon", "session", "progress"}
+SPARK = {
+    "engine.partitioned",
+    "engine.spark",
+    "engine.records",
+    "engine.blocks",
+    "engine.daemon",
+    "session",
+    "progress",
+}
 SPARK |= {f"hive.{name}" for name in ("frames", "create", "metastore", "spark_types", "insert", "live_table", "table")}
 PRINTS = {"cli"}
 MOST_LINES = 400

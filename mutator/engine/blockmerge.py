@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.master import MasterBlock
+from mutator.engine.mutations import LEAVES
 from mutator.engine.parts import Parts
 from mutator.engine.spool import SortedSpool
 from mutator.engine.tally import Tally
-from mutator.engine.winners import GONE, TOUCH, WRITE, Winners, tombstone_table
+from mutator.engine.winners import GONE, LEAVE, TOUCH, WRITE, Winners, tombstone_table
 from mutator.formats import FORMATS
 from mutator.formats.block import Hashes, patched
 from mutator.ordercolumn import flags, from_texts, texts, to_value
@@ -38,9 +39,12 @@ Kept = tuple[Any, int, Hashes | None, Ints | None]
 class Output:
     """What a merge leaves: rows to a writer at once, inserted rows and tombstones sorted by key at the end."""
 
-    def __init__(self, plan: Plan, tally: Tally, exact: bool, stack: ExitStack) -> None:
-        """exact: rows must stay one element each, because they go to several files or are numbered."""
-        self.plan, self.tally, self.exact = plan, tally, exact
+    def __init__(self, plan: Plan, tally: Tally, exact: bool, stack: ExitStack, *, hashed: bool = False) -> None:
+        """exact: rows must stay one element each, because they go to several files or are numbered.
+
+        hashed: the hashes of their keys are wanted in any case.
+        """
+        self.plan, self.tally, self.exact, self.hashed = plan, tally, exact, hashed
         self.run_together = FORMATS[plan.format].run_together
         keys = [f"key_{number}" for number in range(plan.key_width)]
         self.inserted = SortedSpool(keys, plan.memory, stack)
@@ -151,7 +155,7 @@ def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
     rows = met.column("row").to_numpy() if met is not None else np.zeros(0, np.int64)
     actions = met.column("action").to_numpy() if met is not None else rows
     gone = np.zeros(count, np.bool_)
-    gone[rows[actions == GONE]] = True
+    gone[rows[(actions == GONE) | (actions == LEAVE)]] = True
     gone[out] = True
     alone = np.ones(count, np.bool_)  # rows that no winner met
     alone[rows] = False
@@ -181,7 +185,7 @@ def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
         content = patched(content, places, values, gone[places], exact=output.exact or not output.run_together)
     live = count - int(gone.sum())
     if not output.exact:
-        return content, live, None, None
+        return content, live, one.hashes[~gone] if output.hashed else None, None
     sequences = one.sequences
     if output.plan.by_file_name and met is not None:
         touched = (actions == TOUCH) | (actions == WRITE)
@@ -205,6 +209,7 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
             rows, places = rows[fresh], places[fresh]
             if len(rows):
                 held = from_texts(plan.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
+                stay[rows[winners.found.moves[places] == LEAVES]] = False  # it is revived in another partition
                 for decision, chosen in winners.meet_tombstones(places, held):
                     if decision.result == "write":
                         stay[rows[chosen]] = False

@@ -43,6 +43,7 @@ __all__ = [
     "ROWS",
     "RUN",
     "TOMBSTONES",
+    "Feed",
     "Rows",
     "Run",
     "batches",
@@ -80,7 +81,7 @@ class Rows(NamedTuple):
 def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
     """Read the splits of one task; whatever goes wrong with a file travels as data."""
     keep_freed_memory()
-    feed, master = _Feed(plan), _Master(plan)
+    feed, master = Feed(plan), _Master(plan)
 
     def read(split: Split, one: Input) -> Iterator[Any]:
         if one.side == "tombstones":
@@ -125,36 +126,38 @@ def rejected(plan: Plan, split: Split, one: Input, batch: Batch, receipt: Receip
         yield (plan.ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
 
 
-class _Feed:
+class Feed:
     """The mutations of a task, by the layout of their rows."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._held: dict[str, list[Mutations]] = {}
+        """Begin with none."""
+        self.plan = plan
+        self.held: dict[str, list[Mutations]] = {}
         self._bytes = 0
         self._place = (0, 0)
         self._number = 0
 
     def read(self, split: Split, one: Input) -> Iterator[Any]:
+        """Read a split; yield what it holds that is no mutation, and runs where they become too many."""
         self._place = (split.input, split.number)
         receipt = Receipt(0, 0, 0, 0, 0, ())
-        for batch, receipt in batches(self._plan, split, one, trusted=False):
-            yield from rejected(self._plan, split, one, batch, receipt)
+        for batch, receipt in batches(self.plan, split, one, trusted=False):
+            yield from rejected(self.plan, split, one, batch, receipt)
             block = batch.block
             if not len(block):
                 continue
             inputs = np.full(len(block), split.input, np.int64)
-            found = mutations_of(self._plan, block, inputs, block.offsets)
-            self._held.setdefault(one.layout, []).append(found)
+            found = mutations_of(self.plan, block, inputs, block.offsets)
+            self.held.setdefault(one.layout, []).append(found)
             self._bytes += found.nbytes
-            if self._bytes > self._plan.memory:
+            if self._bytes > self.plan.memory:
                 yield from self.runs()
-        yield receipt_of(self._plan, split, receipt)
+        yield receipt_of(self.plan, split, receipt)
 
     def runs(self) -> Iterator[Any]:
         """Fold what is held, and yield a run for each group that it concerns."""
-        plan, form = self._plan, FORMATS[self._plan.format]
-        for layout, parts in self._held.items():
+        plan, form = self.plan, FORMATS[self.plan.format]
+        for layout, parts in self.held.items():
             found = fold(plan, joined_mutations(parts))
             whole = bool((found.counts > 1).any())
             order, pieces = grouped(found.hashes, plan.groups)
@@ -168,7 +171,11 @@ class _Feed:
                 run = Run(layout, packed, inputs, offsets, (counts, mixed, upserts) if whole else None)
                 self._number += 1
                 yield (group, (), RUN, (*self._place, self._number)), tuple(run)
-        self._held, self._bytes = {}, 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Hold nothing any more."""
+        self.held, self._bytes = {}, 0
 
 
 def mutations_of_run(plan: Plan, run: Run) -> Mutations:

@@ -19,7 +19,7 @@ from mutator.engine.unitmerge import UnitTask
 from mutator.failpoint import failpoint
 from mutator.plan import Plan
 
-__all__ = ["write_group"]
+__all__ = ["Sections", "merge_group", "write_group"]
 
 
 def write_group(plan: Plan, staging: str | None, group: int, attempt: int, elements: Iterable[Any]) -> dict[str, Any]:
@@ -34,21 +34,24 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
         splits = plan.local[group] if plan.join == "aligned" else ()
         files = Files(plan, staging, unit, attempt, stack)
         task = UnitTask(plan, unit, splits, files, stack)
-        return task.done(lambda: _merge_group(task, staging, attempt, _Sections(plan, elements, stack)))
+        carrier = Carrier(task, staging, attempt)
+        return task.done(lambda: merge_group(task, Sections(plan, elements, stack), carrier))
 
 
-def _merge_group(task: UnitTask, staging: str | None, attempt: int, sections: _Sections) -> None:
+def merge_group(task: UnitTask, sections: Sections, carrier: Carrier | None = None) -> None:
+    """Let what came with the shuffle meet what lies there; carrier: takes over what nothing came for."""
     plan = task.plan
     for found in sections.mutations():
         task.parts.append(found)
     if (
-        plan.join == "aligned"
+        carrier is not None
+        and plan.join == "aligned"
         and not len(task.parts)
         and not plan.full
         and plan.carries
         and plan.buckets == plan.master_buckets
     ):
-        Carrier(task, staging, attempt).carry_over()
+        carrier.carry_over()
     elif plan.join == "shuffle":
         again = not plan.unique or len(task.parts) > 1
         task.merge(from_shuffle(plan, sections.rows(), again=again, stack=task.stack), sections.tombstones)
@@ -56,10 +59,11 @@ def _merge_group(task: UnitTask, staging: str | None, attempt: int, sections: _S
         task.merge(task.from_master, sections.tombstones)
 
 
-class _Sections:
+class Sections:
     """Sorted elements, one kind after the other; kinds are asked for in their order."""
 
     def __init__(self, plan: Plan, elements: Iterable[Any], stack: ExitStack) -> None:
+        """elements: of one group, as ``blockread`` makes them."""
         self._plan, self._elements = plan, iter(elements)
         self._head = next(self._elements, None)
         self._tombstones = SortedSpool(["hash"], plan.memory, stack)
@@ -71,12 +75,15 @@ class _Sections:
             yield value
 
     def mutations(self) -> Iterator[Mutations]:
+        """Yield runs of the feed."""
         return (mutations_of_run(self._plan, Run(*value)) for value in self._of(RUN))
 
     def rows(self) -> Iterator[Rows]:
+        """Yield rows of the master."""
         return (Rows(*value) for value in self._of(ROWS))
 
     def tombstones(self) -> Iterator[Any]:
+        """Yield tables of tombstones, as often as it is called."""
         for value in self._of(TOMBSTONES):  # they come behind the rows, once
             self._tombstones.append(pa.ipc.open_stream(value).read_all())
         yield from self._tombstones.tables()

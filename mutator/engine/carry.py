@@ -1,20 +1,30 @@
-"""Files of the master that no mutation concerns: they become the output's, too, without being read."""
+"""Files of the master that no mutation concerns: they become the output's, too, without being read.
+
+The partitions of a master that nothing came for are linked where they will stay; only what is written anew goes by way
+of the place that tasks work in.
+"""
 
 from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection
 
 from pyarrow import ArrowException
 
 from mutator.checksum import ChunkedChecksum, chunk_of
 from mutator.engine.blockmerge import merge_tombstones
 from mutator.engine.content import Damage
+from mutator.engine.staged import place_of
 from mutator.engine.unitmerge import UnitTask
-from mutator.errors import MutatorError
+from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.formats.parquet_columns import oldest_tombstone
 from mutator.inputs import Input
+from mutator.plan import Plan
 from mutator.storage import blocks, same_storage, storage_for
+from mutator.unit_plan import untouched
 
-__all__ = ["Carrier", "link_or_copy"]
+__all__ = ["Carrier", "carry_partitions", "copied", "link_or_copy", "make_directories"]
 
 
 class Carrier:
@@ -88,3 +98,46 @@ def link_or_copy(source: str, target: str, checksum: str) -> None:
     except MutatorError:
         if storage.look(target) is None:  # else another attempt of this task has made a whole copy meanwhile
             raise
+
+
+def make_directories(plan: Plan, staging: str) -> None:
+    """Make the directories of the partitions that are written: a task that comes too late must find none."""
+    kinds = ["", "_mutator/tombstones/", *(["_mutator/order/"] if plan.by_file_name else [])]
+    directories = sorted({unit.partition for unit in plan.units if unit.partition})
+    storage = storage_for(staging)
+    storage.make_directories([f"{staging}/{kind}{directory}" for directory in directories for kind in kinds])
+    failpoint("merge.directories")
+
+
+def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) -> list[tuple[str, str, str]]:
+    """Link the files of the partitions that are not touched to where they will stay.
+
+    Returns (source, target, checksum) of those that must be copied, because the storage has no links.
+    """
+    if staging is None or plan.master is None:
+        return []
+    place, storage = place_of(staging), storage_for(staging)
+    parts = [part for _, part in untouched(plan, touched)]
+    storage.make_directories(sorted({posixpath.dirname(f"{place}/{part.path}") for part in parts}))
+    left = []
+    for part in parts:
+        source, target = f"{plan.master.path}/{part.path}", f"{place}/{part.path}"
+        try:
+            linked = same_storage(source, target) and storage.link_new(source, target)
+        except FileExistsError:
+            linked = True
+        if not linked:
+            left.append((source, target, part.checksum))
+        failpoint("carry.linked")
+    storage.sync_all(place)
+    failpoint("carry.done")
+    return left
+
+
+def copied(part: tuple[str, str, str], number: int, attempt: int) -> None:
+    """Copy a file that is carried over; raises what a damaged one is."""
+    try:
+        link_or_copy(*part)
+    except Damage as fault:
+        kind, fields = fault.args
+        raise error(kind, **fields) from None

@@ -5,6 +5,7 @@ Plain functions, no Spark. What no record is goes to the ledger, a partition of 
     ((ledger, (), RECEIPT, (input, split)), Receipt as a tuple)
     ((ledger, (), REJECT, (input, offset)), (split, line in the split, reason, row))
     ((ledger, (), DAMAGE, (input, split)), (kind of error, its fields))
+    ((ledger, (), TALLY, (task, 0)), receipt of a step that writes nothing)
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ __all__ = [
     "DAMAGE",
     "RECEIPT",
     "REJECT",
+    "TALLY",
     "Content",
     "Damage",
     "Receipt",
@@ -42,7 +44,7 @@ __all__ = [
     "tombstones_receipt",
 ]
 
-RECEIPT, REJECT, DAMAGE = 0, 1, 2
+RECEIPT, REJECT, DAMAGE, TALLY = range(4)
 
 _HELD = 64 << 20  # bytes of a file that are held rather than read twice over a network
 _BUFFER = 1 << 20

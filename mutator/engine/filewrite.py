@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -92,11 +92,24 @@ class Files:
         """How many tombstones were written."""
         return sum(file.rows for file in self._tombstones)
 
+    def hashes(self) -> dict[str, Hashes]:
+        """Return the key hashes of what was written to each file, where they were given."""
+        found: dict[str, Hashes] = {}
+        for file in self._data:
+            found |= {part.path: _joined(file.hashes) for part in file.parts if isinstance(part, DataFile)}
+        for one in self._tombstones:
+            found |= {part.path: _joined(one.hashes) for part in one.parts}
+        return found
+
     def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return what was written: data files, and files beside them."""
         data = [asdict(part) for file in self._data for part in file.parts if isinstance(part, DataFile)]
         beside = [asdict(part) for file in self._data for part in file.parts if isinstance(part, SideFile)]
         return data, beside + [asdict(part) for file in self._tombstones for part in file.parts]
+
+
+def _joined(hashes: Sequence[Hashes]) -> Hashes:
+    return np.concatenate([*hashes, np.zeros(0, np.uint64)])
 
 
 class _Data:
@@ -177,10 +190,13 @@ class _Tombstones:
         self._stack = stack.enter_context(ExitStack())
         self._writer: TombstoneWriter | None = None
         self._stream: Counted | None = None
+        self.hashes: list[Hashes] = []
         self.rows = 0
 
     def write(self, table: Any) -> None:
         self.rows += table.num_rows
+        if "hash" in table.column_names:
+            self.hashes.append(table.column("hash").to_numpy())
         if self._staging is None or not table.num_rows:
             return
         if self._writer is None:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from mutator.engine.content import DAMAGE, RECEIPT, Receipt
+from mutator.engine.content import DAMAGE, RECEIPT, TALLY, Receipt
 from mutator.engine.staged import Counted, create
 from mutator.failpoint import failpoint
 from mutator.manifest import SideFile
@@ -24,6 +24,7 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
     samples: dict[str, list[tuple[str, int, int, str, str, bytes]]] = {}
     damage: list[tuple[str, dict[str, Any]]] = []
     beside: list[dict[str, Any]] = []
+    tallies: list[dict[str, Any]] = []
     path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
     rows = 0
     with ExitStack() as stack:
@@ -33,6 +34,9 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
                 receipts[place] = Receipt(*value)
             elif kind == DAMAGE:
                 damage.append(value)
+            elif kind == TALLY:
+                tallies.append(value)
+                damage += value.get("damage", ())
             else:
                 index, offset = place
                 split, line, reason, row = value
@@ -63,5 +67,6 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
         "rejects": samples,
         "rejects met": rows,
         "damage": damage,
+        "tallies": tallies,
         "beside": beside,
     }

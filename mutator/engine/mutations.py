@@ -24,6 +24,10 @@ from mutator.plan import Plan
 from mutator.spans import Flags, Ints
 
 __all__ = [
+    "ARRIVES",
+    "LEAVES",
+    "REVIVES",
+    "STAYS",
     "Mutations",
     "fold",
     "groups_of_keys",
@@ -32,6 +36,11 @@ __all__ = [
     "mutations_of_table",
     "table_of_mutations",
 ]
+
+
+# A record that changes its partition leaves one and arrives in another; it is a mutation in both. One whose tombstone
+# lies in another partition is revived, and the tombstone leaves.
+STAYS, LEAVES, ARRIVES, REVIVES = range(4)
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,7 @@ class Mutations:
     counts: Ints  # how many mutations it stands for, itself included
     mixed: Flags  # those with its order value and sequence are not all the same
     upserts: Flags  # one of them is an upsert
+    moves: Ints  # one of STAYS, LEAVES, …: what a record does whose partition changes
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -95,6 +105,7 @@ def mutations_of(
         counts,
         mixed,
         upserts,
+        np.zeros(count, np.int64),
     )
 
 

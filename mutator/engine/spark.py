@@ -17,7 +17,7 @@ from mutator.inputs import Split
 from mutator.interrupt import check_signals
 from mutator.plan import Plan
 
-__all__ = ["Receipts", "attempt", "each_on", "on_partitions", "shared_with", "spark_faults"]
+__all__ = ["Receipts", "attempt", "each_on", "on_partitions", "partition_of", "shared_with", "spark_faults"]
 
 Element = tuple[tuple[Any, ...], Any]  # ((partition, …), value): the first part is the sort key
 Receipts = list[dict[str, Any]]
@@ -41,7 +41,7 @@ def on_partitions(
         # -> ((partition, …), value), ...
         .mapPartitions(partial(_map, shared, read))
         # -> the same, in their partition, sorted
-        .repartitionAndSortWithinPartitions(partitions, _partition)
+        .repartitionAndSortWithinPartitions(partitions, partition_of)
         # -> receipt
         .mapPartitionsWithIndex(partial(_reduce, shared, reduce))
         .collect()
@@ -116,7 +116,8 @@ def _map(
         yield from read(shared.value, splits)
 
 
-def _partition(sort_key: tuple[Any, ...]) -> int:
+def partition_of(sort_key: tuple[Any, ...]) -> int:
+    """Return the partition of a sort key: its first part."""
     partition: int = sort_key[0]
     return partition
 

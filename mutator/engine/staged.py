@@ -10,7 +10,14 @@ from mutator.checksum import ChunkedChecksum
 from mutator.plan import Plan
 from mutator.storage import storage_for
 
-__all__ = ["Counted", "create", "file_name"]
+__all__ = ["WORK", "Counted", "create", "file_name", "place_of"]
+
+WORK = "work"  # where tasks write if files can be moved; it is gone before anything becomes visible
+
+
+def place_of(staging: str) -> str:
+    """Return the directory whose content becomes the output, given the one that tasks write to."""
+    return staging.removesuffix(f"/{WORK}") if storage_for(staging).renames else staging
 
 
 def file_name(plan: Plan, number: int, attempt: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,25 +14,52 @@ from mutator.engine.blockmerge import Blocks, Output, insert_and_bury, merge_blo
 from mutator.engine.blockread import tombstones
 from mutator.engine.content import Damage, Receipt, damage_of, tombstones_receipt
 from mutator.engine.duplicates import duplicates
-from mutator.engine.filewrite import Files
 from mutator.engine.master import MasterBlock, from_files
 from mutator.engine.parts import Parts
 from mutator.engine.tally import Tally
 from mutator.engine.winners import Winners
 from mutator.errors import MutatorError
+from mutator.formats.block import Hashes
 from mutator.inputs import Input, Split
 from mutator.manifest import Part
 from mutator.plan import Plan
+from mutator.spans import Ints
 from mutator.unit import Unit
 
-__all__ = ["UnitTask"]
+__all__ = ["Taker", "UnitTask"]
+
+
+class Taker(Protocol):
+    """Takes what a merge leaves; ``Files`` writes it."""
+
+    def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
+        """Take the next rows, and how many they are."""
+
+    def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
+        """Take inserted rows and tombstones, which are the last; count all."""
+
+    def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return what was written: data files, and files beside them."""
 
 
 class UnitTask:
     """The merge of a unit: its winners are put into ``parts``, and then meet what the master holds."""
 
-    def __init__(self, plan: Plan, unit: Unit, splits: Sequence[Split], files: Files, stack: ExitStack) -> None:
-        """splits: what of the master lies where it is merged. files: where everything that stays goes to."""
+    def __init__(
+        self,
+        plan: Plan,
+        unit: Unit,
+        splits: Sequence[Split],
+        files: Taker,
+        stack: ExitStack,
+        *,
+        exact: bool = False,
+        hashed: bool = False,
+    ) -> None:
+        """splits: what of the master lies where it is merged. files: takes everything that stays.
+
+        exact: it takes rows one by one. hashed: it takes the hashes of their keys, too.
+        """
         self.plan, self.unit, self.stack, self.files = plan, unit, stack, files
         self.tally = Tally()
         self.receipts: dict[tuple[int, int], Receipt] = {}
@@ -41,7 +68,8 @@ class UnitTask:
         self.data = [split for split in splits if plan.inputs[split.input].side == "master"]
         self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
         # Rows of several buckets part again, and rows that are numbered need to be told apart.
-        self.output = Output(plan, self.tally, plan.by_file_name or len(unit.numbers) > 1, stack)
+        exact = exact or plan.by_file_name or len(unit.numbers) > 1
+        self.output = Output(plan, self.tally, exact, stack, hashed=hashed)
         self.parts = Parts(plan, self.tally, stack)
 
     def done(self, work: Callable[[], None]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.engine.mutations import Mutations
+from mutator.engine.mutations import ARRIVES, LEAVES, REVIVES, Mutations
 from mutator.engine.tally import Tally
 from mutator.formats.block import Hashes, unequal
 from mutator.ordercolumn import flags, texts, to_column, to_value
@@ -21,10 +21,10 @@ from mutator.outcome import Decision, decide
 from mutator.plan import SAMPLES, Plan
 from mutator.spans import Flags, Ints
 
-__all__ = ["GONE", "TOUCH", "WRITE", "Winners", "tombstone_table"]
+__all__ = ["GONE", "LEAVE", "TOUCH", "WRITE", "Winners", "tombstone_table"]
 
 _FEW = 256  # winners whose first ID values a block may be asked for
-KEEP, TOUCH, WRITE, GONE = 0, 1, 2, 3  # what becomes of a master row that a winner met
+KEEP, TOUCH, WRITE, GONE, LEAVE = range(5)  # what becomes of a master row that a winner met
 _ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE}
 
 
@@ -78,17 +78,23 @@ class Winners:
     def meet_rows(self, places: Ints, held_orders: Any, held_rows: Any) -> Ints:
         """Decide about some records and the winners of their keys; count all; return what becomes of each record."""
         found = self.found
+        actions = np.zeros(len(places), np.int64)
+        self.met[places] = True
+        self._met.append(places)
+        leaves = found.moves[places] == LEAVES
+        actions[leaves] = LEAVE
+        self.tally.counts["master replaced"] += int(leaves.sum())  # by the row that arrives in another partition
+        self.tally.counts["moved out"] += int(leaves.sum())
+        rows = np.flatnonzero(~leaves)
+        places, held_orders, held_rows = places[rows], held_orders.take(pa.array(rows)), held_rows.take(pa.array(rows))
         index = pa.array(places)
         orders = found.orders.take(index)
         deletes = found.deletes[places]
         late = flags(pc.greater(held_orders, orders))
         same = ~deletes & ~unequal(held_rows, found.written.take(index))
-        self.met[places] = True
-        self._met.append(places)
         self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~same
-        actions = np.zeros(len(places), np.int64)
         for decision, chosen in _cases("record", deletes, late, same):
-            actions[chosen] = _ACTIONS[decision.result]
+            actions[rows[chosen]] = _ACTIONS[decision.result]
             self._count(decision, int(chosen.sum()))
         return actions
 
@@ -103,9 +109,12 @@ class Winners:
         deletes = self.found.deletes[places]
         late = flags(pc.greater(held_orders, orders))
         self.met[places] = True
-        self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~deletes
-        decided = list(_cases("tombstone", deletes, late, np.zeros(len(places), np.bool_)))
-        for decision, chosen in decided:
+        stays = self.found.moves[places] != LEAVES
+        self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~deletes & stays
+        decided = []
+        for decision, chosen in _cases("tombstone", deletes, late, np.zeros(len(places), np.bool_)):
+            chosen &= stays
+            decided.append((decision, chosen))
             self._count(decision, int(chosen.sum()))
             if decision.winner == "inserted":
                 self.note("revived", places[chosen])
@@ -115,6 +124,14 @@ class Winners:
     def meet_nothing(self) -> tuple[Ints, Ints]:
         """Decide about the winners that met nothing; return those to insert and those to bury."""
         rest = np.flatnonzero(~self.met)
+        moves = self.found.moves[rest]
+        if (moves == LEAVES).any():
+            raise AssertionError("a record that should leave its partition is not there")
+        arrive = rest[moves == ARRIVES]
+        self.tally.counts["feed updated"] += len(arrive)
+        self.tally.counts["moved in"] += len(arrive)
+        self.note("revived", rest[moves == REVIVES])
+        rest = rest[moves != ARRIVES]
         deletes = self.found.deletes[rest]
         insert = bury = rest[:0]
         for decision, chosen in _cases("nothing", deletes, np.zeros(len(rest), bool), np.zeros(len(rest), bool)):
@@ -125,7 +142,7 @@ class Winners:
             else:
                 bury = rest[chosen]
                 self.note("inserted and deleted", bury[self.found.upserts[bury]])
-        return insert, bury
+        return np.concatenate([insert, arrive]), bury
 
     def close(self) -> None:
         """Count what concerns all winners, once each has met what is held of its key."""

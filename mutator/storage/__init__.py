@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote
@@ -81,6 +81,12 @@ class Storage(Protocol):
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; one that exists is fine."""
+
+    def make_directories(self, paths: Sequence[str]) -> None:
+        """Create directories and their parents; where they are many, ``sync_all`` makes them durable."""
+
+    def sync_all(self, path: str) -> None:
+        """Make all that is in a directory durable, however deep."""
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with all that is in it; one that is not there is fine."""

@@ -15,7 +15,7 @@ import io
 import os
 import posixpath
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -133,6 +133,14 @@ class HdfsStorage:
             raise error("storage", path=path, why=reason_of(fault)) from None
         except FAULTS as fault:
             raise storage_error(path, fault) from None
+
+    def make_directories(self, paths: Sequence[str]) -> None:
+        """Create directories and their parents."""
+        for path in paths:
+            self.make_directory(path)
+
+    def sync_all(self, path: str) -> None:
+        """Do nothing: whatever is visible is durable."""
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with all that is in it; one that is not there is fine."""

@@ -16,7 +16,7 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -35,6 +35,7 @@ _KINDS = (
 )
 # What a file system without hard links says to one.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+_FEW = 8  # directories that are made durable one by one
 _AT_FDCWD, _RENAME_NOREPLACE, _RENAME_EXCHANGE = -100, 1, 2
 # What a file system, or a kernel, without a kind of rename says to it.
 _NO_SUCH_RENAME = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -156,6 +157,31 @@ class LocalStorage:
                 self._sync_one(os.path.dirname(directory))
             if os.path.lexists(path) and not os.path.isdir(path):  # it may also have been removed by now
                 raise NotADirectoryError(errno.ENOTDIR, f"{above} is in the way and is no directory", path)
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+
+    def make_directories(self, paths: Sequence[str]) -> None:
+        """Create directories and their parents; ``sync_all`` makes them durable where they are many."""
+        if len(paths) <= _FEW:
+            for path in paths:
+                self.make_directory(path)
+            return
+        try:
+            for path in paths:
+                os.makedirs(path, exist_ok=True)
+        except OSError as fault:
+            raise _storage_error(path, fault) from None
+
+    def sync_all(self, path: str) -> None:
+        """Make all that is in a directory durable, however deep: in one call, for it may be much."""
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+                if syncfs is None or syncfs(handle) != 0:
+                    os.sync()
+            finally:
+                os.close(handle)
         except OSError as fault:
             raise _storage_error(path, fault) from None
 

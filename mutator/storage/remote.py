@@ -80,7 +80,7 @@ class RemoteStorage:
         path = str(arguments[0])
         raise error("path.readonly", path=path, scheme=path.partition("://")[0])
 
-    exclusive = create_new = link_new = sync = make_directory = _refuse
+    exclusive = create_new = link_new = sync = sync_all = make_directory = make_directories = _refuse
     remove = remove_directory = rename_new = swap = replace = hold = _refuse
 
 

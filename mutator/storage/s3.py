@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
@@ -126,6 +126,14 @@ class S3Storage:
 
     def make_directory(self, path: str) -> None:
         """Do nothing: a directory is there once something is in it."""
+
+    def make_directories(self, paths: Sequence[str]) -> None:
+        """Create directories and their parents."""
+        for path in paths:
+            self.make_directory(path)
+
+    def sync_all(self, path: str) -> None:
+        """Do nothing: whatever is visible is durable."""
 
     def remove(self, path: str) -> None:
         """Remove an object, or all below a directory; uploads that nobody completed are aborted as well."""

@@ -1,0 +1,137 @@
+"""The first step of a partitioned merge: where each mutation belongs, and each row of a master without partitions.
+
+Where a record ID is unique within its partition alone, rows go to their partitions as they are read. Where it is unique
+in the whole table, the feed is folded by ID first: its winners are looked for in the partitions (``locate``), or meet
+the rows of a master that has no partitions yet, whose survivors are then placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.allocator import keep_freed_memory
+from mutator.engine.blockread import Feed, batches, rejected
+from mutator.engine.blockwrite import Sections, merge_group
+from mutator.engine.content import TALLY, Damage, Receipt, checked, damaged, receipt_of, row_sequences
+from mutator.engine.mutations import Mutations, fold, joined_mutations
+from mutator.engine.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
+from mutator.engine.tally import Tally
+from mutator.engine.unitmerge import UnitTask
+from mutator.failpoint import failpoint
+from mutator.formats import FORMATS
+from mutator.formats.block import Hashes
+from mutator.inputs import Input, Split
+from mutator.keyhash import murmur64a
+from mutator.plan import Plan
+from mutator.spans import Ints
+from mutator.unit import Unit
+
+__all__ = ["merged_and_placed", "placed_as_read"]
+
+
+def placed_as_read(plan: Plan, splits: Iterable[Split]) -> Iterator[Route]:
+    """Read the splits of one task; every row goes to the partition that it says."""
+    keep_freed_memory()
+    feed = _PlacedFeed(plan)
+
+    def read(split: Split, one: Input) -> Iterator[Any]:
+        return feed.read(split, one) if one.side == "feed" else _master_rows(plan, split, one)
+
+    for found in checked(plan, splits, read):
+        yield found if len(found) == 3 else (LEDGER, {}, found)
+    yield from feed.runs()
+
+
+class _PlacedFeed(Feed):
+    """The mutations of a task, by partition; each is folded with those of its ID and partition."""
+
+    def runs(self) -> Iterator[Route]:
+        for parts in self.held.values():
+            found = joined_mutations(parts)
+            placed = FORMATS[self.plan.format].partitions(found.written, self.plan.layouts["written"])
+            folded, codes = _folded_apart(self.plan, found, placed.codes, placed.names)
+            yield routed_mutations(folded, codes, placed.names)
+        self.forget()
+
+
+def _folded_apart(plan: Plan, found: Mutations, codes: Ints, names: list[str]) -> tuple[Mutations, Ints]:
+    """Fold the mutations of each partition; return them and the partition of each."""
+    salts = np.array([murmur64a(name.encode("utf-8", "surrogateescape")) for name in names], np.uint64)
+    salted = {"hashes": found.hashes ^ salts[codes], "keys": (pa.array(codes), *found.keys)}
+    folded = fold(plan, Mutations(**{**vars(found), **salted}))
+    codes = folded.keys[0].to_numpy()
+    return Mutations(**{**vars(folded), "hashes": folded.hashes ^ salts[codes], "keys": folded.keys[1:]}), codes
+
+
+def _master_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
+    form = FORMATS[plan.format]
+    sequences = row_sequences(plan, split, one)
+    receipt, row = Receipt(0, 0, 0, 0, 0, ()), 0
+    for batch, receipt in batches(plan, split, one, trusted=False):
+        yield from rejected(plan, split, one, batch, receipt)
+        block = batch.block
+        count = len(block)
+        if sequences is None:
+            own = np.full(count, one.sequence, np.int64)
+        else:
+            own = sequences[row : row + count]
+            if len(own) < count:
+                raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
+        row += count
+        if count:
+            placed = form.partitions(block.written(), plan.layouts["written"])
+            inputs = np.full(count, split.input, np.int64)
+            table = rows_table(block.rows, inputs, block.offsets, block.hashes(), own)
+            yield routed(ROWS, table, placed.codes, placed.names)
+    yield receipt_of(plan, split, receipt)
+
+
+def merged_and_placed(plan: Plan, group: int, elements: Iterable[Any], attempt: int) -> Iterator[Route]:
+    """Merge a group of a master that has no partitions yet, and place what is left of it."""
+    failpoint("task.started", attempt)
+    keep_freed_memory()
+    with ExitStack() as stack:
+        files = _Placed(plan, group)
+        task = UnitTask(plan, Unit(group, plan.groups, plan.groups), (), files, stack, exact=True)
+        receipt = task.done(lambda: merge_group(task, Sections(plan, elements, stack)))
+    yield from files.routes
+    yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), receipt)
+
+
+class _Placed:
+    """Takes what a merge leaves, as files would, and sends each row to its partition; tombstones say none."""
+
+    def __init__(self, plan: Plan, group: int) -> None:
+        self._plan, self._group = plan, group
+        self.routes: list[Route] = []
+        self.rows = self.tombstones = 0
+
+    def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
+        if not count:
+            return
+        assert hashes is not None
+        places = np.arange(self.rows, self.rows + count)
+        self.rows += count
+        own = np.zeros(count, np.int64) if sequences is None else sequences
+        table = rows_table(rows, np.full(count, self._group, np.int64), places, hashes, own)
+        placed = FORMATS[self._plan.format].partitions(rows, self._plan.layouts["written"])
+        self.routes.append(routed(ROWS, table, placed.codes, placed.names))
+
+    def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
+        for table in inserted:
+            sequences = table.column("order").to_numpy() if self._plan.by_file_name else None
+            rows = table.column("row").combine_chunks()
+            self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
+        for table in tombstones:
+            self.tombstones += table.num_rows
+            self.routes.append(routed(TOMBSTONES, table, np.zeros(table.num_rows, np.int64), [""]))
+        tally.counts["output rows"] += self.rows
+        tally.counts["tombstones out"] += self.tombstones
+
+    def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        return [], []
