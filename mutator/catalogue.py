@@ -92,6 +92,13 @@ RUNS: dict[str, tuple[int, str]] = {
             "whole before the run"
         ),
     ),
+    "split.names": (
+        3,
+        (
+            "{path} and {other} have one name, and what is split of them would lie in one place; split them to "
+            "directories of their own, or rename one"
+        ),
+    ),
     "sequence.missing": (
         3,
         (
@@ -269,6 +276,10 @@ RUNS: dict[str, tuple[int, str]] = {
             "{path}: the manifest is damaged ({why}); restore it from a copy, or set master.adopt=true to take the "
             "directory's files as an unmanaged master (tombstones and row sequences are then forgotten)"
         ),
+    ),
+    "split.damaged": (
+        5,
+        "{path}: the record of a split feed is damaged ({why}); remove the directory, and split the feed again",
     ),
     "manifest.newer": (
         5,
