@@ -196,6 +196,17 @@ RUNS: dict[str, tuple[int, str]] = {
             "If you know that it has ended, on a machine that cannot be seen from here, remove what is named"
         ),
     ),
+    "partition.tree": (
+        2,
+        "{path}: {what}; name directories that hold partition directories and nothing else, as in store_id=12/",
+    ),
+    "partition.resume": (
+        5,
+        (
+            "{path}: was begun with another {what}, and what was made by then is in {place}; remove that, or name "
+            "another output, or run with what it was begun with"
+        ),
+    ),
     "base.none": (
         2,
         "{path}: is no base of a workflow: it has neither master/ nor incr/; check the path, or make them",

@@ -24,12 +24,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from mutator.cli_bridge import bridge_commands, export_options, import_options, run_options
-from mutator.cli_partition import partition_command
+from mutator.cli_partition import partition_command, partition_options, runs_options
 from mutator.cli_workflow import Answer, workflow_commands, workflow_options
 from mutator.errors import MutatorError, error, printable
 from mutator.interrupt import Interrupted, catch_signals
 
-__all__ = ["bridge", "bulk_mutate", "entry", "main", "workflow"]
+__all__ = ["bridge", "bulk_mutate", "entry", "main", "partition", "partition_runs", "workflow"]
 
 
 def entry() -> NoReturn:
@@ -78,6 +78,20 @@ def bridge(command: str, argv: Sequence[str]) -> int:
     options = {"export": export_options, "import": import_options, "run": run_options}[command]
     parser = _Parser(f"bridge_{command}.py", description=f"The options of mutator bridge {command}.")
     options(parser)
+    return _guarded(parser, argv)
+
+
+def partition(argv: Sequence[str]) -> int:
+    """Run the spark-submit job that splits a feed: the options of ``mutator partition``."""
+    parser = _Parser("partition.py", description="The options of mutator partition.")
+    partition_options(parser)
+    return _guarded(parser, argv)
+
+
+def partition_runs(argv: Sequence[str]) -> int:
+    """Run the spark-submit job that merges a split feed, with a run for each partition."""
+    parser = _Parser("partition_runs.py", description="Run mutator run for each partition of a master.")
+    runs_options(parser)
     return _guarded(parser, argv)
 
 

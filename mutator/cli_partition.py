@@ -1,6 +1,8 @@
 """The command ``mutator partition``: what it takes, and what it answers. ``cli`` prints it.
 
 mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR     a feed, split by partitions
+
+And of the job ``partition_runs``, which merges what was split, with a run for each partition.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli_workflow import Answer
@@ -17,7 +20,7 @@ from mutator.redact import without_secrets
 if TYPE_CHECKING:
     from mutator.feedsplit import SplitFeed
 
-__all__ = ["partition_command", "partition_options"]
+__all__ = ["partition_command", "partition_options", "runs_options"]
 
 _SHOWN = 20  # partitions in the text; the JSON has them all
 
@@ -44,6 +47,43 @@ def partition_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON on stdout")
     parser.set_defaults(command=_partition)
+
+
+def runs_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the job ``partition_runs``."""
+    parser.add_argument("--config", metavar="FILE", help=".properties or .toml")
+    parser.add_argument("--master", required=True, metavar="DIR", help="directory of partition directories")
+    parser.add_argument("--feed", required=True, metavar="DIR", help="what mutator partition has written")
+    parser.add_argument(
+        "--output", required=True, metavar="DIR", help="directory that must not exist, or was begun and not ended"
+    )
+    parser.add_argument(
+        "-D", action="append", default=[], dest="settings", metavar="KEY=VALUE", help="a setting; wins over the file"
+    )
+    parser.add_argument(
+        "--engine", choices=("auto", "blocks", "records"), default="auto", help="as mutator run has it (auto)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON on stdout")
+    parser.set_defaults(command=_runs)
+
+
+def _runs(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator import config
+    from mutator.partition_runs import run_partitions
+    from mutator.pipeline import on_spark
+    from mutator.session import spark_context
+
+    read = config.load(arguments.config, arguments.settings)
+    with spark_context("mutator partition runs") as sc:  # one for all of them
+        done = run_partitions(
+            read,
+            on_spark(lambda: nullcontext(sc)),
+            master=arguments.master,
+            feed=arguments.feed,
+            output=arguments.output,
+            engine=arguments.engine,
+        )
+    yield Answer(done.json() if arguments.json else done.text(), warnings=done.warnings)
 
 
 def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:

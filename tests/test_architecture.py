@@ -53,7 +53,7 @@ ORDER = [
     *("bridge.content", "bridge.each", "bridge.tasks", "bridge.dataset", "bridge.layout"),
     *("bridge.split", "bridge.digests", "bridge.export", "bridge.write", "bridge.path_table", "bridge.importing"),
     *("bridge.metastore_table", "bridge.state", "bridge.settle", "bridge.report", "bridge.run", "bridge"),
-    *("feedsplit.files", "feedsplit.rows", "feedsplit.write", "feedsplit.run", "feedsplit"),
+    *("feedsplit.files", "feedsplit.rows", "feedsplit.write", "feedsplit.run", "feedsplit", "partition_runs"),
     *("session", "progress", "cli_workflow", "cli_bridge", "cli_partition", "cli"),
     "",  # the package itself: its public names
 ]
