@@ -43,9 +43,12 @@ The algorithm in five lines:
 ``verify``          a directory against its manifest
 ``log``             the versions of a base
 ``workflow``        the directory workflow: run, recover, restore
-``table``           what the bridge asks of a table that others own; ``partitions``, the names of its directories
+``table``           what the bridge asks of a table that others own
 ``hive``            tables of a metastore, through Spark SQL
 ``bridge``          such tables by way of delimited text: export, merge, import
+``partition_by``    which partition a row belongs to; ``partitions``, the names of its directory
+``feedsplit``       a feed, split by partitions; ``splitrecord``, what is told of it
+``partition_runs``  a run for each partition
 ``catalogue``       the texts of all errors; ``catalogue_tables``, those about tables
 ``cli``             the commands
 =================== ======================================================================

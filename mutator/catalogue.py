@@ -92,6 +92,13 @@ RUNS: dict[str, tuple[int, str]] = {
             "whole before the run"
         ),
     ),
+    "split.names": (
+        3,
+        (
+            "{path} and {other} have one name, and what is split of them would lie in one place; split them to "
+            "directories of their own, or rename one"
+        ),
+    ),
     "sequence.missing": (
         3,
         (
@@ -189,6 +196,17 @@ RUNS: dict[str, tuple[int, str]] = {
             "If you know that it has ended, on a machine that cannot be seen from here, remove what is named"
         ),
     ),
+    "partition.tree": (
+        2,
+        "{path}: {what}; name directories that hold partition directories and nothing else, as in store_id=12/",
+    ),
+    "partition.resume": (
+        5,
+        (
+            "{path}: was begun with another {what}, and what was made by then is in {place}; remove that, or name "
+            "another output, or run with what it was begun with"
+        ),
+    ),
     "base.none": (
         2,
         "{path}: is no base of a workflow: it has neither master/ nor incr/; check the path, or make them",
@@ -269,6 +287,10 @@ RUNS: dict[str, tuple[int, str]] = {
             "{path}: the manifest is damaged ({why}); restore it from a copy, or set master.adopt=true to take the "
             "directory's files as an unmanaged master (tombstones and row sequences are then forgotten)"
         ),
+    ),
+    "split.damaged": (
+        5,
+        "{path}: the record of a split feed is damaged ({why}); remove the directory, and split the feed again",
     ),
     "manifest.newer": (
         5,

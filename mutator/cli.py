@@ -4,6 +4,7 @@
     mutator verify DIR
     mutator workflow run|watch|status|history|restore BASE
     mutator bridge export|import|run
+    mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
     mutator sample new|upsert|delete ROWS
 
 ``main`` returns the exit code and can be called many times in one process. 0 done, 2 usage or configuration, 3 data,
@@ -23,11 +24,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from mutator.cli_bridge import bridge_commands, export_options, import_options, run_options
+from mutator.cli_partition import partition_command, partition_options, runs_options
 from mutator.cli_workflow import Answer, partition_option, settings_of, workflow_commands, workflow_options
 from mutator.errors import MutatorError, error, printable
 from mutator.interrupt import Interrupted, catch_signals
 
-__all__ = ["bridge", "bulk_mutate", "entry", "main", "workflow"]
+__all__ = ["bridge", "bulk_mutate", "entry", "main", "partition", "partition_runs", "workflow"]
 
 
 def entry() -> NoReturn:
@@ -79,6 +81,20 @@ def bridge(command: str, argv: Sequence[str]) -> int:
     return _guarded(parser, argv)
 
 
+def partition(argv: Sequence[str]) -> int:
+    """Run the spark-submit job that splits a feed: the options of ``mutator partition``."""
+    parser = _Parser("partition.py", description="The options of mutator partition.")
+    partition_options(parser)
+    return _guarded(parser, argv)
+
+
+def partition_runs(argv: Sequence[str]) -> int:
+    """Run the spark-submit job that merges a split feed, with a run for each partition."""
+    parser = _Parser("partition_runs.py", description="Run mutator run for each partition of a master.")
+    runs_options(parser)
+    return _guarded(parser, argv)
+
+
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     """Parse and run; every fault becomes a message and an exit code."""
     arguments = argparse.Namespace()
@@ -125,7 +141,7 @@ def _print(answers: Iterator[Answer], arguments: argparse.Namespace) -> int:
 
 def _target(arguments: argparse.Namespace) -> str:
     """Return what a command works on, as the user has called it."""
-    names = (getattr(arguments, name, None) for name in ("base", "table", "path"))
+    names = (getattr(arguments, name, None) for name in ("base", "table", "path", "to"))
     return next((str(name) for name in names if name is not None), "the output")
 
 
@@ -161,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.set_defaults(command=_verify)
     workflow_commands(commands)
     bridge_commands(commands)
+    partition_command(commands)
     sample = commands.add_parser("sample", help="make sample data", description="Write seeded sample rows to stdout.")
     kinds = sample.add_subparsers(title="kinds", required=True)
     for kind, what in (

@@ -16,14 +16,15 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from mutator import manifest
+from mutator import manifest, splitrecord
 from mutator.engine.staged import WORK
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.interrupt import deferred_signals
-from mutator.manifest import Manifest
-from mutator.staging import SUCCESS, announcements, clear, published, staging
+from mutator.splitrecord import SplitRecord
+from mutator.staging import SUCCESS, Record, announcements, clear, published, record_path, staging
 from mutator.storage import Storage, storage_for, walk
 
 __all__ = ["check_output", "publish"]
@@ -32,20 +33,24 @@ __all__ = ["check_output", "publish"]
 _FEW = 8  # directories that the storage makes durable one by one
 
 
+Made = TypeVar("Made", bound=Record)
+
+
 @dataclass(frozen=True)
-class Published:
+class Published(Generic[Made]):
     """What became visible, and what an earlier run had left."""
 
-    manifest: Manifest
+    manifest: Made
     litter: tuple[str, ...]
 
 
-def publish(output: str, run: str, merge: Callable[[str], Manifest]) -> Published:
+def publish(output: str, run: str, merge: Callable[[str], Made]) -> Published[Made]:
     """Merge into a staging directory and make it the output, whole or not at all.
 
     output: path that must not exist. merge: writes its files into the directory that it is given and returns the
-    manifest that names them; whatever it raises leaves nothing behind. Raises StateError where the output exists or is
-    being written, StorageError of the kind ``publish.uncertain`` where it cannot be found out whether it is published.
+    manifest that names them, or the record of a split feed; whatever it raises leaves nothing behind. Raises StateError
+    where the output exists or is being written, StorageError of the kind ``publish.uncertain`` where it cannot be found
+    out whether it is published.
     """
     storage = storage_for(output)
     check_output(output)
@@ -65,7 +70,7 @@ def check_output(output: str) -> None:
         raise error("output.exists", path=output)
 
 
-def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str], Manifest]) -> Manifest:
+def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str], Made]) -> Made:
     work = posixpath.join(staged, WORK)
     for name in ("tombstones", "order", "rejected", "filters"):
         storage.make_directory(posixpath.join(work, manifest.DIRECTORY, name))
@@ -83,8 +88,8 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     # What is left is of attempts that did not count. One that is still running finds no directory to write to.
     storage.remove(work)
     failpoint("stage.litter.removed")
-    with storage.create_new(posixpath.join(staged, manifest.PATH)) as stream:
-        stream.write(manifest.dump(made))
+    with storage.create_new(posixpath.join(staged, record_path(made))) as stream:
+        stream.write(_dump(made))
     failpoint("stage.manifest.written")
     with storage.create_new(posixpath.join(staged, SUCCESS)):
         pass
@@ -99,7 +104,7 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     return made
 
 
-def _in_place(storage: Storage, output: str, merge: Callable[[str], Manifest]) -> Manifest:
+def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Made:
     if storage.look(output) is not None:  # nothing of a run any more: that was swept
         raise error("output.exists", path=output)
     failpoint("stage.created")
@@ -113,11 +118,11 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Manifest]) -
     with storage.create_new(posixpath.join(output, SUCCESS)):
         pass
     failpoint("stage.success.written")
-    path = posixpath.join(output, manifest.PATH)
+    path = posixpath.join(output, record_path(made))
     try:
         # A signal while the request is under way would leave it open whether the dataset is there.
         with deferred_signals(), storage.create_new(path) as stream:
-            stream.write(manifest.dump(made))
+            stream.write(_dump(made))
     except MutatorError as fault:
         try:
             there = published(storage, output)
@@ -131,6 +136,10 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Manifest]) -
     return made
 
 
+def _dump(made: Record) -> bytes:
+    return splitrecord.dump(made) if isinstance(made, SplitRecord) else manifest.dump(made)
+
+
 def _sizes(directory: str, without: str | None = None) -> dict[str, int]:
     """Return the bytes of all files below a directory, by their paths in it; without: of one of its directories."""
     found = {}
@@ -141,7 +150,7 @@ def _sizes(directory: str, without: str | None = None) -> dict[str, int]:
     return found
 
 
-def _check(here: Mapping[str, int], made: Manifest) -> None:
+def _check(here: Mapping[str, int], made: Record) -> None:
     """Hold the files that were written, and those that were carried over, against the manifest."""
     for part in made.parts():
         if here.get(part.path) != part.bytes:

@@ -13,14 +13,28 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from mutator import manifest, naming
+from mutator import manifest, naming, splitrecord
 from mutator.dataset import read_manifest
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.owner import Owner
+from mutator.splitrecord import SplitRecord
 from mutator.storage import Entry, Storage, blocks, entries_of, storage_for, walk
 
-__all__ = ["SUCCESS", "announcements", "clear", "discard", "has_manifest", "published", "staging", "sweep"]
+__all__ = [
+    "SUCCESS",
+    "Record",
+    "announcements",
+    "clear",
+    "discard",
+    "has_manifest",
+    "published",
+    "record_path",
+    "staging",
+    "sweep",
+]
+
+Record = manifest.Manifest | SplitRecord
 
 SUCCESS = "_SUCCESS"
 _SUFFIX = ".json"
@@ -111,19 +125,31 @@ def announcements(output: str) -> list[str]:
     return [one.path for one in _beside(output) if one.kind == "file" and not _is_begun(one)]
 
 
-def clear(storage: Storage, output: str, known: manifest.Manifest | None) -> None:
+def clear(storage: Storage, output: str, known: Record | None) -> None:
     """Remove what runs have written into an output that nothing names; files of other kinds are left alone."""
-    named = {part.path for part in known.parts()} | {manifest.PATH, SUCCESS} if known is not None else set()
+    named = {part.path for part in known.parts()} | {record_path(known), SUCCESS} if known is not None else set()
     for path in [*(one.path for one in walk(output)), *storage.unfinished(output)]:
         name = posixpath.relpath(path, output)
         ours = name == SUCCESS or name.startswith(manifest.DIRECTORY + "/") or naming.is_data_file(name)
+        ours = ours or "=" in name.partition("/")[0]  # a partition's, whose files may have any name
         if name not in named and ours:
             storage.remove(path)
 
 
-def published(storage: Storage, output: str) -> manifest.Manifest | None:
-    """Return the manifest of an output, None where it has none. Raises StateError where it is damaged."""
-    return read_manifest(storage, output) if has_manifest(storage, output) else None
+def published(storage: Storage, output: str) -> Record | None:
+    """Return what says of an output what it is, None where nothing does. Raises StateError where it is damaged."""
+    if has_manifest(storage, output):
+        return read_manifest(storage, output)
+    path = posixpath.join(output, splitrecord.PATH)
+    if storage.look(path) is None:
+        return None
+    with storage.open(path) as stream:
+        return splitrecord.parse(b"".join(blocks(stream)), path)
+
+
+def record_path(known: Record) -> str:
+    """Return where in an output it stands what it is."""
+    return splitrecord.PATH if isinstance(known, SplitRecord) else manifest.PATH
 
 
 def has_manifest(storage: Storage, output: str) -> bool:

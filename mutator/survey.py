@@ -23,7 +23,7 @@ from mutator.manifest import Manifest
 from mutator.partitioning import Files, by_partition, is_partitioned
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for, walk, writable_storage_for
 
-__all__ = ["Source", "Survey", "look_at"]
+__all__ = ["Source", "Survey", "feed_entries", "look_at"]
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,10 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         sources, tombstones = _managed(storage, master, known)
     else:
         sources = _unmanaged(config, storage, master, ignored, named=_calls_by_name(config))
-    feed_files: dict[str, Entry] = {}
-    for path in paths:
-        for entry in _find(path, ignored, "feed"):
-            feed_files.setdefault(entry.path, entry)  # a path that is matched twice is read once
-    for path, entry in feed_files.items():
+    feed_files = feed_entries(config, paths, ignored)
+    for path in feed_files:
         if path == master or posixpath.dirname(path) == master:
             raise error("path.roles", path=path, roles="master and feed")
-        _check_entry(entry)
-    if config.control_suffix is not None:
-        feed_files = control.set_apart(config.control_suffix, paths, feed_files)
     named = _calls_by_name(config) or (known is not None and "fields" in known.spec["key"])
     dataset = dataset_look(known, master) if known is not None else None
     places = _feed_places(config, known, dataset)
@@ -109,6 +103,20 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         places,
         partitions,
     )
+
+
+def feed_entries(config: Config, paths: Sequence[str], ignored: list[str]) -> dict[str, Entry]:
+    """Find the feed files that full paths name, by path; control files are none. ignored: gets those that are hidden.
+
+    Raises ConfigError, and DataError for a control file whose feed file is not there.
+    """
+    found: dict[str, Entry] = {}
+    for path in paths:
+        for entry in _find(path, ignored, "feed"):
+            found.setdefault(entry.path, entry)  # a path that is matched twice is read once
+    for entry in found.values():
+        _check_entry(entry)
+    return found if config.control_suffix is None else control.set_apart(config.control_suffix, paths, found)
 
 
 def _find(path: str, ignored: list[str], what: str) -> list[Entry]:

@@ -34,7 +34,7 @@ ORDER = [
     *("storage.s3_client", "storage.s3_streams", "storage.s3"),
     *("storage.hdfs_client", "storage.hdfs_streams", "storage.hdfs"),
     *("storage.remote", "storage"),
-    *("manifest", "table", "unit", "partitioning", "sidecar", "look", "dataset", "control", "survey"),
+    *("manifest", "splitrecord", "table", "unit", "partitioning", "sidecar", "look", "dataset", "control", "survey"),
     *("shape", "width", "held", "named_fields", "avro_named", "named"),
     *("inputs", "joins", "plan", "unit_plan", "report"),
     *("sample.draw", "sample.products", "sample.sales", "sample"),
@@ -53,7 +53,8 @@ ORDER = [
     *("bridge.content", "bridge.each", "bridge.tasks", "bridge.dataset", "bridge.layout"),
     *("bridge.split", "bridge.digests", "bridge.export", "bridge.write", "bridge.path_table", "bridge.importing"),
     *("bridge.metastore_table", "bridge.state", "bridge.settle", "bridge.report", "bridge.run", "bridge"),
-    *("session", "progress", "cli_workflow", "cli_bridge", "cli"),
+    *("feedsplit.files", "feedsplit.rows", "feedsplit.write", "feedsplit.run", "feedsplit", "partition_runs"),
+    *("session", "progress", "cli_workflow", "cli_bridge", "cli_partition", "cli"),
     "",  # the package itself: its public names
 ]
 SPARK = {

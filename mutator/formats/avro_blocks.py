@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats import roles
-from mutator.formats.avro_container import BlockWriter, blocks, faults, opened
+from mutator.formats.avro_container import BlockWriter, blocks, faults, opened, taken_apart
 from mutator.formats.avro_files import decoded, encoded
 from mutator.formats.avro_schema import arrow_field, parsed, physical
 from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject, Unfit
@@ -40,7 +40,7 @@ from mutator.partition_by import Placed, place
 from mutator.spans import Flags, Ints, Spans, packed
 from mutator.typed import canonical, out_of_years
 
-__all__ = ["AvroFormat", "AvroLayout", "AvroOutput", "Piece"]
+__all__ = ["AvroFormat", "AvroLayout", "AvroOutput", "Piece", "shown_record"]
 
 
 @dataclass(frozen=True)
@@ -201,15 +201,8 @@ class AvroBlock:
 
 def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any], lines: int) -> Batch:
     """Read a block."""
-    data = block.bytes_
-    tell, ends, values = data.tell, [0], []
-    with faults():
-        for row in block:
-            values.append(row)
-            ends.append(tell())
-    count, content = len(values), data.getvalue()
-    if ends[-1] != len(content):
-        raise NotReadable(f"the block at byte {block.offset} is longer than its {count} records")
+    values, content, ends = taken_apart(block)
+    count = len(values)
     problems = Problems()
     columns = {one["name"]: decoded([row[one["name"]] for row in values], one) for one in layout.fields}
     keys = []
@@ -237,14 +230,15 @@ def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any]
     if problems:
         whole = parsed(physical(schema))
         for row in sorted(problems):
-            shown = _shown(content[ends[row] : ends[row + 1]], whole)
+            shown = shown_record(content[ends[row] : ends[row + 1]], whole)
             rejects.append(Reject(int(offsets[row]), lines + row + 1, problems[row], shown))
         good = problems.others(count)
         rows, offsets = rows.filter(pa.array(good)), offsets[good]
     return Batch(AvroBlock(rows, offsets, layout), tuple(rejects), count, 0)
 
 
-def _shown(record: bytes, schema: Any) -> bytes:
+def shown_record(record: bytes, schema: Any) -> bytes:
+    """Return an encoded record as JSON. schema: the physical one that it was written with, as fastavro has it."""
     try:
         found = fastavro.schemaless_reader(io.BytesIO(record), schema, None)
         return json.dumps(found, default=repr, ensure_ascii=False).encode()

@@ -19,7 +19,7 @@ from fastavro.write import Writer
 from mutator.formats.avro_schema import collapsed, expanded, parsed, physical
 from mutator.formats.block import NotReadable, Window
 
-__all__ = ["PLACE", "BlockWriter", "Container", "blocks", "faults", "opened"]
+__all__ = ["PLACE", "BlockWriter", "Container", "blocks", "faults", "opened", "taken_apart"]
 
 PLACE = 20  # bits of a row's number in its block
 _SYNC = 16
@@ -35,6 +35,7 @@ class Container:
     schema: Mapping[str, Any]  # as it stands there
     expanded: Mapping[str, Any]
     codec: str
+    metadata: Mapping[str, str]  # that is no matter of Avro's
     sync: bytes
     body: int  # where the first block begins
     head: bytes  # that the file would have without logical types
@@ -55,7 +56,8 @@ def opened(stream: BinaryIO) -> Container:
             head += block
         made, whole = io.BytesIO(), expanded(schema)
         fastavro.writer(made, parsed(physical(whole)), [], codec=codec, sync_marker=sync)
-        return Container(schema, whole, codec, sync, found + _SYNC, made.getvalue())
+        own = {name: text for name, text in reader.metadata.items() if not name.startswith("avro.")}
+        return Container(schema, whole, codec, own, sync, found + _SYNC, made.getvalue())
 
 
 def blocks(stream: BinaryIO, known: Container, window: Window, projected: Any) -> Iterator[tuple[int, Any]]:
@@ -74,6 +76,23 @@ def blocks(stream: BinaryIO, known: Container, window: Window, projected: Any) -
                 return
             yield place << PLACE, block
     return
+
+
+def taken_apart(block: Any) -> tuple[list[Any], bytes, list[int]]:
+    """Return the values of a block's records, as its reader wants them, its content, and where each record ends there.
+
+    The first end is 0, where the first record begins.
+    """
+    data = block.bytes_
+    tell, ends, values = data.tell, [0], []
+    with faults():
+        for row in block:
+            values.append(row)
+            ends.append(tell())
+    content = data.getvalue()
+    if ends[-1] != len(content):
+        raise NotReadable(f"the block at byte {block.offset} is longer than its {len(values)} records")
+    return values, content, ends
 
 
 def _next_block(stream: BinaryIO, known: Container, start: int) -> int | None:
@@ -118,9 +137,18 @@ class _Behind(io.RawIOBase):
 class BlockWriter:
     """Writes records that are encoded already."""
 
-    def __init__(self, stream: BinaryIO, schema: Mapping[str, Any], codec: str | None) -> None:
-        chosen = codec or "snappy"
-        self._writer: Any = Writer(stream, collapsed(schema), codec=_CODECS.get(chosen, chosen))
+    def __init__(
+        self,
+        stream: BinaryIO,
+        schema: Mapping[str, Any],
+        codec: str | None,
+        metadata: Mapping[str, str] | None = None,
+        sync: bytes = b"",
+    ) -> None:
+        """metadata: what stands in the head beside Avro's own. sync: 16 bytes between blocks; random ones if empty."""
+        chosen = _CODECS.get(codec or "snappy", codec or "snappy")
+        own = dict(metadata or {})
+        self._writer: Any = Writer(stream, collapsed(schema), codec=chosen, metadata=own, sync_marker=sync)
         self._parts: list[bytes] = []
         self._rows = self._bytes = 0
 

@@ -38,7 +38,7 @@ from mutator.partition_by import Placed, place
 from mutator.spans import Flags, Ints, Spans
 from mutator.typed import canonical, from_row_bytes, mapped, order_column, out_of_years, row_bytes
 
-__all__ = ["ColumnLayout", "ColumnOutput", "ColumnsFormat"]
+__all__ = ["ColumnLayout", "ColumnOutput", "ColumnsFormat", "shown_rows"]
 
 _FEW = 256  # first ID values that are looked for sooner than the rows' hashes are computed
 _DELETE = pa.field("\0delete", pa.bool_(), nullable=False)  # no field of a file is called so
@@ -251,10 +251,10 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
             raise kind(f"row {int(offsets[row]) + 1}: {problems[row]}")
         good = problems.others(count)
         places = sorted(problems)
-        shown = _readable(batch.take(pa.array(places)))
+        shown = shown_rows(batch.take(pa.array(places)))
         rejects += tuple(
-            Reject(int(offsets[row]), int(found.numbers[row]), problems[row], _shown(values))
-            for row, values in zip(places, shown, strict=True)
+            Reject(int(offsets[row]), int(found.numbers[row]), problems[row], one)
+            for row, one in zip(places, shown, strict=True)
         )
         keep = pa.array(good)
         rows, offsets = rows.filter(keep), offsets[good]
@@ -272,6 +272,11 @@ def _note_invalid(problems: Problems, column: Any, name: str) -> None:
                 column.take(pa.array([row])).validate(full=True)
             except pa.ArrowInvalid as fault:
                 problems.setdefault(row, f"field {name} holds what its type has not: {fault}")
+
+
+def shown_rows(batch: Any) -> list[bytes]:
+    """Return the rows of a batch as JSON, for a person who looks at what was rejected."""
+    return [_shown(row) for row in _readable(batch)]
 
 
 def _readable(batch: Any) -> list[dict[str, Any]]:

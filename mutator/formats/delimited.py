@@ -177,7 +177,11 @@ class CsvFiles:
             )
             for row in np.flatnonzero(~good).tolist()
         ]
-        return Found(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table))
+
+        def raw() -> Spans:
+            return Spans(data, table.starts[rows], table.ends[rows] + 1)
+
+        return Found(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table), raw)
 
     def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
         """Return which rows are such, why another one is not, and a function from rows and a place to a column."""

@@ -6,12 +6,12 @@ batches of the file's own types and back; what rows mean is not its affair (``co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, ClassVar, Protocol
 
 from mutator.formats.block import Content, Reject
-from mutator.spans import Ints
+from mutator.spans import Ints, Spans
 
 __all__ = ["ROWS", "Dialect", "Found", "Kind", "Look", "TableWriter", "readable", "rows_at_once"]
 
@@ -54,6 +54,7 @@ class Found:
     rejects: Sequence[Reject] = ()
     lines: int = 0
     ignored: int = 0
+    raw: Callable[[], Spans] | None = None  # of delimited files: the rows as they stand there, each with a line feed
 
 
 class TableWriter(Protocol):

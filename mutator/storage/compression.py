@@ -20,7 +20,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["CorruptStream", "decompress", "sniff"]
+__all__ = ["CorruptStream", "compressor", "decompress", "sniff"]
 
 _BLOCK = 1 << 20
 
@@ -38,6 +38,12 @@ _MAGIC = (
     (b"Obj\x01", "Avro"),
 )
 
+_COMPRESSORS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: zlib.compressobj(wbits=31),  # without a name and a time: equal content has equal bytes
+    "bzip2": bz2.BZ2Compressor,
+    "xz": lzma.LZMACompressor,
+    "zstd": zstd.ZstdCompressor,
+}
 
 # What a container has behind its first bytes, and text has not.
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -61,6 +67,17 @@ _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     "xz": _xz,
     "zstd": zstd.ZstdDecompressor,
 }
+
+
+def compressor(kind: str) -> Any:
+    """Return an object that compresses: ``compress`` takes the next bytes, ``flush`` ends the stream.
+
+    kind: as ``decompress`` has it.
+
+    >>> b"".join(decompress([compressor("xz").flush()], "xz"))
+    b''
+    """
+    return _COMPRESSORS[kind]()
 
 
 def sniff(head: bytes) -> str | None:
