@@ -46,7 +46,8 @@ The algorithm in five lines:
 ``table``           what the bridge asks of a table that others own; ``partitions``, the names of its directories
 ``hive``            tables of a metastore, through Spark SQL
 ``bridge``          such tables by way of delimited text: export, merge, import
-``catalogue``       the texts of all errors; ``catalogue_tables``, those about tables
+``many``            many tables in one Spark application, each with a configuration of its own
+``catalogue``       the texts of all errors; ``catalogue_many`` and ``catalogue_tables``, those about tables
 ``cli``             the commands
 =================== ======================================================================
 """

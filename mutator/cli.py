@@ -4,6 +4,7 @@
     mutator verify DIR
     mutator workflow run|watch|status|history|restore BASE
     mutator bridge export|import|run
+    mutator run-many TABLES.toml
     mutator sample new|upsert|delete ROWS
 
 ``main`` returns the exit code and can be called many times in one process. 0 done, 2 usage or configuration, 3 data,
@@ -23,11 +24,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from mutator.cli_bridge import bridge_commands, export_options, import_options, run_options
+from mutator.cli_many import many_command, many_options
 from mutator.cli_workflow import Answer, workflow_commands, workflow_options
 from mutator.errors import MutatorError, error, printable
 from mutator.interrupt import Interrupted, catch_signals
 
-__all__ = ["bridge", "bulk_mutate", "entry", "main", "workflow"]
+__all__ = ["bridge", "bulk_mutate", "entry", "main", "run_many", "workflow"]
 
 
 def entry() -> NoReturn:
@@ -76,6 +78,13 @@ def bridge(command: str, argv: Sequence[str]) -> int:
     options = {"export": export_options, "import": import_options, "run": run_options}[command]
     parser = _Parser(f"bridge_{command}.py", description=f"The options of mutator bridge {command}.")
     options(parser)
+    return _guarded(parser, argv)
+
+
+def run_many(argv: Sequence[str]) -> int:
+    """Run the spark-submit job of many tables: the options of ``mutator run-many``."""
+    parser = _Parser("run_many.py", description="Merge many tables, each with its own configuration.")
+    many_options(parser)
     return _guarded(parser, argv)
 
 
@@ -161,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.set_defaults(command=_verify)
     workflow_commands(commands)
     bridge_commands(commands)
+    many_command(commands)
     sample = commands.add_parser("sample", help="make sample data", description="Write seeded sample rows to stdout.")
     kinds = sample.add_subparsers(title="kinds", required=True)
     for kind, what in (

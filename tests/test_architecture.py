@@ -10,7 +10,17 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module imports only from those above it: words, rules, intent, edges, Spark, the run, the command line. `layout`
 # stands below `config`, for it turns a configuration into ordinals.
 ORDER = [
-    *("redact", "catalogue", "catalogue_tables", "errors", "failpoint", "interrupt", "checksum", "owner"),
+    *(
+        "redact",
+        "catalogue",
+        "catalogue_many",
+        "catalogue_tables",
+        "errors",
+        "failpoint",
+        "interrupt",
+        "checksum",
+        "owner",
+    ),
     *("outcome", "precedence", "naming", "sequences", "sealed"),
     *("spans", "ordercolumn", "keyhash", "typed", "schema"),
     *("charset", "javaregex", "delimiter"),
@@ -42,7 +52,7 @@ ORDER = [
     *("engine.ledger", "engine.filewrite", "engine.read", "engine.merge", "engine.write"),
     *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master", "engine.duplicates"),
     *("engine.parts", "engine.blockmerge", "engine.blockwrite", "engine.broadcast"),
-    *("engine.spark", "engine.records", "engine.blocks", "engine.daemon"),
+    *("engine.spark", "engine.records", "engine.blocks", "engine.daemon", "engine.alone"),
     *("hive", "hive.frames", "hive.staged_table", "hive.metastore", "hive.spark_types", "hive.insert"),
     *("hive.create", "hive.live_table", "hive.table"),
     *("accounting", "staging", "publish", "pipeline", "verify", "log"),
@@ -52,7 +62,8 @@ ORDER = [
     *("bridge.content", "bridge.each", "bridge.tasks", "bridge.dataset", "bridge.layout"),
     *("bridge.split", "bridge.digests", "bridge.export", "bridge.write", "bridge.path_table", "bridge.importing"),
     *("bridge.metastore_table", "bridge.state", "bridge.settle", "bridge.report", "bridge.run", "bridge"),
-    *("session", "progress", "cli_workflow", "cli_bridge", "cli"),
+    *("many.places", "many.tables", "many.order", "many.result", "many.record", "many.attempt", "many.run", "many"),
+    *("session", "progress", "cli_workflow", "cli_bridge", "cli_many", "cli"),
     "",  # the package itself: its public names
 ]
 SPARK = {"engine.spark", "engine.records", "engine.blocks", "engine.daemon", "session", "progress"}
