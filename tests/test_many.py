@@ -23,10 +23,6 @@ def parts(output):
     return sorted(path.read_bytes() for path in output.glob("part-*"))
 
 
-def parts(output):
-    return sorted(path.read_bytes() for path in output.glob("part-*"))
-
-
 def test_each_table_is_merged_as_alone(folder, sc):
     done = many.run(folder.tables(), lambda: sc, at_once=3)
 

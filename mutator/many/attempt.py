@@ -32,16 +32,16 @@ class Stopped(Exception):
 class Attempt:
     """One table under way.
 
-    run: the run id that its Spark jobs go by. pool: name of its pool in a fair scheduler. until: the moment, by
-    ``time.monotonic``, at which it is stopped, None for none. context: returns Spark when it is needed.
+    run: the run id that its Spark jobs go by. pool: name of its pool in a fair scheduler. latest: the moment, by
+    ``time.monotonic``, at which every table is stopped, None for none. context: returns Spark when it is needed.
     """
 
     def __init__(
-        self, table: Table, run: str, pool: str, until: float | None, context: Callable[[], SparkContext]
+        self, table: Table, run: str, pool: str, latest: float | None, context: Callable[[], SparkContext]
     ) -> None:
-        self.table, self.run, self.until = table, run, until
-        self.began = time.monotonic()
-        self._pool, self._context = pool, context
+        self.table, self.run = table, run
+        self._began = time.monotonic()
+        self._latest, self._pool, self._context = latest, pool, context
         self._why: str | None = None
         self._stop = threading.Event()
         self._sc: Any = None  # while a job may be running
@@ -49,7 +49,17 @@ class Attempt:
     @property
     def seconds(self) -> float:
         """How long it has been under way."""
-        return time.monotonic() - self.began
+        return time.monotonic() - self._began
+
+    @property
+    def until(self) -> float | None:
+        """The moment at which it is stopped, None for none."""
+        own = None if self.table.deadline is None else self._began + self.table.deadline
+        return min((moment for moment in (own, self._latest) if moment is not None), default=None)
+
+    def forgive(self, seconds: float) -> None:
+        """Leave out of its time what it has waited for Spark to start."""
+        self._began = min(self._began + seconds, time.monotonic())
 
     @property
     def is_told_to_stop(self) -> bool:

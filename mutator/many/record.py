@@ -70,6 +70,7 @@ def recording(path: str, run: str, resume: bool) -> Iterator[Record]:
     Raises StateError where another run has it, ConfigError where there is none to resume.
     """
     try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         stream = open(path, "a+b", buffering=0)  # noqa: SIM115  # it is closed below
     except OSError as fault:
         raise error("storage", path=path, why=fault.strerror or fault) from None

@@ -100,8 +100,8 @@ class Summary:
 
     def text(self) -> str:
         """Return a line a table, and the totals."""
-        head = ("table", "state", *(name for name, _ in _COLUMNS), "seconds", "")
-        rows = [head, *map(_cells, self.results), ("total", "", *_numbers(self._counts()), f"{self.seconds:.1f}", "")]
+        head = ("table", "state", *(name for name, _ in _COLUMNS), "time", "")
+        rows = [head, *map(_cells, self.results), ("total", "", *_numbers(self._counts()), _time(self.seconds), "")]
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         lines = [f"run {self.run} of {self.tables}" + (f", which resumes {self.resumes}" if self.resumes else ""), ""]
         for row in rows:
@@ -132,8 +132,11 @@ def _cells(one: Result) -> tuple[str, ...]:
     remark = (one.error or "").split("\n")[0]
     if one.state == DONE and one.report is None:
         remark = "nothing to merge"
-    seconds = "" if one.seconds is None else f"{one.seconds:.1f}"
-    return (one.table, one.state, *_numbers(one.counts), seconds, remark)
+    return (one.table, one.state, *_numbers(one.counts), _time(one.seconds), remark)
+
+
+def _time(seconds: float | None) -> str:
+    return f"{f'{seconds:.1f} s' if seconds is not None else '':>8}"
 
 
 def _numbers(counts: Mapping[str, int]) -> Sequence[str]:

@@ -125,17 +125,22 @@ class _Application:
         """Take one table after the other."""
         while (attempt := self._take(pool)) is not None:
             result = self._result_of(attempt)
+            if result.kind in _FATAL:
+                self._begin_no_more()
             if result.state != BEFORE:
                 result = replace(result, seconds=round(attempt.seconds, 3))
             self._events.put(result)
+
+    def _begin_no_more(self) -> None:
+        with self._taking:
+            self._waiting.clear()
 
     def _take(self, pool: str) -> Attempt | None:
         with self._taking:
             if not self._waiting:
                 return None
             table = self._waiting.popleft()
-            until = [moment for moment in (self._until, _after(table.deadline)) if moment is not None]
-            attempt = Attempt(table, new_run_id(time.time()), pool, min(until, default=None), self._context)
+            attempt = Attempt(table, new_run_id(time.time()), pool, self._until, self._context)
             self._going[table.name] = attempt
             return attempt
 
@@ -192,8 +197,11 @@ class _Application:
             return bool(self._waiting or self._under_way())
 
     def _start_spark(self) -> None:
+        began = time.monotonic()
         try:
             sc = self._spark()
+            for one in self._under_way():
+                one.forgive(time.monotonic() - began)
             mode = sc.getConf().get("spark.scheduler.mode", "FIFO")
             if mode != "FAIR":
                 why = f"spark.scheduler.mode is {mode}, where a large table keeps all others waiting; set it to FAIR"
@@ -214,8 +222,6 @@ class _Application:
                 self._record.ended(result, attempt.table.base or attempt.table.output)
             except MutatorError as fault:  # a resumed run asks the manifest, and a base knows what it has merged
                 self.warnings = (str(fault),)
-        if result.kind in _FATAL:
-            self._waiting.clear()
         self._tell(result, len(self._results), self._total)
 
     def _under_way(self) -> list[Attempt]:
@@ -234,7 +240,7 @@ class _Application:
     def _look_at_deadlines(self) -> None:
         now = time.monotonic()
         if self._until is not None and now >= self._until:
-            self._waiting.clear()
+            self._begin_no_more()
         for one in self._under_way():
             if one.is_told_to_stop or (one.until is not None and now >= one.until):
                 one.stop(DEADLINE)
@@ -242,7 +248,7 @@ class _Application:
     def _stop_all(self, stop: KeyboardInterrupt) -> None:
         """Begin nothing more, and wait for what is being published; a second signal is not waited for."""
         self.signal = stop.number if isinstance(stop, Interrupted) else Interrupted().number
-        self._waiting.clear()
+        self._begin_no_more()
         if not self._sc.done():
             self._sc.set_exception(Stopped())
         with suppress(KeyboardInterrupt):
@@ -277,7 +283,3 @@ def done_before(table: Table, past: Past) -> Result | None:
     elif result is None or not result.is_done:
         return None
     return replace(result, state=BEFORE)
-
-
-def _after(seconds: int | None) -> float | None:
-    return None if seconds is None else time.monotonic() + seconds
