@@ -49,7 +49,8 @@ The algorithm in five lines:
 ``partition_by``    which partition a row belongs to; ``partitions``, the names of its directory
 ``feedsplit``       a feed, split by partitions; ``splitrecord``, what is told of it
 ``partition_runs``  a run for each partition
-``catalogue``       the texts of all errors; ``catalogue_tables``, those about tables
+``many``            many tables in one Spark application, each with a configuration of its own
+``catalogue``       the texts of all errors; ``catalogue_many`` and ``catalogue_tables``, those about tables
 ``cli``             the commands
 =================== ======================================================================
 """

@@ -5,6 +5,7 @@
     mutator workflow run|watch|status|history|restore BASE
     mutator bridge export|import|run
     mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
+    mutator run-many TABLES.toml
     mutator sample new|upsert|delete ROWS
 
 ``main`` returns the exit code and can be called many times in one process. 0 done, 2 usage or configuration, 3 data,
@@ -24,12 +25,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from mutator.cli_bridge import bridge_commands, export_options, import_options, run_options
+from mutator.cli_many import many_command, many_options
 from mutator.cli_partition import partition_command, partition_options, runs_options
 from mutator.cli_workflow import Answer, partition_option, settings_of, workflow_commands, workflow_options
 from mutator.errors import MutatorError, error, printable
 from mutator.interrupt import Interrupted, catch_signals
 
-__all__ = ["bridge", "bulk_mutate", "entry", "main", "partition", "partition_runs", "workflow"]
+__all__ = ["bridge", "bulk_mutate", "entry", "main", "partition", "partition_runs", "run_many", "workflow"]
 
 
 def entry() -> NoReturn:
@@ -92,6 +94,13 @@ def partition_runs(argv: Sequence[str]) -> int:
     """Run the spark-submit job that merges a split feed, with a run for each partition."""
     parser = _Parser("partition_runs.py", description="Run mutator run for each partition of a master.")
     runs_options(parser)
+    return _guarded(parser, argv)
+
+
+def run_many(argv: Sequence[str]) -> int:
+    """Run the spark-submit job of many tables: the options of ``mutator run-many``."""
+    parser = _Parser("run_many.py", description="Merge many tables, each with its own configuration.")
+    many_options(parser)
     return _guarded(parser, argv)
 
 
@@ -178,6 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     workflow_commands(commands)
     bridge_commands(commands)
     partition_command(commands)
+    many_command(commands)
     sample = commands.add_parser("sample", help="make sample data", description="Write seeded sample rows to stdout.")
     kinds = sample.add_subparsers(title="kinds", required=True)
     for kind, what in (

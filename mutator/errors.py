@@ -1,4 +1,4 @@
-"""Errors of the closed catalogue (``catalogue``, ``catalogue_tables``): one line a kind, one exit code a family.
+"""Errors of the closed catalogue (``catalogue``, ``catalogue_…``): one line a kind, one exit code a family.
 
 A message says where, what, and the cure. Raise with ``raise error("output.exists", path=...)``; a kind that is not in
 the catalogue is a bug. Rows that cannot be read are not errors but data (rejects): the driver decides about them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from mutator.catalogue import RUNS
+from mutator.catalogue_many import MANY
 from mutator.catalogue_tables import TABLES
 from mutator.redact import without_secrets
 
@@ -69,7 +70,7 @@ class StateError(MutatorError):
 
 
 _FAMILIES = {one.exit_code: one for one in (ConfigError, DataError, StorageError, StateError, MutatorError)}
-CATALOGUE = {kind: (_FAMILIES[code], text) for kind, (code, text) in (RUNS | TABLES).items()}
+CATALOGUE = {kind: (_FAMILIES[code], text) for kind, (code, text) in (RUNS | MANY | TABLES).items()}
 
 
 def error(kind: str, **fields: object) -> MutatorError:

@@ -38,10 +38,10 @@ def catch_signals() -> Iterator[None]:
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Raise ``Interrupted`` at the end of the ``with`` block in place of anywhere in it."""
+    """Raise ``Interrupted`` at the end of the ``with`` block in place of anywhere in it; only the main thread does."""
     with _handled(_remember):
         yield
-    if _caught:
+    if _caught and threading.current_thread() is threading.main_thread():
         raise Interrupted(_caught.pop())
 
 

@@ -119,6 +119,8 @@ def _start(name: str, hive: bool) -> SparkSession:
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "ERROR")
+            # Jobs that name no pool are served in turn, as ever; those of many tables have pools.
+            .config("spark.scheduler.mode", "FAIR")
             # Over TCP a Python worker waits 40 ms for each task, because an acknowledgement is delayed (Spark 4.1 on).
             .config("spark.python.unix.domain.socket.enabled", "true")
             # Workers are forked from a process that has everything loaded.

@@ -13,7 +13,7 @@ from typing import Any
 
 from mutator.errors import error
 
-__all__ = ["PREFIX", "parse_override", "read_settings", "shown"]
+__all__ = ["PREFIX", "flat", "layered", "parse_override", "read_settings", "shown"]
 
 PREFIX = "rsbm."  # of the original job
 
@@ -23,12 +23,23 @@ def read_settings(path: str | Path | None, overrides: Iterable[str] = ()) -> dic
 
     Raises ConfigError.
     """
-    settings = {} if path is None else _read_file(Path(path))
-    for text in overrides:
-        key, value = parse_override(text)
-        bare = key.removeprefix(PREFIX)
-        settings.pop(PREFIX + bare, None)
-        settings[bare] = value
+    file = {} if path is None else _read_file(Path(path))
+    return layered([file, *(dict([parse_override(text)]) for text in overrides)])
+
+
+def layered(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Put settings on top of each other: a later one wins, whether prefixed or not.
+
+    >>> layered([{"rsbm.sync.mode": "full"}, {"sync.mode": "partial"}])
+    {'sync.mode': 'partial'}
+    """
+    settings: dict[str, Any] = {}
+    for layer in layers:
+        for key in layer:
+            bare = key.removeprefix(PREFIX)
+            settings.pop(bare, None)
+            settings.pop(PREFIX + bare, None)
+        settings |= layer
     return settings
 
 
@@ -47,7 +58,7 @@ def parse_override(text: str) -> tuple[str, str]:
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        return _flatten(tomllib.loads(text)) if path.suffix == ".toml" else _read_properties(text)
+        return flat(tomllib.loads(text)) if path.suffix == ".toml" else _read_properties(text)
     except OSError as fault:
         raise error("config.file", path=path, why=fault.strerror or fault) from None
     except UnicodeDecodeError as fault:
@@ -70,15 +81,19 @@ def _read_properties(text: str) -> dict[str, str]:
     return found
 
 
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Turn nested TOML tables into dotted keys."""
-    flat: dict[str, Any] = {}
+def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Turn nested tables of TOML into dotted keys.
+
+    >>> flat({"id": {"field": {"ordinals": [0, 2]}}})
+    {'id.field.ordinals': [0, 2]}
+    """
+    found: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{prefix}{key}."))
+            found.update(flat(value, f"{prefix}{key}."))
         else:
-            flat[prefix + key] = value
-    return flat
+            found[prefix + key] = value
+    return found
 
 
 def shown(value: Any) -> str:

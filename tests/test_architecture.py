@@ -10,7 +10,17 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module imports only from those above it: words, rules, intent, edges, Spark, the run, the command line. `layout`
 # stands below `config`, for it turns a configuration into ordinals.
 ORDER = [
-    *("redact", "catalogue", "catalogue_tables", "errors", "failpoint", "interrupt", "checksum", "owner"),
+    *(
+        "redact",
+        "catalogue",
+        "catalogue_many",
+        "catalogue_tables",
+        "errors",
+        "failpoint",
+        "interrupt",
+        "checksum",
+        "owner",
+    ),
     *("outcome", "precedence", "naming", "sequences", "sealed"),
     *("spans", "ordercolumn", "keyhash", "keyfilter", "typed", "schema"),
     *("charset", "javaregex", "delimiter"),
@@ -43,7 +53,7 @@ ORDER = [
     *("engine.spool", "engine.mutations", "engine.winners", "engine.blockread", "engine.master", "engine.duplicates"),
     *("engine.parts", "engine.blockmerge", "engine.unitmerge", "engine.carry", "engine.blockwrite", "engine.broadcast"),
     *("engine.routes", "engine.route", "engine.locate", "engine.units"),
-    *("engine.spark", "engine.records", "engine.blocks", "engine.partitioned", "engine.daemon"),
+    *("engine.spark", "engine.records", "engine.blocks", "engine.partitioned", "engine.daemon", "engine.alone"),
     *("hive", "hive.frames", "hive.staged_table", "hive.metastore", "hive.spark_types", "hive.insert"),
     *("hive.create", "hive.live_table", "hive.table"),
     *("accounting", "staging", "publish", "pipeline", "verify", "log"),
@@ -54,7 +64,8 @@ ORDER = [
     *("bridge.split", "bridge.digests", "bridge.export", "bridge.write", "bridge.path_table", "bridge.importing"),
     *("bridge.metastore_table", "bridge.state", "bridge.settle", "bridge.report", "bridge.run", "bridge"),
     *("feedsplit.files", "feedsplit.rows", "feedsplit.write", "feedsplit.run", "feedsplit", "partition_runs"),
-    *("session", "progress", "cli_workflow", "cli_bridge", "cli_partition", "cli"),
+    *("many.places", "many.tables", "many.order", "many.result", "many.record", "many.attempt", "many.run", "many"),
+    *("session", "progress", "cli_workflow", "cli_bridge", "cli_many", "cli_partition", "cli"),
     "",  # the package itself: its public names
 ]
 SPARK = {

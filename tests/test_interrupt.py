@@ -68,3 +68,26 @@ def test_other_threads_leave_signals_alone():
     thread.join()
 
     assert failures == []
+
+
+def test_a_thread_does_not_take_the_main_threads_signal():
+    raised = []
+
+    def work():
+        try:
+            with deferred_signals():
+                pass
+        except Interrupted:
+            raised.append("in the thread")
+
+    with catch_signals():
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+        with pytest.raises(Interrupted):
+            check_signals()
+
+    assert raised == []

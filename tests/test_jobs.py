@@ -4,6 +4,7 @@ PATH holds the system's directories alone, so `python3` may be an interpreter wi
 the one that PYSPARK_PYTHON names, and the console program the one that it runs in.
 """
 
+import json
 import shutil
 import sys
 import sysconfig
@@ -80,6 +81,19 @@ def test_console_starts_its_workers_with_its_own_python(tmp_path, command):
 
     assert done.returncode == 0, done.stderr
     assert rows(tmp_path / "out") == merged_sample()
+
+
+def test_spark_submit_of_many_tables_says_what_its_scheduler_does(tmp_path):
+    places = f'master = "{SAMPLE}/master"\nfeed = "{SAMPLE}/feed"\nconfig = "{SAMPLE}/bumu.properties"\n'
+    (tmp_path / "tables.toml").write_text(f'[tables.a]\n{places}output = "a"\n[tables.b]\n{places}output = "b"\n')
+
+    done = submit("local[2]", ROOT / "jobs" / "run_many.py", "tables.toml", "--json", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["totals"]["states"] == {"done": 2}
+    assert report["warnings"][0].startswith("spark.scheduler.mode is FIFO")
+    assert rows(tmp_path / "a") == rows(tmp_path / "b") == merged_sample()
 
 
 def test_zip_for_py_files_is_the_package_and_reproducible(tmp_path):

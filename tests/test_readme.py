@@ -21,6 +21,7 @@ README = (ROOT / "README.md").read_text()
 FORMATS = (ROOT / "docs" / "formats.md").read_text()
 BRIDGE = (ROOT / "docs" / "bridge.md").read_text()
 S3 = (ROOT / "docs" / "s3.md").read_text()
+MANY = (ROOT / "docs" / "many.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
 # What differs from run to run.
@@ -81,6 +82,12 @@ def test_every_command_prints_what_the_pages_on_formats_show(block, sc, tmp_path
 @pytest.mark.parametrize("block", console_blocks(S3))
 def test_every_command_prints_what_the_page_on_s3_shows(block, sc, s3, tmp_path, monkeypatch, capfd):
     s3.client().create_bucket(Bucket="lake")
+    test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize("block", console_blocks(MANY))
+def test_every_command_prints_what_the_page_on_many_tables_shows(block, sc, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(sys.modules[__name__], "VARIABLE", ((r" +\d+\.\d s", " N s"), *VARIABLE))
     test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
 
 

@@ -1,0 +1,143 @@
+"""What became of each table, and of all: values, as text for a terminal and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+__all__ = ["BEFORE", "DEADLINE", "DONE", "FAILED", "LEFT", "NOT_BEGUN", "STATES", "STOPPED", "Result", "Summary"]
+
+DONE = "done"
+BEFORE = "done before"  # by the run that this one resumes
+FAILED = "failed"
+DEADLINE = "deadline"  # stopped, because its time or that of the run was over
+STOPPED = "stopped"  # from outside, or with Spark
+LEFT = "left"  # it did not stop when it was told to, and the process ended; a resumed run finds out
+NOT_BEGUN = "not begun"
+STATES = (DONE, BEFORE, FAILED, DEADLINE, STOPPED, LEFT, NOT_BEGUN)
+
+# Of several exit codes the one that tells most: what needs a hand comes before what only needs another run.
+_TELLING = (70, 4, 3, 2, 5)
+_AGAIN = 5
+_COLUMNS = (
+    ("rows", "output rows"),
+    ("inserted", "feed inserted"),
+    ("updated", "feed updated"),
+    ("deleted", "feed deleted"),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one table."""
+
+    table: str
+    state: str  # one of STATES
+    seconds: float | None = None  # None: it was not begun
+    code: int = 0  # what the run of this table alone would have ended with
+    error: str | None = None
+    kind: str | None = None  # of the error, in the catalogue
+    run: str | None = None  # its run id
+    version: int | None = None  # of a base; None where there was nothing to merge
+    report: Mapping[str, Any] | None = None  # of its merge
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether nothing is left to do."""
+        return self.state in (DONE, BEFORE)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The counts of its merge, none without one."""
+        return self.report["counts"] if self.report is not None else {}
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Result:
+        """Return the result that was written as JSON. Raises TypeError, ValueError."""
+        known = {part.name for part in fields(cls)}
+        made = cls(**{name: value for name, value in found.items() if name in known})
+        if made.state not in STATES:
+            raise ValueError(made.state)
+        return made
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What became of all tables of a run."""
+
+    run: str
+    tables: str  # path of the tables file
+    resumes: str | None  # the run that is resumed
+    at_once: int
+    deadline: int | None  # seconds, for all
+    results: tuple[Result, ...]  # in the order of the file
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    stopped: int | None = None  # the signal that stopped it
+
+    @property
+    def undone(self) -> tuple[str, ...]:
+        """The tables that another run has to do."""
+        return tuple(one.table for one in self.results if not one.is_done)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where all is done; 128 and the signal where one came; else of the tables' codes the one that tells most."""
+        if self.stopped is not None:
+            return 128 + self.stopped
+        codes = {one.code or _AGAIN for one in self.results if not one.is_done}
+        return next((code for code in _TELLING if code in codes), 0)
+
+    def json(self) -> str:
+        """Return a JSON document, with a member for each table."""
+        own = {name: value for name, value in asdict(self).items() if name != "results"}
+        totals = {"states": self._states(), "counts": self._counts(), "undone": self.undone}
+        results = [asdict(one) for one in self.results]
+        return json.dumps({**own, "exit_code": self.exit_code, "totals": totals, "results": results}, indent=1)
+
+    def text(self) -> str:
+        """Return a line a table, and the totals."""
+        head = ("table", "state", *(name for name, _ in _COLUMNS), "time", "")
+        rows = [head, *map(_cells, self.results), ("total", "", *_numbers(self._counts()), _time(self.seconds), "")]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+        lines = [f"run {self.run} of {self.tables}" + (f", which resumes {self.resumes}" if self.resumes else ""), ""]
+        for row in rows:
+            cells = (
+                cell.rjust(width) if 2 <= column <= 6 else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            lines.append("  ".join(cells).rstrip())
+        states = ", ".join(f"{count:,} {state}" for state, count in self._states().items())
+        lines += ["", f"{len(self.results):,} tables: {states}"]
+        if self.undone:
+            lines.append(f"left undone: {', '.join(self.undone)}; run again with --resume")
+        return "\n".join(lines)
+
+    def _states(self) -> dict[str, int]:
+        found = Counter(one.state for one in self.results)
+        return {state: found[state] for state in STATES if found[state]}
+
+    def _counts(self) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for one in self.results:
+            if one.state == DONE:
+                total.update(one.counts)
+        return dict(total)
+
+
+def _cells(one: Result) -> tuple[str, ...]:
+    remark = (one.error or "").split("\n")[0]
+    if one.state == DONE and one.report is None:
+        remark = "nothing to merge"
+    return (one.table, one.state, *_numbers(one.counts), _time(one.seconds), remark)
+
+
+def _time(seconds: float | None) -> str:
+    return f"{f'{seconds:.1f} s' if seconds is not None else '':>8}"
+
+
+def _numbers(counts: Mapping[str, int]) -> Sequence[str]:
+    return [f"{counts[name]:,}" if counts else "" for _, name in _COLUMNS]
