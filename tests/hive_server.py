@@ -86,7 +86,6 @@ class Hive:
             # Nothing here runs long enough to be compiled.
             "spark.sql.codegen.wholeStage false\n"
             "spark.sql.codegen.factoryMode NO_CODEGEN\n"
-            "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
         )
         self.environment = environment(
             SPARK_CONF_DIR=str(self.conf), PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable
