@@ -12,9 +12,12 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tests.bridge_tables import in_memory  # noqa: F401
+from tests.cluster import QUICK_JVM
 from tests.hdfs_server import hdfs  # noqa: F401  # one server for all tests
+from tests.hive_server import hive  # noqa: F401
 from tests.s3_server import Server, s3  # noqa: F401
 
+os.environ.update(QUICK_JVM)
 settings.register_profile("mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("mutator")
 
@@ -36,6 +39,10 @@ def sc(s3: Server) -> Iterator[SparkContext]:  # noqa: F811  # workers have its 
         .appName("mutator tests")
         .config("spark.ui.enabled", "false")
         .config("spark.default.parallelism", "2")
+        # As mutator's own session has it: over TCP each task waits 40 ms for an acknowledgement.
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        # And from there: a test with variables of its own for the workers, or that kills them, has new ones.
+        .config("spark.python.daemon.module", "mutator.engine.daemon")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -11,11 +11,12 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+import pytest
 from pyspark import cloudpickle
 
 from tests.cluster import ROOT, environment
 
-__all__ = ["Hive", "connect", "started"]
+__all__ = ["Hive", "connect", "hive", "started"]
 
 # Starts the JVM, and tells how to reach it; ends with its input.
 JVM = """
@@ -86,7 +87,6 @@ class Hive:
             # Nothing here runs long enough to be compiled.
             "spark.sql.codegen.wholeStage false\n"
             "spark.sql.codegen.factoryMode NO_CODEGEN\n"
-            "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
         )
         self.environment = environment(
             SPARK_CONF_DIR=str(self.conf), PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable
@@ -150,3 +150,10 @@ def started(root):
         yield hive
     finally:
         hive.stop()
+
+
+@pytest.fixture(scope="session")
+def hive(tmp_path_factory):
+    """Give one server to all tests that are in its group."""
+    with started(tmp_path_factory.mktemp("hive")) as server:
+        yield server

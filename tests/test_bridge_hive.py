@@ -11,7 +11,6 @@ import pytest
 
 from mutator import cli
 from tests.cluster import run
-from tests.hive_server import started
 
 pytestmark = pytest.mark.xdist_group("hive")
 
@@ -19,9 +18,15 @@ SERDE = ("spark.sql.hive.convertMetastoreOrc", "spark.sql.hive.convertMetastoreP
 
 
 @pytest.fixture(scope="module")
-def hive(tmp_path_factory):
-    with started(tmp_path_factory.mktemp("bridge_hive")) as server:
-        yield server
+def hive(hive):
+    """Give the server that all share, with no tables of others."""
+    hive.run(drop_tables)
+    return hive
+
+
+def drop_tables(spark):
+    for table in spark.sql("SHOW TABLES").collect():
+        spark.sql(f"DROP TABLE IF EXISTS {table.tableName}")
 
 
 def mutator(*words):
@@ -216,8 +221,7 @@ def dropping(hive, case, *arguments):
             try:
                 return case(spark, root, *arguments)
             finally:
-                for table in spark.sql("SHOW TABLES").collect():
-                    spark.sql(f"DROP TABLE IF EXISTS {table.tableName}")
+                drop_tables(spark)
 
     return hive.run(whole)
 

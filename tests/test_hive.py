@@ -20,17 +20,10 @@ from mutator.hive.metastore import STATISTICS
 from mutator.hive.staged_table import Staged
 from mutator.hive.table import HiveTable
 from mutator.partitions import DEFAULT
-from tests.hive_server import started
 
 pytestmark = pytest.mark.xdist_group("hive")
 
 SERDE = ("spark.sql.hive.convertMetastoreOrc", "spark.sql.hive.convertMetastoreParquet")
-
-
-@pytest.fixture(scope="module")
-def hive(tmp_path_factory):
-    with started(tmp_path_factory.mktemp("hive")) as server:
-        yield server
 
 
 def logged(staged):

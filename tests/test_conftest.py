@@ -1,0 +1,12 @@
+"""What all tests rely on, and nothing else would show: it costs minutes, but no result."""
+
+import pytest
+
+
+@pytest.mark.xdist_group("seen")
+def test_groups_of_tests_are_seen(request):
+    """A group's servers are started by one worker, not by each: where the group is no part of the name, it is none."""
+    if not getattr(request.config.option, "loadgroup", False):
+        pytest.skip("only a worker of pytest-xdist has groups")
+
+    assert request.node.nodeid.endswith("@seen")
