@@ -3,6 +3,8 @@
 =================== ======================================================================
 ``layout``          how the rows look
 ``data``            seeded master and feed
+``partitioned``     a master in Hive-style directories, and a feed that touches few of them
+``tables``          many small masters and feeds
 ``columns``         the same rows as Parquet, ORC and Avro, and back
 ``digest``          an order-independent digest of rows
 ``workload``        sizes, shares, formats: what is merged into what

@@ -25,6 +25,7 @@ from bench.workload import SIZES, WORK, Workload, parse_size, workloads
 ROOT = Path(__file__).resolve().parent.parent
 # Master, managed master, a table and its copy for each of five formats, one output, shuffle files.
 COPIES = 12
+SCALED_COPIES = 4  # of partitions: master, a managed one for each scope, shuffle files; an output is links
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,8 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as fault:
         _parser().error(str(fault))
     servers = [name for name in names if name in SERVERS]
-    merging, moving = bool(work) * rows * ROW_BYTES * COPIES, bool(servers) * transfer_size(rows) * TRANSFER_COPIES
-    place = scratch(max(merging, moving) + (256 << 20))
+    needed = [workload.rows * ROW_BYTES * copies_of(workload) for workload in work]
+    needed += [transfer_size(rows) * TRANSFER_COPIES for _ in servers]
+    place = scratch(max(needed) + (256 << 20))
     machine = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **describe(), "files on": file_system(place)}
     outcomes: list[Outcome] = []
     traffics: list[Traffic] = []
@@ -67,6 +69,11 @@ def chosen(only: str) -> list[Entry]:
         if not any(entry.name.startswith(name) for entry in everyone()):
             raise ValueError(f"{name}: no contender begins like this; there are: {_names()}")
     return [entry for entry in everyone() if entry.name.startswith(tuple(names))]
+
+
+def copies_of(workload: Workload) -> int:
+    """Return how many times there has to be room for the master of a workload."""
+    return SCALED_COPIES if workload.work == "partition-scaling" else COPIES
 
 
 def _one(workload: Workload, entries: list[Entry], place: Path, options: argparse.Namespace) -> list[Outcome]:
@@ -145,7 +152,10 @@ def _parser() -> argparse.ArgumentParser:
         "--size", default="4m", help=f"rows of the master: {', '.join(SIZES)} or a number (%(default)s)"
     )
     parser.add_argument(
-        "--work", default=",".join(WORK), help="shares, numbers of mutations, scaling, formats, servers (%(default)s)"
+        "--work",
+        default=",".join(WORK),
+        help="shares, numbers of mutations, scaling, formats, partitions, partition-scaling, tables, servers"
+        " (%(default)s)",
     )
     parser.add_argument("--repeat", type=int, default=3, help="rounds (%(default)s)")
     parser.add_argument("--only", default="", metavar="NAME,...", help="contenders, by the beginning of their names")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from bench.data import lines_of
-from bench.layout import MASTER_FIELDS
+from bench.layout import MASTER_FIELDS, PARTITIONED_MASTER_FIELDS
 
 __all__ = ["convert", "lines_in"]
 
@@ -25,6 +24,7 @@ BATCH = 1 << 16
 SCHEMA = pa.schema(
     {
         "id": pa.string(),
+        "store": pa.int32(),
         "name": pa.string(),
         "stock": pa.int64(),
         "price": pa.decimal128(9, 2),
@@ -37,27 +37,34 @@ AVRO_TYPES = {"id": "string", "name": "string", "stock": "long", "price": DECIMA
 
 
 def convert(text: Path, to: Path, fields: tuple[str, ...], form: str) -> None:
-    """Write the rows of a directory of text as files of another format, each of rows of one file of the text."""
+    """Write the rows of a directory of text as files of another format, each of rows of one file of the text.
+
+    A file of a partition stands in the directory of that partition.
+    """
     to.mkdir(parents=True)
-    sources = sorted(text.iterdir())
+    sources = sorted(path for path in text.rglob("*") if path.is_file())
     parts = math.ceil(FILES[form] / max(len(sources), 1))
     options = pyarrow.csv.ConvertOptions(column_types={name: SCHEMA.field(name).type for name in fields})
     for number, source in enumerate(sources):
         rows = pyarrow.csv.read_csv(source, pyarrow.csv.ReadOptions(column_names=fields), convert_options=options)
         step = math.ceil(len(rows) / parts)
+        place = to / source.parent.relative_to(text)
+        place.mkdir(parents=True, exist_ok=True)
         for part in range(parts):
-            _WRITERS[form](rows.slice(part * step, step), to / f"part-{number * parts + part:05}.{form}")
+            _WRITERS[form](rows.slice(part * step, step), place / f"part-{number * parts + part:05}.{form}")
 
 
-def lines_in(path: Path) -> Iterator[memoryview] | None:
+def lines_in(path: Path, partition: Mapping[str, str] | None = None) -> Iterator[memoryview] | None:
     """Return the lines that a file of Parquet, ORC or Avro would be as text, in blocks; None for another file.
 
-    A column that is not the master's comes at the end, so that nobody has it unnoticed. Raises ValueError,
+    ``partition`` are the values that the file's directory says: they hold for each row, and a column of that name must
+    agree. A column that is not the master's comes at the end, so that nobody has it unnoticed. Raises ValueError,
     LookupError or OSError where the file has not these rows.
     """
     with path.open("rb") as file:
         magic = file.read(4)
-    return next((reader(path) for known, reader in _READERS.items() if magic.startswith(known)), None)
+    read = next((reader for known, reader in _READERS.items() if magic.startswith(known)), None)
+    return (_lines(_completed(rows, partition or {})) for rows in read(path)) if read else None
 
 
 def _write_parquet(rows: pa.Table, path: Path) -> None:
@@ -78,29 +85,39 @@ def _write_avro(rows: pa.Table, path: Path) -> None:
         fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, rows.to_pylist(), codec="snappy")
 
 
-def _read_parquet(path: Path) -> Iterator[memoryview]:
-    for batch in pq.ParquetFile(path).iter_batches(BATCH):
-        yield _lines(batch)
+def _read_parquet(path: Path) -> Iterator[pa.RecordBatch]:
+    yield from pq.ParquetFile(path).iter_batches(BATCH)
 
 
-def _read_orc(path: Path) -> Iterator[memoryview]:
+def _read_orc(path: Path) -> Iterator[pa.RecordBatch]:
     file = orc.ORCFile(path)
     for number in range(file.nstripes):
         stripe = file.read_stripe(number)
         for start in range(0, len(stripe), BATCH):
-            yield _lines(stripe.slice(start, BATCH))
+            yield stripe.slice(start, BATCH)
 
 
-def _read_avro(path: Path) -> Iterator[memoryview]:
+def _read_avro(path: Path) -> Iterator[pa.RecordBatch]:
     with path.open("rb") as file:
         for block in fastavro.block_reader(file):
-            yield _lines(pa.RecordBatch.from_pylist(list(block)))
+            yield pa.RecordBatch.from_pylist(list(block))
+
+
+def _completed(rows: pa.RecordBatch, partition: Mapping[str, str]) -> pa.RecordBatch:
+    """Give rows the columns that only their directory has."""
+    for name, value in partition.items():
+        if name not in rows.schema.names:
+            rows = rows.append_column(name, pa.array([value] * len(rows)))
+        elif not all(str(found) == value for found in pc.unique(rows.column(name)).to_pylist()):
+            raise ValueError(f"a row of another {name} in {name}={value}")
+    return rows
 
 
 def _lines(rows: pa.RecordBatch) -> memoryview:
     """Return lines; numbers count by their value, whichever type a system has for them."""
-    columns = [pc.cast(rows.column(name), SCHEMA.field(name).type) for name in MASTER_FIELDS]
-    columns += [rows.column(name) for name in sorted(set(rows.schema.names) - set(MASTER_FIELDS))]
+    fields = PARTITIONED_MASTER_FIELDS if "store" in rows.schema.names else MASTER_FIELDS
+    columns = [pc.cast(rows.column(name), SCHEMA.field(name).type) for name in fields]
+    columns += [rows.column(name) for name in sorted(set(rows.schema.names) - set(fields))]
     return lines_of([pc.cast(column, pa.string()) for column in columns])
 
 
@@ -109,7 +126,7 @@ _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "orc": _write_orc,
     "avro": _write_avro,
 }
-_READERS: dict[bytes, Callable[[Path], Iterator[Any]]] = {
+_READERS: dict[bytes, Callable[[Path], Iterator[pa.RecordBatch]]] = {
     b"PAR1": _read_parquet,
     b"ORC": _read_orc,
     b"Obj\x01": _read_avro,

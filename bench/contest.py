@@ -13,9 +13,11 @@ from bench.contenders.catalogue import Entry
 from bench.data import write_feed, write_master
 from bench.digest import Digest, data_files, digest
 from bench.figures import Result, Run
-from bench.layout import FEED_FIELDS, MASTER_FIELDS
+from bench.layout import FEED_FIELDS, MASTER_FIELDS, PARTITIONED_FEED_FIELDS, PARTITIONED_MASTER_FIELDS
 from bench.machine import available_memory
 from bench.participant import Out, Participant
+from bench.partitioned import write_partitioned_feed, write_partitioned_master
+from bench.tables import write_feeds, write_masters
 from bench.workload import Workload
 
 __all__ = ["compete"]
@@ -31,12 +33,12 @@ def compete(
 ) -> list[Result]:
     """Let the contenders merge, round by round, and check that all results are equal.
 
-    Each has a process of its own, and has merged something small before its first run; nobody runs beside another.
+    Each has a process of its own, and has merged something small before its first run, but for those whose every run
+    begins with the start of a process; nobody runs beside another.
     """
     results = {entry.name: Result(entry.name) for entry in entries}
-    master, feed = _data(place, workload.stored, workload.rows, workload.mutations, seed)
-    warm_rows = min(WARM_ROWS, workload.rows)
-    warm = _data(place, workload.stored, warm_rows, warm_rows // 20 if workload.mutations else 0, seed + 1)
+    master, feed = _data(place, workload, seed)
+    warm = _data(place, workload.small(WARM_ROWS), seed + 1)
     with ExitStack() as stack:
         participants = [Participant(entry, place / "contenders") for entry in entries]
         for participant in participants:
@@ -55,7 +57,7 @@ def compete(
                         participant.ask("prepare", master=master, state=participant.place / f"state-{workload.rows}")
                         result.versions = participant.versions
                     _make_room(participants, participant)
-                    result.runs.append(_run(participant, feed, place, limit, result))
+                    result.runs.append(_run(participant, feed, place, limit, result, by_directory=bool(workload.parts)))
                     _say(f"  {participant.entry.name:<20} {result.runs[-1].seconds:8.2f} s   {result.how}")
                 except Out as out:
                     result.out, result.why = out.kind, str(out)
@@ -63,14 +65,14 @@ def compete(
     return list(results.values())
 
 
-def _run(participant: Participant, feed: Path, place: Path, limit: float, result: Result) -> Run:
+def _run(participant: Participant, feed: Path, place: Path, limit: float, result: Result, *, by_directory: bool) -> Run:
     output, text = place / "output", place / "text"
     try:
         answer = participant.run(feed, output, limit)
         result.how, result.more = answer["how"], answer["more"]
         made = participant.ask("export", output=output, to=text)["directory"]
         if made is not None:
-            found = _content(Path(made))
+            found = _content(Path(made), by_directory)
             if result.digest not in (None, found):
                 raise Out("failed", f"its result changed from run to run: {result.digest}, then {found}")
             result.digest = found
@@ -80,15 +82,17 @@ def _run(participant: Participant, feed: Path, place: Path, limit: float, result
     return Run(answer["seconds"], answer["shuffled"], answer["memory"], answer["worker"])
 
 
-def _content(directory: Path) -> Digest:
+def _content(directory: Path, by_directory: bool) -> Digest:
     try:
-        return digest(data_files(directory))
+        return digest(data_files(directory), directory if by_directory else None)
     except (ValueError, LookupError, OSError) as fault:
         raise Out("failed", f"its result cannot be read: {fault}") from None
 
 
 def _warm_up(participant: Participant, warm: tuple[Path, Path], place: Path) -> None:
     participant.start()
+    if participant.entry.whole:
+        return
     master, feed = warm
     participant.ask("prepare", master=master, state=participant.place / "state-warm")
     output = place / "output"
@@ -108,23 +112,33 @@ def _make_room(participants: Sequence[Participant], keep: Participant) -> None:
         participant.stop()
 
 
-def _data(place: Path, form: str, rows: int, mutations: int, seed: int) -> tuple[Path, Path]:
-    """Return a master and a feed of a format, made where they are not there yet: always of the same text."""
-    master = place / f"master-{rows}-{seed}"
+def _data(place: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
+    """Return master and feed of a workload, made where they are not there yet: always of the same text."""
+    rows, mutations, parts = workload.rows, workload.mutations, workload.parts
+    kind = "" if not parts else f"{parts}-partitions-" if workload.partitioned else f"{parts}-tables-"
+    master = place / f"master-{kind}{rows}-{seed}"
     if not master.exists():
-        write_master(master, rows, seed)
-    feed = place / f"feed-{rows}-{mutations}-{seed}"
+        if not parts:
+            write_master(master, rows, seed)
+        else:
+            (write_partitioned_master if workload.partitioned else write_masters)(master, parts, rows, seed)
+    feed = place / f"feed-{kind}{rows}-{mutations}-{seed}"
     if not feed.exists():
-        if mutations:
+        if not mutations:
+            feed.mkdir()
+        elif not parts:
             write_feed(feed, rows, mutations, seed)
         else:
-            feed.mkdir()
-    if form == "text":
+            (write_partitioned_feed if workload.partitioned else write_feeds)(feed, parts, rows, mutations, seed)
+    if workload.stored == "text":
         return master, feed
-    converted = master.with_name(f"{master.name}.{form}"), feed.with_name(f"{feed.name}.{form}")
-    for text, to, fields in zip((master, feed), converted, (MASTER_FIELDS, FEED_FIELDS), strict=True):
+    fields = (
+        (PARTITIONED_MASTER_FIELDS, PARTITIONED_FEED_FIELDS) if workload.partitioned else (MASTER_FIELDS, FEED_FIELDS)
+    )
+    converted = master.with_name(f"{master.name}.{workload.stored}"), feed.with_name(f"{feed.name}.{workload.stored}")
+    for text, to, names in zip((master, feed), converted, fields, strict=True):
         if not to.exists():
-            convert(text, to, fields, form)
+            convert(text, to, names, workload.stored)
     return converted
 
 

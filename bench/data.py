@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["ROW_BYTES", "FeedShares", "lines_of", "write_feed", "write_master"]
+__all__ = [
+    "ROW_BYTES",
+    "FeedShares",
+    "Mutations",
+    "draw_master_times",
+    "draw_mutations",
+    "lines_of",
+    "write_feed",
+    "write_master",
+    "write_mutations",
+    "write_rows",
+]
 
 FILE_BYTES = 64 << 20
 ROW_BYTES = 46
@@ -36,6 +48,14 @@ class FeedShares:
     repeat: float = 0.10  # of updates and deletes: keys that were mutated before in this feed
 
 
+class Mutations(NamedTuple):
+    """A feed in columns: numbers of keys, whether a row deletes, times."""
+
+    keys: np.ndarray
+    is_delete: np.ndarray
+    times: np.ndarray
+
+
 def write_master(directory: Path, rows: int, seed: int = 1) -> int:
     """Write a master of unique IDs as files of about 64 MB; return its size in bytes."""
     directory.mkdir(parents=True)
@@ -44,23 +64,33 @@ def write_master(directory: Path, rows: int, seed: int = 1) -> int:
     for number, start in enumerate(range(0, rows, per_file)):
         random = np.random.default_rng((seed, 1, number))
         keys = np.arange(start, min(start + per_file, rows))
-        # times of a master may repeat from row to row: each ID has one
-        size += _write(directory / f"part-{number:05}.txt", keys, MASTER + random.integers(0, MOST, len(keys)), random)
+        size += write_rows(directory / f"part-{number:05}.txt", keys, draw_master_times(len(keys), random), random)
     return size
 
 
 def write_feed(directory: Path, master_rows: int, rows: int, seed: int = 1, shares: FeedShares | None = None) -> int:
     """Write a feed for the master of that many rows, as four files or more; return its size in bytes."""
+    random = np.random.default_rng((seed, 2))
+    return write_mutations(directory, draw_mutations(master_rows, rows, random, shares), random)
+
+
+def draw_master_times(rows: int, random: np.random.Generator) -> np.ndarray:
+    """Draw the times of master rows. They may repeat from row to row: each ID has one."""
+    return MASTER + random.integers(0, MOST, rows)
+
+
+def draw_mutations(
+    known_keys: int, rows: int, random: np.random.Generator, shares: FeedShares | None = None
+) -> Mutations:
+    """Draw mutations of the keys below a number; inserts have the keys that follow it."""
     shares = shares or FeedShares()
     if rows > MOST:
         raise ValueError(f"a feed of {rows:,} rows: times are unique only up to {MOST:,}")
-    directory.mkdir(parents=True)
-    random = np.random.default_rng((seed, 2))
     inserts, deletes = round(rows * shares.insert), round(rows * shares.delete)
-    known = random.integers(0, master_rows, rows - inserts)
+    known = random.integers(0, known_keys, rows - inserts)
     repeats = round(len(known) * shares.repeat)
     known[len(known) - repeats :] = known[:repeats]
-    keys = np.concatenate([known, master_rows + np.arange(inserts)])
+    keys = np.concatenate([known, known_keys + np.arange(inserts)])
     # Deletes are drawn from the whole, so that some come before an update of the same key and some after.
     is_delete = np.zeros(rows, bool)
     is_delete[random.permutation(len(known))[:deletes]] = True
@@ -69,29 +99,52 @@ def write_feed(directory: Path, master_rows: int, rows: int, seed: int = 1, shar
     # Rows move, times stay with their place: neither files nor rows are in the order of time.
     times = times[random.permutation(rows)]
     order = random.permutation(rows)
-    keys, is_delete, times = keys[order], is_delete[order], times[order]
-    files = max(4, -(-rows * ROW_BYTES // FILE_BYTES))
+    return Mutations(keys[order], is_delete[order], times[order])
+
+
+def write_mutations(
+    directory: Path, mutations: Mutations, random: np.random.Generator, stores: np.ndarray | None = None, files: int = 4
+) -> int:
+    """Write a feed as so many files or more; return its size in bytes. stores: of each row, a field behind the ID."""
+    directory.mkdir(parents=True)
+    rows = len(mutations.keys)
     size = 0
-    for number, part in enumerate(np.array_split(np.arange(rows), files)):
-        ops = pa.array(np.where(is_delete[part], "D", "U"))
-        size += _write(directory / f"feed-{number:05}.csv", keys[part], times[part], random, ops)
+    for number, part in enumerate(np.array_split(np.arange(rows), max(files, -(-rows * ROW_BYTES // FILE_BYTES)))):
+        size += write_rows(
+            directory / f"feed-{number:05}.csv",
+            mutations.keys[part],
+            mutations.times[part],
+            random,
+            None if stores is None else stores[part],
+            pa.array(np.where(mutations.is_delete[part], "D", "U")),
+        )
     return size
 
 
-def _write(path: Path, keys: np.ndarray, times: np.ndarray, random: np.random.Generator, *more: pa.Array) -> int:
+def write_rows(
+    path: Path,
+    keys: np.ndarray,
+    times: np.ndarray,
+    random: np.random.Generator,
+    stores: np.ndarray | None = None,
+    ops: pa.Array | None = None,
+) -> int:
+    """Write rows of these keys and times, with a store behind the ID and an op code at the end where there are any;
+    return their size in bytes.
+    """
     size = 0
     with path.open("wb") as file:
         for part in _slices(len(keys)):
             count = len(keys[part])
-            numbers = keys[part] * SPREAD % ID_SPACE
             cents = random.integers(100, 100_000, count)
             columns = [
-                _text(numbers, "P", 10),
+                _text(keys[part] * SPREAD % ID_SPACE, "P", 10),
+                *([] if stores is None else [_text(stores[part])]),
                 _text(random.integers(0, 1_000_000, count), "item-", 6),
                 _text(random.integers(0, 1000, count)),
                 pc.binary_join_element_wise(_text(cents // 100), _text(cents % 100, "", 2), "."),
                 _text(times[part]),
-                *(column.slice(part.start, count) for column in more),
+                *([] if ops is None else [ops.slice(part.start, count)]),
             ]
             size += file.write(lines_of(columns))
     return size

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
 from bench.columns import lines_in
 
-__all__ = ["Digest", "data_files", "digest"]
+__all__ = ["Digest", "data_files", "digest", "partition_of"]
 
 BLOCK = 8 << 20
 LONGEST = 4096  # bytes of a line
@@ -37,14 +38,17 @@ def data_files(directory: Path) -> list[Path]:
     ]
 
 
-def digest(paths: Iterable[Path]) -> Digest:
+def digest(paths: Iterable[Path], root: Path | None = None) -> Digest:
     """Return the digest of all lines of the files, or of what Parquet, ORC and Avro would be as lines of text.
 
-    A line end is no part of a line.
+    A line end is no part of a line. With a root, the directory below it counts with each row, and what its name says
+    of a partition is a field of Parquet.
     """
     rows = total = mixed = 0
     for path in paths:
-        for hashes in _hashes(path):
+        place = "" if root is None else path.parent.relative_to(root).as_posix()
+        for hashes in _hashes(path, partition_of(place)):
+            hashes ^= np.uint64(_salt(place))
             rows += len(hashes)
             total = (total + int(hashes.sum(dtype=np.uint64))) % 2**64
             mixed ^= int(np.bitwise_xor.reduce(hashes))
@@ -55,8 +59,22 @@ def digest(paths: Iterable[Path]) -> Digest:
 _WEIGHTS = np.random.default_rng(20_240_229).integers(0, 2**63, LONGEST, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
-def _hashes(path: Path) -> Iterable[np.ndarray]:
-    if (blocks := lines_in(path)) is not None:
+def partition_of(place: str) -> dict[str, str]:
+    """Return the values that Hive would take from a path.
+
+    >>> partition_of("country=ch/store=7"), partition_of("table_001")
+    ({'country': 'ch', 'store': '7'}, {})
+    """
+    return {name: value for name, mark, value in (part.partition("=") for part in place.split("/")) if mark}
+
+
+def _salt(place: str) -> int:
+    """Return a number for a directory; 0 for the root."""
+    return int.from_bytes(blake2b(place.encode(), digest_size=8).digest()) if place not in ("", ".") else 0
+
+
+def _hashes(path: Path, partition: Mapping[str, str]) -> Iterable[np.ndarray]:
+    if (blocks := lines_in(path, partition)) is not None:
         yield from (_line_hashes(block) for block in blocks if len(block))
         return
     rest = b""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -27,6 +27,16 @@ THROUGHPUT = {
     "bridge import": ("bridge import", "spark sql orc", "import no slower than Spark SQL reading CSV"),
 }
 EQUAL_MEMORY = 1.1  # times: samples and allocators are no exact science
+PARTITION_SCOPE, TABLE_SCOPE = "mutator partition scope", "mutator table scope"
+# How far a plan on partitions reaches, and how many times as fast we want to be.
+REACHES = {
+    "whole": ("that rewrites all partitions", 20),
+    "touched": ("that reads all partitions", 20),
+    "named": ("that names the partitions", 3),
+    "catalogue": ("that names them to a catalogue", 3),
+}
+RUN_MANY, SINGLE_RUNS = "mutator run-many", "mutator single runs"
+LOOPS = ("spark sql loop window", "spark sql loop anti-join")
 
 
 @dataclass(frozen=True)
@@ -139,12 +149,52 @@ def targets(outcomes: Sequence[Outcome]) -> list[Target]:
     scaling = sorted((o for o in outcomes if o.workload.work == "scaling"), key=lambda o: o.workload.rows)
     for name in (aligned, shuffle):
         found += _scaling(name, scaling)
-    return found
+    return [*found, *_partition_targets(by_work), *_partition_scaling(outcomes), *_table_targets(by_work)]
+
+
+def _partition_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
+    for work, title in (("partitions", "partitions"), ("partitions parquet", "partitions, Parquet")):
+        for reach, (text, times) in REACHES.items():
+            plans = [f"spark sql {reach} {plan}" for plan in ("window", "left join")]
+            text = f"{title}: partition scope {times} times as fast as the best Spark SQL plan {text}"
+            yield _faster(by_work.get(work), text, PARTITION_SCOPE, plans, times)
+
+
+def _partition_scaling(outcomes: Sequence[Outcome]) -> Iterator[Target]:
+    text = "10 times the partitions, the same feed, partition scope: at most 1.5 times the time"
+    pair = sorted((o for o in outcomes if o.workload.work == "partition-scaling"), key=lambda o: o.workload.parts)
+    few, many = [outcome.seconds(PARTITION_SCOPE) for outcome in pair] if len(pair) == 2 else (None, None)
+    if few is None or many is None:
+        yield Target(text, "not measured", None)
+    else:
+        yield Target(text, f"{many / few:.2f} times ({few:.2f} s, {many:.2f} s)", many / few <= 1.5)
+
+
+def _table_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
+    many, single = by_work.get("tables"), by_work.get("single runs")
+    yield _faster(many, "tables: run-many twice as fast as the best loop of Spark SQL", RUN_MANY, LOOPS, 2)
+    text = "tables: run-many 5 times as fast as a spark-submit a table"
+    ours = many.seconds(RUN_MANY) if many else None
+    some = single.seconds(SINGLE_RUNS) if single else None
+    if many is None or single is None or ours is None or some is None:
+        yield Target(text, "not measured", None)
+        return
+    theirs = some * many.workload.parts / single.workload.parts
+    scaled = f"{theirs:.2f} s, {some:.2f} s for {single.workload.parts} of {many.workload.parts}"
+    yield Target(text, f"{theirs / ours:.2f} times ({ours:.2f} s against {scaled})", theirs / ours >= 5)
 
 
 def remarks(outcome: Outcome) -> list[str]:
     """Say what the table has no column for."""
-    return [*_shares(outcome), *_throughput(outcome)]
+    return [*_shares(outcome), *_throughput(outcome), *_scopes(outcome)]
+
+
+def _scopes(outcome: Outcome) -> list[str]:
+    """Say what it costs to look for each ID in all partitions."""
+    one, all_of_them = outcome.seconds(PARTITION_SCOPE), outcome.seconds(TABLE_SCOPE)
+    if one is None or all_of_them is None:
+        return []
+    return [f"{TABLE_SCOPE}: {all_of_them - one:+.2f} s, {all_of_them / one:.2f} times {PARTITION_SCOPE}"]
 
 
 def _throughput(outcome: Outcome) -> list[str]:

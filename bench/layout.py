@@ -2,13 +2,34 @@
 
 from pathlib import Path
 
-__all__ = ["FEED_FIELDS", "MASTER_FIELDS", "SETTINGS", "TYPES", "format_of", "is_text"]
+__all__ = [
+    "FEED_FIELDS",
+    "MASTER_FIELDS",
+    "PARTITIONED_FEED_FIELDS",
+    "PARTITIONED_MASTER_FIELDS",
+    "PARTITIONED_SETTINGS",
+    "SETTINGS",
+    "TYPES",
+    "format_of",
+    "is_text",
+]
 
 MASTER_FIELDS = ("id", "name", "stock", "price", "time")
 FEED_FIELDS = (*MASTER_FIELDS, "op")
+# Where the master has partitions, which are directories that are named after the store.
+PARTITIONED_MASTER_FIELDS = ("id", "store", *MASTER_FIELDS[1:])
+PARTITIONED_FEED_FIELDS = (*PARTITIONED_MASTER_FIELDS, "op")
 
 # What Parquet and Avro have for them, in the words of SQL.
-TYPES = {"id": "string", "name": "string", "stock": "long", "price": "decimal(9,2)", "time": "long", "op": "string"}
+TYPES = {
+    "id": "string",
+    "store": "int",
+    "name": "string",
+    "stock": "long",
+    "price": "decimal(9,2)",
+    "time": "long",
+    "op": "string",
+}
 
 SUFFIXES = {".parquet": "parquet", ".orc": "orc", ".avro": "avro"}
 
@@ -31,11 +52,16 @@ SETTINGS = {
     "parquet": _BY_NAME,
     "avro": _BY_NAME,
 }
+PARTITIONED_SETTINGS = {
+    "text": SETTINGS["text"]
+    | {"partitioned.by": "store=1", "temporal.ordering.field.ordinal": "5", "op.code.field.ordinal": "6"},
+    "parquet": _BY_NAME | {"partitioned.by": "store"},
+}
 
 
 def format_of(directory: Path) -> str:
     """Tell by a file's name what a master or a feed of ours is written as."""
-    return next((SUFFIXES.get(path.suffix, "text") for path in directory.iterdir()), "text")
+    return next((SUFFIXES.get(path.suffix, "text") for path in directory.rglob("*") if path.is_file()), "text")
 
 
 def is_text(directory: Path) -> bool:

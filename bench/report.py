@@ -12,7 +12,9 @@ from bench.traffic import WAYS, Moved, Traffic, traffic_targets
 
 __all__ = ["as_json", "markdown", "table", "target_lines", "traffic_table"]
 
-HEAD = ("contender", "median", "× aligned", "× shuffle", "rows/s", "shuffled", "peak memory", "worker", "how")
+# By the form of a workload, whose times the others' are divided by; aligned and shuffle where it is none of these.
+BASES = dict.fromkeys(("partitions", "partitions parquet"), ("mutator partition scope", "mutator table scope"))
+BASES |= dict.fromkeys(("tables", "single runs"), ("mutator run-many", "mutator single runs"))
 NOTES = """\
 Median: seconds from paths given to result on disk, of the runs of one invocation, in turn, on the same bytes.
 Rows/s: rows of master and feed together. Shuffled: as Spark's status store has it; `-` without Spark.
@@ -26,7 +28,7 @@ At: mutator's speed by that of this client, each round by itself; the median of 
 
 def table(outcome: Outcome) -> str:
     """Return one workload as aligned columns."""
-    rows = [HEAD, *(_cells(outcome, result) for result in outcome.results)]
+    rows = [_head(outcome), *(_cells(outcome, result) for result in outcome.results)]
     return "\n".join([_aligned(f"{outcome.workload.name} rows", rows), *remarks(outcome)])
 
 
@@ -48,7 +50,7 @@ def markdown(outcomes: Sequence[Outcome], machine: Mapping[str, str], traffics: 
     versions = _versions([*outcomes, *traffics])
     lines += ["- versions: " + ", ".join(f"{name} {value}" for name, value in versions.items())]
     for outcome in outcomes:
-        head = (*HEAD, "what differs")
+        head = (*_head(outcome), "what differs")
         lines += ["", f"## {outcome.workload.name} rows", "", _row(head), _row(["---", *["---:"] * 7, "---", "---"])]
         lines += [_row((*_cells(outcome, result), _entry(outcome, result).differs)) for result in outcome.results]
         lines += ["", *(f"- {line}" for line in remarks(outcome))] if remarks(outcome) else []
@@ -99,14 +101,22 @@ def _cells(outcome: Outcome, result: Result) -> tuple[str, ...]:
     return (
         result.name,
         f"{result.seconds:.2f}",
-        _ratio(result.seconds, outcome.seconds("mutator aligned")),
-        _ratio(result.seconds, outcome.seconds("mutator shuffle")),
+        *(_ratio(result.seconds, outcome.seconds(base)) for base in _bases(outcome)),
         f"{outcome.rows_per_second(result):,.0f}",
         _size(result.shuffled) if spark else "-",
         _size(result.memory),
         _size(result.worker) if result.worker else "-",
         how,
     )
+
+
+def _bases(outcome: Outcome) -> tuple[str, str]:
+    return BASES.get(outcome.workload.form, ("mutator aligned", "mutator shuffle"))
+
+
+def _head(outcome: Outcome) -> tuple[str, ...]:
+    ratios = (f"× {base.removeprefix('mutator ')}" for base in _bases(outcome))
+    return ("contender", "median", *ratios, "rows/s", "shuffled", "peak memory", "worker", "how")
 
 
 def _entry(outcome: Outcome, result: Result) -> Entry:

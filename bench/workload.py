@@ -1,23 +1,33 @@
-"""What is merged into what: sizes, shares of mutations, formats."""
+"""What is merged into what: sizes, shares of mutations, formats, partitions, tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from bench.partitioned import TOUCHED
 
 __all__ = ["FAMILY", "SIZES", "WORK", "Workload", "parse_size", "workloads"]
 
 SIZES = {"smoke": 20_000, "200k": 200_000, "1m": 1_000_000, "4m": 4_000_000, "12m": 12_000_000}
-WORK = ("5%", "50%", "100", "scaling", "parquet", "avro", "bridge", "s3", "hdfs")
+WORK = ("5%", "50%", "100", "scaling", "parquet", "avro", "bridge", "partitions", "tables", "s3", "hdfs")
 AVRO_PART = 10  # of the rows: it is read a record at a time
 FAMILY = ("mutator aligned", "mutator shuffle")  # whose scaling is looked at
-STORED = {"bridge": "parquet", "export": "orc", "import": "orc"}
+SCOPES = ("mutator partition scope", "mutator table scope")
+STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet"}
+STORED |= dict.fromkeys(("partitions", "tables", "single runs"), "text")
+# Many partitions or tables, and how many rows each has at most; fewer where the master is small.
+PARTITIONS, PARTITION_ROWS = 1000, 12_000
+TABLES, TABLE_ROWS, SINGLE_RUNS = 200, 20_000, 20
+MANY_FROM = SIZES["1m"]  # rows
+FEW_PARTITIONS, FEW_TABLES, FEW_SINGLE_RUNS = 2 * TOUCHED, 4, 2
 
 
 @dataclass(frozen=True)
 class Workload:
     """A master of so many rows, a feed of so many mutations, both written in a format.
 
-    ``form`` says who takes part (``catalogue.MERGES``), ``only`` names some of them, None means all.
+    ``form`` says who takes part (``catalogue.MERGES``), ``only`` names some of them, None means all. The master has
+    ``parts`` partitions, or there are as many tables; 0 where it is one directory.
     """
 
     work: str
@@ -26,6 +36,19 @@ class Workload:
     mutations: int
     only: tuple[str, ...] | None = None
     form: str = "text"
+    parts: int = 0
+
+    @property
+    def partitioned(self) -> bool:
+        """Tell whether the parts are partitions of one master."""
+        return self.form.startswith("partitions")
+
+    def small(self, rows: int) -> Workload:
+        """Return one like it of at most so many rows, to warm up with."""
+        parts = min(self.parts, FEW_PARTITIONS)
+        rows = min(rows, self.rows)
+        rows -= rows % parts if parts else 0
+        return replace(self, rows=rows, mutations=rows // 20 if self.mutations else 0, parts=parts)
 
     @property
     def stored(self) -> str:
@@ -57,7 +80,29 @@ def workloads(rows: int, work: str) -> list[Workload]:
     >>> [(w.name, w.mutations, w.stored) for w in workloads(4_000_000, "bridge")]  # doctest: +NORMALIZE_WHITESPACE
     [('bridge: 5 % into 4 M', 200000, 'parquet'), ('bridge export, ORC to text: 4 M', 0, 'orc'),
      ('bridge import, text to ORC: 4 M', 0, 'orc')]
+    >>> for work in ("partitions", "partition-scaling", "tables"):
+    ...     for w in workloads(12_000_000, work):
+    ...         print(w.name, w.rows, w.mutations)
+    partitions: 10 of 1,000 touched, each of 12,000 12000000 6000
+    partitions, Parquet: 10 of 1,000 touched, each of 12,000 12000000 6000
+    partition-scaling: 10 of 1,000 touched, each of 12,000 12000000 6000
+    partition-scaling: 10 of 10,000 touched, each of 12,000 120000000 6000
+    tables: 200, each of 20,000 4000000 40000
+    single runs: 20 tables, each of 20,000 400000 4000
     """
+    if work in ("partitions", "partition-scaling"):
+        parts = PARTITIONS if rows >= MANY_FROM else FEW_PARTITIONS
+        each = min(PARTITION_ROWS, rows // parts)
+        if work == "partition-scaling":
+            return [_partitions(work, "partitions", number, each, SCOPES) for number in (parts, 10 * parts)]
+        return [_partitions(form, form, parts, each) for form in ("partitions", "partitions parquet")]
+    if work == "tables":
+        tables, single = (TABLES, SINGLE_RUNS) if rows >= MANY_FROM else (FEW_TABLES, FEW_SINGLE_RUNS)
+        each = min(TABLE_ROWS, rows // tables)
+        return [
+            Workload(form, f"{form}: {text}, each of {each:,}", parts * each, parts * each // 100, None, form, parts)
+            for form, parts, text in (("tables", tables, f"{tables}"), ("single runs", single, f"{single} tables"))
+        ]
     if work == "bridge":
         ways = (("export", "ORC to text"), ("import", "text to ORC"))
         return [
@@ -79,6 +124,12 @@ def workloads(rows: int, work: str) -> list[Workload]:
         share = float(work[:-1])
         return [Workload(work, f"{share:g} % into {_millions(rows)}", rows, round(rows * share / 100))]
     return [Workload(work, f"{int(work):,} into {_millions(rows)}", rows, int(work))]
+
+
+def _partitions(work: str, form: str, parts: int, each: int, only: tuple[str, ...] | None = None) -> Workload:
+    title = "partitions, Parquet" if form == "partitions parquet" else work
+    name = f"{title}: {TOUCHED} of {parts:,} touched, each of {each:,}"
+    return Workload(work, name, parts * each, TOUCHED * each // 20, only, form, parts)
 
 
 def _millions(rows: int) -> str:

@@ -23,9 +23,10 @@ class Entry:
     arguments: tuple[str, ...] = ()
     environment: Environment | None = None
     ours: bool = False
-    jvm: bool = True
+    jvm: bool = True  # a Spark of its own that can be asked for the bytes shuffled
     needs: tuple[str, ...] = ()  # modules beyond those of the project
-    form: str = "text"  # what it takes part in: a format of master and feed, or a part of the bridge
+    form: str = "text"  # what it takes part in: a format of master and feed, a part of the bridge, parts of a master
+    whole: bool = False  # each run is a process of its own, or several, with their start
 
 
 TEXT = [
@@ -107,8 +108,78 @@ IMPORT = [
     Entry("spark sql orc", "bridge:SparkOrc", "reads the same text as CSV; zstd of the same level", form="import"),
 ]
 
+# What Spark SQL reads of a master with partitions, and writes again.
+REACHES = {
+    "whole": "names no partition: reads and writes all",
+    "touched": "names no partition: reads all, writes what a semi-join with the feed leaves",
+    "named": "asks the feed for its partitions first, reads and writes these; lists all directories",
+    "catalogue": "the same, but a catalogue in the driver's memory knows the directories",
+}
+PARTITIONS = [
+    *(
+        Entry(
+            f"mutator {scope} scope",
+            "mutator_partitions:MutatorPartitions",
+            f"master is managed, made untimed; {differs}",
+            (scope,),
+            ours=True,
+            form="partitions",
+        )
+        for scope, differs in (
+            ("partition", "trusts that no record moves"),
+            ("table", "looks for each ID in all partitions"),
+        )
+    ),
+    *(
+        Entry(
+            f"spark sql {reach} {plan}",
+            "spark_sql_partitions:SparkSqlPartitions",
+            f"{differs}; {PLAIN}",
+            (plan, reach),
+            form="partitions",
+        )
+        for reach, differs in REACHES.items()
+        for plan in ("window", "left join")
+    ),
+]
+
+# Whole processes: Spark's start is part of each run, once or again and again.
+RUN_MANY = Entry(
+    "mutator run-many", "whole_processes:MutatorMany", "one process; masters are managed, made untimed", ours=True
+)
+MANY = [
+    RUN_MANY,
+    Entry("spark sql loop window", "whole_processes:SparkSqlLoop", f"one process; {PLAIN}", ("window",)),
+    Entry(
+        "spark sql loop anti-join",
+        "whole_processes:SparkSqlLoop",
+        f"one process; needs unique masters; {PLAIN}",
+        ("anti_join",),
+    ),
+]
+SINGLE = [
+    RUN_MANY,
+    Entry(
+        "mutator single runs",
+        "whole_processes:MutatorSingle",
+        "a spark-submit a table; masters are managed, made untimed",
+        ours=True,
+    ),
+]
+
 # By the form of a workload.
-MERGES = {"text": TEXT, "parquet": PARQUET, "avro": AVRO, "bridge": BRIDGE, "export": EXPORT, "import": IMPORT}
+MERGES = {
+    "text": TEXT,
+    "parquet": PARQUET,
+    "avro": AVRO,
+    "bridge": BRIDGE,
+    "export": EXPORT,
+    "import": IMPORT,
+    "partitions": PARTITIONS,
+    "partitions parquet": [replace(entry, form="partitions parquet") for entry in PARTITIONS],
+    "tables": [replace(entry, form="tables", whole=True, jvm=False) for entry in MANY],
+    "single runs": [replace(entry, form="single runs", whole=True, jvm=False) for entry in SINGLE],
+}
 
 # By server: mutator, then the ways of the server's own client.
 SERVERS = {

@@ -42,7 +42,7 @@ class Mutator(Contender):
     def prepare(self, master: Path, state: Path) -> None:
         """Make a managed master by a merge with a feed of no files."""
         self.master = master
-        self.settings = SETTINGS[format_of(master)] | self.more_settings
+        self.settings = self.settings_for(master)
         if self.join != "aligned":
             return
         self.master = state / "managed"
@@ -50,6 +50,10 @@ class Mutator(Contender):
             nothing = state / "nothing"
             nothing.mkdir(parents=True, exist_ok=True)
             self._merge(master, nothing, self.master)
+
+    def settings_for(self, master: Path) -> dict[str, str]:
+        """Return how mutator is told about these rows."""
+        return SETTINGS[format_of(master)] | self.more_settings
 
     def run(self, feed: Path, output: Path) -> Ran:
         """Merge; the report says how."""

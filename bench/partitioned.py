@@ -1,0 +1,46 @@
+"""Make a master in Hive-style directories, and a feed that touches few of them.
+
+A row has the number of its store behind the ID, and stands in the directory ``store=<number>``. No record moves: that
+is what those trust in who look for an ID in one partition alone. Store *s* has the keys of *s* times the rows of a
+partition and on, so IDs are unique in the whole master, and no two stores are alike.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from bench.data import draw_master_times, draw_mutations, write_mutations, write_rows
+
+__all__ = ["TOUCHED", "write_partitioned_feed", "write_partitioned_master"]
+
+TOUCHED = 10  # partitions that a feed has mutations for
+
+
+def write_partitioned_master(directory: Path, partitions: int, rows: int, seed: int = 1) -> int:
+    """Write a master of unique IDs with so many rows in all, a file a partition; return its size in bytes."""
+    each = rows // partitions
+    size = 0
+    for store in range(partitions):
+        random = np.random.default_rng((seed, 3, store))
+        place = directory / f"store={store}"
+        place.mkdir(parents=True)
+        keys = np.arange(store * each, (store + 1) * each)
+        stores = np.full(each, store)
+        size += write_rows(place / "part-00000.txt", keys, draw_master_times(each, random), random, stores)
+    return size
+
+
+def write_partitioned_feed(directory: Path, partitions: int, master_rows: int, rows: int, seed: int = 1) -> int:
+    """Write a feed for ``TOUCHED`` partitions of that master, each with about as many; return its size in bytes."""
+    random = np.random.default_rng((seed, 4))
+    each = master_rows // partitions
+    touched = random.permutation(partitions)[:TOUCHED]
+    mutations = draw_mutations(len(touched) * each, rows, random)
+    # Key by key of the touched stores, then inserts, whose keys are those behind the master's.
+    is_insert = mutations.keys >= len(touched) * each
+    stores = touched[np.where(is_insert, mutations.keys % len(touched), mutations.keys // each % len(touched))]
+    inserted = partitions * each + mutations.keys - len(touched) * each
+    keys = np.where(is_insert, inserted, stores * each + mutations.keys % each)
+    return write_mutations(directory, mutations._replace(keys=keys), random, stores)
