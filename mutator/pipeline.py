@@ -37,7 +37,18 @@ from mutator.unit_plan import with_units
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["Engine", "Prepared", "Progress", "carry_out", "identity", "mutate", "on_spark", "prepare", "run"]
+__all__ = [
+    "Engine",
+    "Prepared",
+    "Progress",
+    "carry_out",
+    "engine_of",
+    "identity",
+    "mutate",
+    "on_spark",
+    "prepare",
+    "run",
+]
 
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 # Reads, shuffles and writes what a plan says, into a directory (None: nowhere); returns the receipts of the buckets and
@@ -75,13 +86,18 @@ def mutate(
     return run(merge_on, config, master=master, feed=feed, output=output, dry_run=dry_run, engine=engine)
 
 
+def engine_of(plan: Plan) -> Callable[[SparkContext, Plan, str | None], list[dict[str, Any]]]:
+    """Return what merges a plan on Spark."""
+    if plan.partitioning is not None:
+        return partitioned.merge
+    return {"records": records.merge, "blocks": blocks.merge}[plan.engine]
+
+
 def on_spark(context: Callable[[], AbstractContextManager[SparkContext]], progress: Progress | None = None) -> Engine:
     """Make an engine of a Spark context, which is entered when it is needed: starting Spark takes seconds."""
 
     def merge_on(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
-        merge = {"records": records.merge, "blocks": blocks.merge}[plan.engine]
-        if plan.partitioning is not None:
-            merge = partitioned.merge
+        merge = engine_of(plan)
         with context() as sc, spark_faults(sc), (progress or _silent)(sc):
             return merge(sc, plan, staging)
 

@@ -33,6 +33,8 @@ _PLAIN = ("text", "csv", "escaped")
 
 def is_small(plan: Plan) -> bool:
     """Tell whether one task may do the whole merge of a plan."""
+    if plan.partitioning is not None:
+        return False  # it is known only later what of the master is read
     read = {split.input for split in plan.splits}
     sources = (plan.inputs[number].source for number in read)
     packed = (one.bytes * (INFLATED if one.compression or one.kind not in _PLAIN else 1) for one in sources)

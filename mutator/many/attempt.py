@@ -12,11 +12,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mutator.engine import alone, blocks, records
+from mutator.engine import alone
 from mutator.engine.spark import Receipts, spark_faults
 from mutator.errors import MutatorError, error
 from mutator.many.result import DEADLINE, STOPPED
 from mutator.many.tables import Table
+from mutator.pipeline import engine_of
 from mutator.plan import Plan
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Attempt:
         """Do the merge of a plan on Spark: the engine of this table."""
         self.check()
         sc = self._context()
-        merge = alone.merge if alone.is_small(plan) else {"records": records.merge, "blocks": blocks.merge}[plan.engine]
+        merge = alone.merge if alone.is_small(plan) else engine_of(plan)
         try:
             with spark_faults(sc):
                 sc.setLocalProperty("spark.scheduler.pool", self._pool)
