@@ -77,9 +77,13 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     failpoint("stage.created")
     made = merge(work)
     failpoint("stage.merged")
-    carried = _sizes(staged, work)
-    _check({**_sizes(work), **carried}, made)
-    written = [part for part in made.parts() if part.path not in carried]
+    here = _sizes(work)
+    written = [part for part in made.parts() if part.path in here]
+    carried = [part.path for part in made.parts() if part.path not in here]
+    for path in carried:  # files that stay where they are linked to
+        if (entry := storage.look(f"{staged}/{path}")) is not None:
+            here[path] = entry.bytes
+    _check(here, made)
     directories = {posixpath.dirname(part.path) for part in written} | {manifest.DIRECTORY}
     storage.make_directories([posixpath.join(staged, directory) for directory in sorted(directories)])
     for part in written:
@@ -140,14 +144,9 @@ def _dump(made: Record) -> bytes:
     return splitrecord.dump(made) if isinstance(made, SplitRecord) else manifest.dump(made)
 
 
-def _sizes(directory: str, without: str | None = None) -> dict[str, int]:
-    """Return the bytes of all files below a directory, by their paths in it; without: of one of its directories."""
-    found = {}
-    for one in storage_for(directory).entries(directory):
-        if one.path != without:
-            inside = walk(one.path) if one.kind == "directory" else [one]
-            found.update({file.path.removeprefix(f"{directory}/"): file.bytes for file in inside})
-    return found
+def _sizes(directory: str) -> dict[str, int]:
+    """Return the bytes of all files below a directory, by their paths in it."""
+    return {one.path.removeprefix(f"{directory}/"): one.bytes for one in walk(directory)}
 
 
 def _check(here: Mapping[str, int], made: Record) -> None:

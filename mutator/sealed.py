@@ -15,6 +15,9 @@ from mutator import checksum
 __all__ = ["Newer", "dump", "parse"]
 
 
+_SEAL = ',\n "checksum": "'
+
+
 class Newer(ValueError):
     """A document whose format is newer than this program; ``version`` is that of the document."""
 
@@ -25,8 +28,20 @@ class Newer(ValueError):
 
 def dump(name: str, version: int, members: Mapping[str, Any]) -> bytes:
     """Write a document; equal ones have equal bytes. name, version: of its format."""
-    text = json.dumps({"format": name, "version": version, **members}, indent=1).removesuffix("\n}")
-    return f'{text},\n "checksum": "{checksum.whole(text.encode("ascii"))}"\n}}\n'.encode("ascii")
+    said = {"format": name, "version": version, **members}
+    text = "{\n" + ",\n".join(f" {json.dumps(key)}: {_text(value)}" for key, value in said.items())
+    return _sealed(text.encode("ascii"))
+
+
+def _text(value: Any) -> str:
+    """Write a value; a list of things a line each, for it may be long."""
+    if not isinstance(value, list | tuple) or not value or not isinstance(value[0], Mapping):
+        return json.dumps(value)
+    return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+
+
+def _sealed(text: bytes) -> bytes:
+    return text + f'{_SEAL}{checksum.whole(text)}"\n}}\n'.encode("ascii")
 
 
 def parse(data: bytes, name: str, known: int) -> dict[str, Any]:
@@ -39,7 +54,8 @@ def parse(data: bytes, name: str, known: int) -> dict[str, Any]:
         raise ValueError(f"it is no {name}: {fault}") from None
     if form == name and isinstance(version, int) and version > known:
         raise Newer(version)
-    if dump(form, version, members) != data:
+    # Its bytes are held against the checksum, whatever an earlier version of this program has written between them.
+    if _sealed(data[: data.rfind(_SEAL.encode("ascii"))]) != data:
         raise ValueError(f"its content does not have the checksum {said}")
     if form != name:
         raise ValueError(f"it is no {name}, but of the format {form!r}")

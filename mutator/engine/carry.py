@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection
+from contextlib import suppress
 
 from pyarrow import ArrowException
 
@@ -120,12 +121,12 @@ def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) 
     parts = [part for _, part in untouched(plan, touched)]
     storage.make_directories(sorted({posixpath.dirname(f"{place}/{part.path}") for part in parts}))
     left = []
+    linked = same_storage(plan.master.path, place)  # until it is seen that there are no links
     for part in parts:
         source, target = f"{plan.master.path}/{part.path}", f"{place}/{part.path}"
-        try:
-            linked = same_storage(source, target) and storage.link_new(source, target)
-        except FileExistsError:
-            linked = True
+        if linked:
+            with suppress(FileExistsError):
+                linked = storage.link_new(source, target)
         if not linked:
             left.append((source, target, part.checksum))
         failpoint("carry.linked")

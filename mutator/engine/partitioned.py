@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -40,7 +42,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
     """
     assert plan.partitioning is not None
     known = plan.master if plan.partitioning.by_table else None  # who looks for records needs to know the files
-    with shared_with(sc, replace(plan, master=known)) as shared:
+    with ExitStack() as stack, shared_with(sc, replace(plan, master=known)) as shared:
         # [split, ...]
         tasks = sc.parallelize(plan.tasks, max(len(plan.tasks), 1))
         if plan.partitioning.by_table:
@@ -63,6 +65,8 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
             failpoint("merge.touched")
             if staging is not None:
                 make_directories(whole, staging)
+            # Meanwhile this process has nothing to do but to wait for the other step.
+            carrying = stack.enter_context(ThreadPoolExecutor(1)).submit(carry_partitions, whole, staging, arrived)
             with shared_with(sc, (replace(whole, master=None), shares)) as second:
                 receipts = (
                     # -> ((task, (), kind, place), table with units), ...
@@ -76,8 +80,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
         finally:
             routes.unpersist()
     *units, ledger = receipts
-    left = carry_partitions(whole, staging, arrived)
-    each_on(sc)(left, copied)
+    each_on(sc)(carrying.result(), copied)
     return [*units, {**ledger, "touched": dict(arrived)}]
 
 

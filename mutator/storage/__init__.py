@@ -156,11 +156,13 @@ def entries_of(path: str) -> list[Entry]:
 
 def walk(directory: str) -> Iterator[Entry]:
     """Yield everything below a directory that is none itself."""
-    for entry in storage_for(directory).entries(directory):
-        if entry.kind == "directory":
-            yield from walk(entry.path)
-        else:
-            yield entry
+    storage, waiting = storage_for(directory), [directory]
+    while waiting:
+        for entry in storage.entries(waiting.pop()):
+            if entry.kind == "directory":
+                waiting.append(entry.path)
+            else:
+                yield entry
 
 
 def absolute(path: str) -> str:

@@ -167,8 +167,23 @@ class LocalStorage:
                 self.make_directory(path)
             return
         try:
+            made: set[str] = set()
             for path in paths:
-                os.makedirs(path, exist_ok=True)
+                missing = []
+                while path not in made:
+                    missing.append(path)
+                    try:
+                        os.mkdir(path)
+                    except FileExistsError:
+                        break
+                    except FileNotFoundError:
+                        path = os.path.dirname(path)
+                        continue
+                    break
+                for one in reversed(missing[:-1]):
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(one)
+                made.update(missing)
         except OSError as fault:
             raise _storage_error(path, fault) from None
 
@@ -321,7 +336,7 @@ def _scratch_of(path: str) -> str:
 
 def _entry(path: str, status: os.stat_result) -> Entry:
     kind = next((name for test, name in _KINDS if test(status.st_mode)), "device")
-    return Entry(path, os.path.basename(path), status.st_size, kind, status.st_ctime, written=status.st_mtime)
+    return Entry(path, path.rpartition("/")[2], status.st_size, kind, status.st_ctime, written=status.st_mtime)
 
 
 def _rename_noreplace(source: str, target: str) -> None:
