@@ -35,6 +35,7 @@ from mutator.named_fields import (
     rewriting,
     schema_sequence,
 )
+from mutator.partition_by import PartitionField
 from mutator.partitioning import SPEC
 from mutator.schema import Version
 from mutator.shape import Shape
@@ -148,11 +149,18 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
 
 
 def avro_layout_of(
-    native: Mapping[str, Any], ids: tuple[str, ...], order: str | None, order_type: str, null_lowest: bool
+    native: Mapping[str, Any],
+    ids: tuple[str, ...],
+    order: str | None,
+    order_type: str,
+    null_lowest: bool,
+    partition: tuple[PartitionField, ...],
 ) -> AvroLayout:
     """Return how files of a dataset are read."""
-    fields = {one["name"]: one for one in expanded(native)["fields"]}
-    names = dict.fromkeys([*ids, *([order] if order is not None else [])])
+    record = expanded(native)
+    fields = {one["name"]: one for one in record["fields"]}
+    sources = (str(one.source) for one in partition)
+    names = dict.fromkeys([*ids, *([order] if order is not None else []), *sources])
     return AvroLayout(
         fields=tuple(fields[name] for name in names),
         id_names=ids,
@@ -161,6 +169,8 @@ def avro_layout_of(
         pieces=None,
         null_lowest=null_lowest,
         feed=False,
+        partition=partition,
+        record=record,
     )
 
 

@@ -44,7 +44,7 @@ from mutator.named_fields import (
     schema_sequence,
     with_places,
 )
-from mutator.partitioning import SPEC
+from mutator.partitioning import SPEC, stored_fields
 from mutator.schema import Version
 from mutator.shape import Shape
 from mutator.survey import Source, Survey
@@ -343,8 +343,8 @@ def shape_of_dataset(known: Manifest) -> Shape:
     order_name, order_type = order.get("field"), order.get("type", "sequence")
     lowest = order.get("null") == "lowest"
     if spec["format"] == "avro":
-        layout = avro_layout_of(look.native, ids, order_name, order_type, lowest)
-        return Shape("avro", {"master": layout, "feed": layout}, None, spec, order_type)
+        layout = avro_layout_of(look.native, ids, order_name, order_type, lowest, stored_fields(spec))
+        return Shape("avro", dict.fromkeys(("master", "feed", "written"), layout), None, spec, order_type)
     schema = look.schema
     columns = ColumnLayout(
         kind=spec["format"],
@@ -357,5 +357,6 @@ def shape_of_dataset(known: Manifest) -> Shape:
         null_lowest=lowest,
         feed=False,
         typed=KINDS[spec["format"]].typed,
+        partition=stored_fields(spec),
     )
-    return Shape("columns", {"master": columns, "feed": columns}, None, spec, order_type)
+    return Shape("columns", dict.fromkeys(("master", "feed", "written"), columns), None, spec, order_type)

@@ -25,6 +25,7 @@ __all__ = [
     "is_partitioned",
     "moved",
     "partitioning_of",
+    "stored_fields",
 ]
 
 SPEC = "partitions"  # in the specification of a manifest
@@ -92,6 +93,11 @@ def partitioning_of(config: Config, known: Manifest | None) -> Partitioning | No
     if not fields:
         return None
     return Partitioning(fields, config.key_scope or (said["scope"] if said is not None else "table"))
+
+
+def stored_fields(spec: Mapping[str, Any]) -> tuple[PartitionField, ...]:
+    """Return the partition fields of a dataset, whose sources are those of rows as they are written; none for none."""
+    return parse_fields(spec[SPEC]["by"]) if SPEC in spec else ()
 
 
 def moved(fields: Sequence[PartitionField], ordinal: Callable[[int], int]) -> tuple[PartitionField, ...]:

@@ -10,6 +10,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,11 @@ from mutator.engine.read import MASTER, TOMBSTONE, Element, read_task
 from mutator.engine.spark import each_on, on_partitions, shared_with, spark_faults
 from mutator.errors import MutatorError, error, key_text, printable
 from mutator.manifest import Manifest, is_without_key
+from mutator.partitioning import SPEC, is_partitioned
 from mutator.plan import SAMPLES, Plan, plan_of_dataset
 from mutator.staging import SUCCESS
 from mutator.storage import absolute, blocks, storage_for, walk, writable_storage_for
+from mutator.verify_partitions import check_partition, plan_of_partitions, read_keys
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -78,13 +81,19 @@ def verify(sc: SparkContext, path: str) -> Verification:
     data, tombstones = dataset_sources(path, known)
     if is_without_key(known):
         return _verification(given, known, problems + _files_alone(sc, path, known, readable))
-    plan = plan_of_dataset(
-        known,
-        tuple(one for one in data if one.path in readable),
-        tuple(one for one in tombstones if one.path in readable),
-    )
+    read: Any = read_task
+    check: Any = _check
+    if is_partitioned(known):
+        plan, formats = plan_of_partitions(path, known, readable)
+        read, check = partial(read_keys, formats, known.spec[SPEC]["scope"]), check_partition
+    else:
+        plan = plan_of_dataset(
+            known,
+            tuple(one for one in data if one.path in readable),
+            tuple(one for one in tombstones if one.path in readable),
+        )
     with spark_faults(sc), shared_with(sc, plan) as shared:
-        *buckets, ledger = on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_task, _check)
+        *buckets, ledger = on_partitions(sc, shared, plan.tasks, plan.groups + 1, read, check)
     problems += _contents(path, plan, known, ledger)
     totals, samples = sum_of_buckets(buckets)
     for name, number in sorted(totals.items()):

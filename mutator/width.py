@@ -17,7 +17,7 @@ from mutator.delimiter import Delimiter
 from mutator.errors import error
 from mutator.layout import RowLayout, without_field
 from mutator.manifest import Manifest
-from mutator.partitioning import SPEC, moved, partitioning_of
+from mutator.partitioning import SPEC, moved, partitioning_of, stored_fields
 from mutator.shape import Shape
 from mutator.survey import Source, Survey
 
@@ -242,8 +242,10 @@ def text_shape_of(known: Manifest) -> Shape:
         order_field=None if by_file_name else order["ordinal"],
         order_type="sequence" if by_file_name else order["type"],
         width=spec["width"] if isinstance(spec["width"], int) else None,
+        partition=stored_fields(spec),
     )
-    return Shape("text", {"master": layout, "feed": layout}, None, spec, layout.order_type)
+    layouts = dict.fromkeys(("master", "feed", "written"), layout)
+    return Shape("text", layouts, None, spec, layout.order_type)
 
 
 def _check_places(config: Config) -> None:

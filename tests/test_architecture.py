@@ -56,7 +56,7 @@ ORDER = [
     *("engine.spark", "engine.records", "engine.blocks", "engine.partitioned", "engine.daemon", "engine.alone"),
     *("hive", "hive.frames", "hive.staged_table", "hive.metastore", "hive.spark_types", "hive.insert"),
     *("hive.create", "hive.live_table", "hive.table"),
-    *("accounting", "staging", "publish", "pipeline", "verify", "log"),
+    *("accounting", "staging", "publish", "pipeline", "verify_partitions", "verify", "log"),
     *("workflow.base", "workflow.journal", "workflow.claim", "workflow.lock", "workflow.masters"),
     *("workflow.recovery", "workflow.run", "workflow.outcome", "workflow.operations", "workflow.merging"),
     *("workflow.verification", "workflow"),
