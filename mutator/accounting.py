@@ -21,7 +21,7 @@ from mutator.outcome import check_sums
 from mutator.partitioning import EARLIER
 from mutator.plan import SAMPLES, Plan, rejects_allowed
 from mutator.precedence import order_text, order_value
-from mutator.unit_plan import untouched
+from mutator.unit_plan import joined_packs, untouched
 
 __all__ = ["Result", "add_up", "check", "receipts_checksum", "sum_of_buckets"]
 
@@ -101,7 +101,10 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
     beside = [SideFile(**part) for receipt in receipts for part in receipt["beside"]]
     taken_over = sum(plan.inputs[index].side == "master" for index in carried)
     if plan.master is not None:
-        kept = [_as_it_is(plan, part) for _, part in untouched(plan, ledger["touched"])]
+        joined = ledger["joined"]
+        packs = dict.fromkeys(joined_packs(plan, ledger["touched"]), joined["path"]) if joined is not None else {}
+        beside += [SideFile(**joined)] if joined is not None else []
+        kept = [_as_it_is(plan, part, packs) for _, part in untouched(plan, ledger["touched"])]
         _count_untouched(counts, kept)
         files += [part for part in kept if isinstance(part, DataFile)]
         beside += [part for part in kept if isinstance(part, SideFile)]
@@ -121,9 +124,11 @@ def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
     )
 
 
-def _as_it_is(plan: Plan, part: Part) -> Part:
-    """Return what the new manifest says of a file that stays: in which form it is, if that is not the new one."""
+def _as_it_is(plan: Plan, part: Part, packs: Mapping[str, str]) -> Part:
+    """Return what the new manifest says of a file that stays: where its filter is now, and in which form it is."""
     assert plan.master is not None
+    if part.filter is not None and part.filter in packs:
+        part = replace(part, filter=packs[part.filter])
     if not isinstance(part, DataFile) or part.form is not None or plan.carries:
         return part
     return replace(part, form=len(plan.master.spec.get(EARLIER, ())))

@@ -65,8 +65,10 @@ class Report:
         n = self.counts
         lines = [f"run {self.run}{' (dry run: nothing was written)' if self.dry_run else ''}"]
         lines += [f"  master {self.master}", *(f"  feed   {path}" for path in self.feed), f"  output {self.output}"]
-        buckets = "no" if self.buckets is None else self.buckets
-        shape = f"{self.engine} engine, {self.join} join, {buckets} buckets, {self.tasks} read tasks"
+        buckets = "no buckets" if self.buckets is None else f"{self.buckets} buckets"
+        if self.partitions is not None:
+            buckets = "buckets by partition"
+        shape = f"{self.engine} engine, {self.join} join, {buckets}, {self.tasks} read tasks"
         lines += [f"  plan   {shape}: {self.reason}"]
         lines += [f"  note   {note}" for note in self.notes]
         left = [("feed rows", n["feed rows"]), *((f"  {name}", n[f"feed {name}"]) for name in FEED_OUTCOMES)]

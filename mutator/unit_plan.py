@@ -7,6 +7,7 @@ function of the first and of what the first step told.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -19,8 +20,9 @@ from mutator.plan import Plan
 from mutator.precedence import NO_SEQUENCE
 from mutator.unit import Unit
 
-__all__ = ["inputs_of_files", "packed_units", "untouched", "with_units"]
+__all__ = ["inputs_of_files", "joined_packs", "packed_units", "untouched", "with_units"]
 
+_MOST_PACKS, _LARGE_PACKS = 32, 8
 _MOST_AT_ONCE = 8  # buckets that one becomes where it lies
 
 
@@ -77,8 +79,25 @@ def untouched(plan: Plan, touched: Collection[str]) -> list[tuple[str, Part]]:
     for directory, files in plan.master.partitions.items():
         if directory not in touched:
             found += ((directory, part) for part in files.parts)
-    packs = {part.filter for _, part in found}
+    packs = {part.filter for _, part in found} - set(joined_packs(plan, touched))
     return found + [("", pack) for pack in plan.master.packs if pack.path in packs]
+
+
+def joined_packs(plan: Plan, touched: Collection[str]) -> tuple[str, ...]:
+    """Return the packs of filters that become one: each run writes some, and who looks for keys opens all of them.
+
+    Those with the most rows stay, so that each filter is written again a few times only.
+    """
+    assert plan.master is not None
+    live: Counter[str] = Counter()
+    for directory, files in plan.master.partitions.items():
+        if directory not in touched and not plan.full:
+            for part in files.parts:
+                if part.filter is not None:
+                    live[part.filter] += part.rows
+    if len(live) <= _MOST_PACKS:
+        return ()
+    return tuple(sorted(sorted(live, key=lambda path: (-live[path], path))[_LARGE_PACKS:]))
 
 
 def packed_units(plan: Plan, arrived: Mapping[str, int], tasks: int) -> tuple[tuple[int, ...], ...]:

@@ -18,7 +18,7 @@ from mutator.config import Config
 from mutator.engine import broadcast
 from mutator.engine.blockread import read_runs
 from mutator.engine.blockwrite import write_group
-from mutator.engine.carry import carry_partitions, copied, make_directories
+from mutator.engine.carry import carry_partitions, copied, join_packs, make_directories
 from mutator.engine.ledger import write_ledger
 from mutator.engine.locate import located
 from mutator.engine.read import read_task
@@ -100,7 +100,7 @@ def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2)
     ledger = write_ledger(whole, staging, 0, last)
     for number, part in enumerate(carry_partitions(whole, staging, arrived)):
         copied(part, number, 0)
-    return [*receipts, {**ledger, "touched": dict(arrived)}]
+    return [*receipts, {**ledger, "touched": dict(arrived), "joined": join_packs(whole, staging, arrived)}]
 
 
 def parted(elements, count):

@@ -9,23 +9,27 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
 
 from pyarrow import ArrowException
 
 from mutator.checksum import ChunkedChecksum, chunk_of
 from mutator.engine.blockmerge import merge_tombstones
 from mutator.engine.content import Damage
-from mutator.engine.staged import place_of
+from mutator.engine.staged import create, place_of
 from mutator.engine.unitmerge import UnitTask
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
+from mutator.formats.key_filters import read_filters, write_filters
 from mutator.formats.parquet_columns import oldest_tombstone
 from mutator.inputs import Input
+from mutator.manifest import SideFile
 from mutator.plan import Plan
 from mutator.storage import blocks, same_storage, storage_for
-from mutator.unit_plan import untouched
+from mutator.unit_plan import joined_packs, untouched
 
-__all__ = ["Carrier", "carry_partitions", "copied", "link_or_copy", "make_directories"]
+__all__ = ["Carrier", "carry_partitions", "copied", "join_packs", "link_or_copy", "make_directories"]
 
 
 class Carrier:
@@ -142,3 +146,28 @@ def copied(part: tuple[str, str, str], number: int, attempt: int) -> None:
     except Damage as fault:
         kind, fields = fault.args
         raise error(kind, **fields) from None
+
+
+def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dict[str, Any] | None:
+    """Write one pack of the filters of several; return what the manifest says of it, None where there is none.
+
+    Raises StateError where one is damaged.
+    """
+    if staging is None or plan.master is None:
+        return None
+    packs = joined_packs(plan, touched)
+    if not packs:
+        return None
+    live = {part.path for _, part in untouched(plan, touched) if part.filter in packs}
+    filters = []
+    for pack in packs:
+        path = f"{plan.master.path}/{pack}"
+        try:
+            with storage_for(path).open(path) as stream:
+                filters += [one for one in read_filters(stream) if one.path in live]
+        except (ArrowException, OSError, ValueError, LookupError) as fault:
+            raise error("manifest.damage", path=path, why=f"a pack of filters: {fault}") from None
+    with create(plan, staging, f"_mutator/filters/joined-{plan.run}.parquet") as sink:
+        write_filters(sink, filters)  # type: ignore[arg-type]
+    failpoint("merge.packs.joined")
+    return asdict(SideFile(kind="filters", bucket=None, rows=len(filters), **sink.receipt()))

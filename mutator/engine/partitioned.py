@@ -21,7 +21,7 @@ from typing import Any
 from pyspark import SparkContext, StorageLevel
 
 from mutator.engine.blockread import read_runs
-from mutator.engine.carry import carry_partitions, copied, make_directories
+from mutator.engine.carry import carry_partitions, copied, join_packs, make_directories
 from mutator.engine.ledger import write_ledger
 from mutator.engine.locate import located
 from mutator.engine.route import merged_and_placed, placed_as_read
@@ -81,7 +81,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
             routes.unpersist()
     *units, ledger = receipts
     each_on(sc)(carrying.result(), copied)
-    return [*units, {**ledger, "touched": dict(arrived)}]
+    return [*units, {**ledger, "touched": dict(arrived), "joined": join_packs(whole, staging, arrived)}]
 
 
 def _read(shared: Any, tasks: Iterable[Any]) -> Iterator[Any]:
