@@ -57,8 +57,9 @@ def _merge_by_broadcast(sc: SparkContext, plan: Plan, staging: str | None) -> Re
         )
         met = broadcast.met_by(patched)
         elements = [element for one in (ledger, *patched) for element in one["ledger"]]
-        # [None] -> receipt of what met no row, receipt of the ledger
-        last = sc.parallelize([None], 1).mapPartitions(partial(_finish, shared, staging, met, elements)).collect()
+        # None -> receipt of what met no row, receipt of the ledger. A worker that does not read its whole input ends,
+        # and the next task waits for a new one; so a function of the element, and not of the partition.
+        last = sc.parallelize([None], 1).flatMap(partial(_finish, shared, staging, met, elements)).collect()
     return [*patched, *last]
 
 
@@ -73,7 +74,7 @@ def _patch(shared: Any, staging: str | None, tasks: Iterable[int]) -> Iterator[d
 
 
 def _finish(
-    shared: Any, staging: str | None, met: broadcast.Met, ledger: list[Any], _: Iterable[None]
+    shared: Any, staging: str | None, met: broadcast.Met, ledger: list[Any], _: None
 ) -> Iterator[dict[str, Any]]:
     plan, folded = shared.value
     yield from broadcast.finish(plan, staging, folded, met, ledger, attempt())
