@@ -1,6 +1,7 @@
 """Many tables in one application: what one of them does, the others do not feel."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -177,3 +178,17 @@ def test_command_line(folder, sc, capfd):
 def test_unknown_table(folder, capfd):
     assert cli.main(["run-many", str(folder.file()), "--only", "t1,t7x"]) == 2
     assert "t7x: is not one of its tables" in capfd.readouterr().err
+
+
+def test_workers_stay_for_the_next_table(folder, sc):
+    """One that is left with unread input ends, and the next task waits for a new one."""
+    before = workers(sc)
+
+    done = many.run(folder.tables(), lambda: sc, at_once=1)
+
+    assert done.exit_code == 0
+    assert workers(sc) & before
+
+
+def workers(sc):
+    return set(sc.parallelize(range(8), 2).map(lambda _: os.getpid()).collect())

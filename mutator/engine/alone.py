@@ -46,11 +46,11 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
-    # [None] -> receipt, ...
-    return sc.parallelize([None], 1).mapPartitions(partial(_merge, plan, staging)).collect()
+    # None -> receipt, ...
+    return sc.parallelize([None], 1).flatMap(partial(_merge, plan, staging)).collect()
 
 
-def _merge(plan: Plan, staging: str | None, _: Iterable[None]) -> Receipts:
+def _merge(plan: Plan, staging: str | None, _: None) -> Receipts:
     return merge_here(plan, staging, attempt())
 
 
