@@ -84,9 +84,9 @@ def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
             engine=arguments.engine,
             tell=_silent if quiet else _tell,
         )
-    yield Answer(
-        done.json() if arguments.json else done.text(), warnings=() if quiet else done.warnings, code=done.exit_code
-    )
+        # Before Spark is stopped: whatever happens then, the report is out.
+        warnings = () if quiet else done.warnings
+        yield Answer(done.json() if arguments.json else done.text(), warnings, done.exit_code)
 
 
 def _tell(result: Result, ended: int, total: int) -> None:

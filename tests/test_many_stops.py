@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from mutator import cli, many, pipeline
-from mutator.errors import MutatorError
+from mutator.engine import alone
+from mutator.errors import MutatorError, error
 from mutator.interrupt import catch_signals
 from mutator.many.attempt import Attempt
 from tests.cluster import environment, run
@@ -29,9 +30,6 @@ def states(summary):
 
 def hang(monkeypatch, table, before=lambda: None):
     """Let a table's Spark job hang until it is cancelled. before: what happens first, in the table's thread."""
-    merge = many.run.__globals__["Attempt"].merge_on
-    from mutator.engine import alone
-
     real = alone.merge
 
     def hanging(sc, plan, staging):
@@ -41,7 +39,6 @@ def hang(monkeypatch, table, before=lambda: None):
         sc.parallelize([1, 2], 2).foreach(lambda _: time.sleep(3600))
         raise AssertionError("the job was not cancelled")
 
-    assert merge is Attempt.merge_on
     monkeypatch.setattr(alone, "merge", hanging)
 
 
@@ -161,7 +158,7 @@ def test_spark_that_cannot_start_is_tried_once(folder):
         raise fault
 
     tries = []
-    fault = many.run.__globals__["error"]("spark.missing", why="no Java")
+    fault = error("spark.missing", why="no Java")
 
     done = many.run(folder.tables(), missing, at_once=1)
 
