@@ -21,6 +21,9 @@ os.environ.update(QUICK_JVM)
 settings.register_profile("mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("mutator")
 
+# Where what the disk is told to do is tested; test_workflow_power has a disk of its own, which loses its power.
+OF_THE_DISK = ("test_publish", "test_storage", "test_storage_contract")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one worker have all tests of HDFS: its servers take seconds to start."""
@@ -28,6 +31,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         params = getattr(getattr(item, "callspec", None), "params", {})
         if "hdfs" in getattr(item, "fixturenames", ()) or "hdfs" in (params.get("place"), params.get("moving")):
             item.add_marker(pytest.mark.xdist_group("hdfs"))
+
+
+@pytest.fixture(autouse=True)
+def no_wait_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let an fsync in this process cost nothing: a run has dozens, of milliseconds each."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem not in OF_THE_DISK:
+            patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="session")
