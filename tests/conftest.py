@@ -12,12 +12,12 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tests.bridge_tables import in_memory  # noqa: F401
-from tests.cluster import QUICK_JVM
+from tests.cluster import QUICK
 from tests.hdfs_server import hdfs  # noqa: F401  # one server for all tests
 from tests.hive_server import hive  # noqa: F401
 from tests.s3_server import Server, s3  # noqa: F401
 
-os.environ.update(QUICK_JVM)
+os.environ["JDK_JAVA_OPTIONS"] = QUICK  # for those of the benchmark, too, to which it gives nothing of Spark's
 settings.register_profile("mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("mutator")
 
