@@ -26,7 +26,7 @@ from urllib.request import urlopen
 
 import pyspark
 
-__all__ = ["QUICK_JVM", "ROOT", "SAMPLE", "environment", "merged_sample", "rows", "run", "standalone", "submit"]
+__all__ = ["QUICK", "ROOT", "SAMPLE", "environment", "merged_sample", "rows", "run", "standalone", "submit"]
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent

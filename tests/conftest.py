@@ -12,14 +12,17 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tests.bridge_tables import in_memory  # noqa: F401
-from tests.cluster import QUICK_JVM
+from tests.cluster import QUICK
 from tests.hdfs_server import hdfs  # noqa: F401  # one server for all tests
 from tests.hive_server import hive  # noqa: F401
 from tests.s3_server import Server, s3  # noqa: F401
 
-os.environ.update(QUICK_JVM)
+os.environ["JDK_JAVA_OPTIONS"] = QUICK  # for those of the benchmark, too, to which it gives nothing of Spark's
 settings.register_profile("mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("mutator")
+
+# Where what the disk is told to do is tested; test_workflow_power has a disk of its own, which loses its power.
+OF_THE_DISK = ("test_publish", "test_storage", "test_storage_contract")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,6 +31,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         params = getattr(getattr(item, "callspec", None), "params", {})
         if "hdfs" in getattr(item, "fixturenames", ()) or "hdfs" in (params.get("place"), params.get("moving")):
             item.add_marker(pytest.mark.xdist_group("hdfs"))
+
+
+@pytest.fixture(autouse=True)
+def no_wait_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let an fsync in this process cost nothing: a run has dozens, of milliseconds each."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem not in OF_THE_DISK:
+            patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="session")

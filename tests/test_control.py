@@ -455,7 +455,9 @@ for _name in NAMES[:3]:
     DELIVERED |= {_name: FEEDS[_name], f"{_name}.ctl": f"md5={hashlib.md5(FEEDS[_name]).hexdigest()}\n".encode()}
 NEWER = b"a,newer\n"
 
-every_kind = pytest.mark.parametrize("kind", KINDS)
+every_kind = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.soak if kind == "hdfs" else ()) for kind in KINDS]
+)
 every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])
 
 

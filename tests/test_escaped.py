@@ -331,7 +331,18 @@ TICKS = [
 ]
 
 
-@pytest.mark.parametrize("kind", TICKS, ids=str)
+# Of the timestamps each unit and each zone; every unit in every zone is for the soak.
+OFTEN = {("s", None), ("s", "UTC"), ("ms", "Asia/Tokyo"), ("us", None), ("ns", "UTC"), ("ns", None)}
+
+
+def often(kinds):
+    """Return kinds as the parameters of a test of many examples."""
+    rare = [pa.types.is_timestamp(kind) and (kind.unit, kind.tz) not in OFTEN for kind in kinds]
+    marks = [pytest.mark.soak if one else () for one in rare]
+    return [pytest.param(kind, id=str(kind), marks=mark) for kind, mark in zip(kinds, marks, strict=True)]
+
+
+@pytest.mark.parametrize("kind", often(TICKS))
 @given(st.data())
 def test_no_bit_is_lost(kind, data):
     bits = kind.bit_width
@@ -420,7 +431,7 @@ def expected(text, kind):
 TIMES = [kind for kind in TICKS if not pa.types.is_floating(kind) and not pa.types.is_duration(kind)]
 
 
-@pytest.mark.parametrize("kind", TIMES, ids=str)
+@pytest.mark.parametrize("kind", often(TIMES))
 @given(st.data())
 def test_times_are_read_alike_one_by_one_and_together(kind, data):
     usual = st.builds(

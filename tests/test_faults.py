@@ -428,10 +428,17 @@ def undisturbed(places, tmp_path_factory):
     return undisturbed
 
 
+# Points of an aligned run at which a task of another join, or with a kill in place of the error, fails below.
+BELOW = ("task.data.opened", "task.order.written", "task.tombstones.written", "task.carried")
+
+
 @pytest.mark.parametrize(
     ("join", "failpoint"),
     [
-        *(("aligned", f"{point}:raise") for point in TASK_POINTS),
+        *(
+            pytest.param("aligned", f"{point}:raise", marks=pytest.mark.soak if point in BELOW else ())
+            for point in TASK_POINTS
+        ),
         *(("aligned", point) for point in ("task.data.written", "task.carried")),
         *(("shuffle", point) for point in ("task.tombstones.written:raise", "task.data.opened")),
         *(("broadcast", point) for point in ("task.data.opened:raise", "task.tombstones.written")),

@@ -14,6 +14,7 @@ error.txt                 in place of expected/ and report.json: the exit code, 
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ SPEEDS = {
     "one bucket": ("num.reducer=1",),
     "little memory": ("memory.bytes=20", "num.reducer=2"),
 }
+ENGINES = ("records", "blocks")
 SPARK = ("split.bytes=1k", "num.reducer=2")
 
 
@@ -99,9 +101,16 @@ def check_case(case, tmp_path, mutate, overrides=()):
     return joins
 
 
-@pytest.mark.parametrize("engine", ["records", "blocks"])
-@pytest.mark.parametrize("speed", SPEEDS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def every_case():
+    """Yield each case with each engine and with each speed; and what is left of their product for the soak."""
+    for number, (case, speed) in enumerate(product(CASES, SPEEDS)):
+        for turn, engine in enumerate(ENGINES):
+            often = not SPEEDS[speed] or (number // len(SPEEDS) + number) % 2 == turn
+            name = f"{case.name}-{speed}-{engine}"
+            yield pytest.param(case, speed, engine, id=name, marks=() if often else pytest.mark.soak)
+
+
+@pytest.mark.parametrize(("case", "speed", "engine"), list(every_case()))
 def test_golden(case, speed, engine, tmp_path):
     joins = check_case(case, tmp_path, partial(local_engine.mutate, engine=engine), SPEEDS[speed])
     if (case / "joins.txt").exists() and engine == "blocks" and not SPEEDS[speed]:
