@@ -14,6 +14,7 @@ The algorithm in five lines:
 ``spans``           many values in one buffer, before they are copied
 ``ordercolumn``     order values a column at a time
 ``keyhash``         key -> bucket; part of the file format
+``keyfilter``       which files may hold a key
 ``typed``           typed values: canonical bytes of a key, order values
 ``schema``          one schema of many, and what widens to what
 ``layout``          where key, order value and op code stand in a row
@@ -24,12 +25,15 @@ The algorithm in five lines:
 ``config``          settings -> Config
 ``look``            one file: its compression, its first row, its fields
 ``control``         what a delivery says of a feed file, and whether it is so
+``dataset``         a directory that this program wrote, and its files
 ``survey``          what is there: names, sizes, first rows, the master's manifest
 ``width``           delimited text: how wide its rows are
 ``named``           fields with names: the result's schema, a layout for each that occurs
 ``inputs``          files, ranked, and the splits that tasks read
 ``joins``           which engine, which join, how many buckets, and why
 ``plan``            Config + survey -> Plan
+``unit``            what a task merges at a time
+``unit_plan``       which partitions are touched -> what is read of them, and what is not
 ``formats``         bytes <-> rows and blocks; ``formats.block`` is the contract of a format, ``formats.tabular`` that
                     of a kind of files whose fields have names
 ``engine``          read, shuffle, merge, write: by the block, and row by row
@@ -40,13 +44,14 @@ The algorithm in five lines:
 ``staging``         where a run writes before its output is visible
 ``publish``         staging -> visible, in one step
 ``pipeline``        all of it, in order
-``verify``          a directory against its manifest
+``verify``          a directory against its manifest; ``verify_partitions``, where it is partitioned
 ``log``             the versions of a base
 ``workflow``        the directory workflow: run, recover, restore
 ``table``           what the bridge asks of a table that others own
 ``hive``            tables of a metastore, through Spark SQL
 ``bridge``          such tables by way of delimited text: export, merge, import
-``partition_by``    which partition a row belongs to; ``partitions``, the names of its directory
+``partition_by``    which partition a row belongs to; ``partitions``, the names of its directory; ``partitioning``, what a
+                    manifest says of it
 ``feedsplit``       a feed, split by partitions; ``splitrecord``, what is told of it
 ``partition_runs``  a run for each partition
 ``many``            many tables in one Spark application, each with a configuration of its own

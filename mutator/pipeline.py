@@ -251,6 +251,17 @@ def _all_counts(counts: Counter[str]) -> dict[str, int]:
     return {name: counts[name] for name in names}
 
 
+def _search_notes(result: Result) -> tuple[str, ...]:
+    """Say what it took to find records in other partitions than their mutations say."""
+    n = result.counts
+    if not n["looked for"]:
+        return ()
+    return (
+        f"{n['looked for']:,} IDs may have records in other partitions, by {n['filters']:,} filters: "
+        f"{n['files looked into']:,} files were looked into",
+    )
+
+
 def _rows_by_partition(plan: Plan, result: Result, made: Manifest) -> list[dict[str, Any]] | None:
     """Return what became of each partition that was written; None for a master without partitions."""
     if plan.partitioning is None:
@@ -313,7 +324,7 @@ def _report(
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=survey.ignored,
         litter=litter,
-        notes=plan.notes,
+        notes=(*plan.notes, *_search_notes(result)),
         warnings=plan.warnings,
         horizon=made.horizon,
         seconds=round(seconds, 3),
