@@ -50,8 +50,8 @@ The algorithm in five lines:
 ``table``           what the bridge asks of a table that others own
 ``hive``            tables of a metastore, through Spark SQL
 ``bridge``          such tables by way of delimited text: export, merge, import
-``partition_by``    which partition a row belongs to; ``partitions``, the names of its directory; ``partitioning``, what a
-                    manifest says of it
+``partition_by``    which partition a row belongs to; ``partitions``, the names of its directory
+``partitioning``    which files lie in which partition
 ``feedsplit``       a feed, split by partitions; ``splitrecord``, what is told of it
 ``partition_runs``  a run for each partition
 ``many``            many tables in one Spark application, each with a configuration of its own

@@ -256,10 +256,8 @@ def _search_notes(result: Result) -> tuple[str, ...]:
     n = result.counts
     if not n["looked for"]:
         return ()
-    return (
-        f"{n['looked for']:,} IDs may have records in other partitions, by {n['filters']:,} filters: "
-        f"{n['files looked into']:,} files were looked into",
-    )
+    looked = f"{n['looked for']:,} IDs may have records in other partitions, by {n['filters']:,} filters"
+    return (f"{looked}: {n['files looked into']:,} files were looked into",)
 
 
 def _rows_by_partition(plan: Plan, result: Result, made: Manifest) -> list[dict[str, Any]] | None:
