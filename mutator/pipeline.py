@@ -260,20 +260,22 @@ def _search_notes(result: Result) -> tuple[str, ...]:
     return (f"{looked}: {n['files looked into']:,} files were looked into",)
 
 
-def _rows_by_partition(plan: Plan, result: Result, made: Manifest) -> list[dict[str, Any]] | None:
+def _rows_by_partition(plan: Plan, result: Result) -> list[dict[str, Any]] | None:
     """Return what became of each partition that was written; None for a master without partitions."""
     if plan.partitioning is None:
         return None
-    known = plan.master.partitions if plan.master is not None else {}
-    found = []
+    found: list[dict[str, Any]] = []
     for directory in sorted(result.partitions):
         n = result.partitions[directory]
-        before = sum(part.rows for part in known[directory].data) if directory in known else 0
+        before = sum(n[f"master {name}"] for name in ("kept", "replaced", "removed", "deleted by absence"))
+        rows = {"partition": directory, "rows": n["rows written"]}
         if not directory and not before and not n["rows written"]:
             continue  # of tombstones without a partition alone
-        names = ("inserted", "updated", "deleted")
-        changed = {name: n[f"feed {name}"] for name in names}
-        moved = {"moved in": n["moved in"], "moved out": n["moved out"]}
+        if plan.partitioning.by_table and plan.master is None:
+            found.append(rows)  # what became of each record was decided before it was placed
+            continue
+        changed = {name: n[f"feed {name}"] for name in ("inserted", "updated", "deleted")}
+        moved = {name: n[name] for name in ("moved in", "moved out")}
         found.append({"partition": directory, "before": before, **changed, **moved, "rows": n["rows written"]})
     return found
 
@@ -317,7 +319,7 @@ def _report(
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
         carried=result.carried,
-        partitions=_rows_by_partition(plan, result, made),
+        partitions=_rows_by_partition(plan, result),
         rejected_file=f"{places['output']}/{rejected}" if rejected else None,
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=survey.ignored,
