@@ -7,7 +7,7 @@ of the place that tasks work in.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -30,6 +30,8 @@ from mutator.storage import blocks, same_storage, storage_for
 from mutator.unit_plan import joined_packs, untouched
 
 __all__ = ["Carrier", "carry_partitions", "copied", "join_packs", "link_or_copy", "make_directories"]
+
+_AT_ONCE = 16  # files that a task copies
 
 
 class Carrier:
@@ -114,17 +116,17 @@ def make_directories(plan: Plan, staging: str) -> None:
     failpoint("merge.directories")
 
 
-def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) -> list[tuple[str, str, str]]:
+def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) -> list[Sequence[tuple[str, str, str]]]:
     """Link the files of the partitions that are not touched to where they will stay.
 
-    Returns (source, target, checksum) of those that must be copied, because the storage has no links.
+    Returns (source, target, checksum) of those that must be copied, because the storage has no links, a few at a time.
     """
     if staging is None or plan.master is None:
         return []
     place, storage = place_of(staging), storage_for(staging)
     parts = [part for _, part in untouched(plan, touched)]
     storage.make_directories(sorted({posixpath.dirname(f"{place}/{part.path}") for part in parts}))
-    left = []
+    left: list[tuple[str, str, str]] = []
     linked = same_storage(plan.master.path, place)  # until it is seen that there are no links
     for part in parts:
         source, target = f"{plan.master.path}/{part.path}", f"{place}/{part.path}"
@@ -136,16 +138,17 @@ def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) 
         failpoint("carry.linked")
     storage.sync_all(place)
     failpoint("carry.done")
-    return left
+    return [left[start : start + _AT_ONCE] for start in range(0, len(left), _AT_ONCE)]
 
 
-def copied(part: tuple[str, str, str], number: int, attempt: int) -> None:
-    """Copy a file that is carried over; raises what a damaged one is."""
-    try:
-        link_or_copy(*part)
-    except Damage as fault:
-        kind, fields = fault.args
-        raise error(kind, **fields) from None
+def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> None:
+    """Copy files that are carried over; raises what a damaged one is."""
+    for part in parts:
+        try:
+            link_or_copy(*part)
+        except Damage as fault:
+            kind, fields = fault.args
+            raise error(kind, **fields) from None
 
 
 def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dict[str, Any] | None:
