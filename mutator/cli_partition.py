@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["partition_command", "partition_options", "runs_options"]
 
-_SHOWN = 20  # partitions in the text; the JSON has them all
+_SHOWN = 5  # partitions in the text; the JSON has them all
 
 
 def partition_command(commands: Any) -> None:

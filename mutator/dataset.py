@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator import manifest, naming
+from mutator import manifest, naming, splitrecord
 from mutator.errors import error
 from mutator.formats import text
 from mutator.formats.kinds import KINDS
@@ -33,10 +33,11 @@ __all__ = [
 
 
 def read_manifest(storage: Storage, directory: str) -> Manifest | None:
-    """Read the manifest of a directory; None for a directory that this program did not write."""
+    """Read the manifest of a directory; None for one that no run wrote, such as a split feed."""
     path = posixpath.join(directory, manifest.PATH)
     if storage.look(path) is None:
-        if storage.look(posixpath.join(directory, manifest.DIRECTORY)) is not None:
+        split = storage.look(posixpath.join(directory, splitrecord.PATH)) is not None
+        if not split and storage.look(posixpath.join(directory, manifest.DIRECTORY)) is not None:
             raise error("manifest.damaged", path=path, why="it is missing beside the rest of its directory")
         return None
     with storage.open(path) as stream:

@@ -1,7 +1,10 @@
 """A run for each partition gives what one run of the whole gives; what was stopped goes on, and is whole at the end."""
 
 import os
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +86,15 @@ def rows_of(directory):
     return sorted(row for path in directory.rglob("part-*.txt") for row in path.read_bytes().split(b"\n")[:-1])
 
 
+def by_partition(directory):
+    """Return the rows of each partition that has some."""
+    found = {}
+    for path in directory.rglob("*=*/part-*.txt"):
+        rows = path.read_bytes().split(b"\n")[:-1]
+        found[path.parent.relative_to(directory)] = sorted([*found.get(path.parent.relative_to(directory), []), *rows])
+    return {directory: rows for directory, rows in found.items() if rows}
+
+
 def inodes(directory):
     return {path.stat().st_ino for path in directory.rglob("*") if path.is_file()}
 
@@ -142,10 +154,13 @@ def test_sample_by_store_and_date(tmp_path):
         feed=str(case.fed),
         output=str(case.output),
     )
-    local_engine.mutate(
-        settings, master=str(case.whole), feed=[str(case.root / "feed-1")], output=str(tmp_path / "one")
-    )
+    feed = [str(case.root / "feed-1")]
+    local_engine.mutate(settings, master=str(case.whole), feed=feed, output=str(tmp_path / "one"))
+    for scope in ("partition", "table"):
+        by = {"partitioned.by": case.by, "key.scope": scope}
+        local_engine.mutate(settings | by, master=str(case.parted), feed=feed, output=str(tmp_path / scope))
 
+        assert by_partition(tmp_path / scope) == by_partition(case.output)
     assert rows_of(case.output) == rows_of(tmp_path / "one")
     assert len(rows_of(case.output)) == done.counts()["output rows"] > 500
 
@@ -155,12 +170,13 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(ROWS, st.lists(ROWS, min_size=1, max_size=2))
 def test_runs_of_partitions_are_one_run_of_the_whole(tmp_path_factory, base, feeds):
     case = Case(tmp_path_factory.mktemp("runs"))
     known = {(key, number): order for key, number, order, _ in base}
     case.begin(b"".join(b"%s,%d,%d,m\n" % (key.encode(), n, order) for (key, n), order in known.items()))
+    scoped = case.parted
     for number, feed in enumerate(feeds):
         rows = b"".join(
             b"%s,%d,%d,%s,%d\n" % (key.encode(), n, order, op.encode(), number) for key, n, order, op in feed
@@ -172,6 +188,11 @@ def test_runs_of_partitions_are_one_run_of_the_whole(tmp_path_factory, base, fee
 
         assert rows_of(case.output) == rows_of(case.whole)
         assert {name: report.counts[name] for name in done.counts()} == done.counts()
+        by = {"partitioned.by": case.by, "key.scope": "partition", "op.code.in.master": "false"}
+        feed_files, to = [str(case.root / f"feed-{case.number}")], case.root / f"scoped-{number}"
+        local_engine.mutate({**case.settings, **by}, master=str(scoped), feed=feed_files, output=str(to))
+        scoped = to
+        assert by_partition(scoped) == by_partition(case.output)
         case.follow()
 
 
@@ -277,6 +298,50 @@ def test_a_full_snapshot_is_refused(case):
         run_partitions(
             config.parse({**settings, "sync.mode": "full"}), local_engine.merge, master="m", feed="f", output="o"
         )
+
+
+SHELL = """#!{python}
+import argparse, os, sys
+from mutator import config
+from tests import local_engine
+
+words = argparse.ArgumentParser()
+for name in ("--config", "--master", "--feed", "--output", "-D"):
+    words.add_argument(name, dest=name.strip("-"))
+given = words.parse_args(sys.argv[2:])
+if given.master.endswith(os.environ.get("FAILS", "none")):
+    sys.exit(3)
+settings = config.read_settings(given.config, [given.D])
+local_engine.mutate(settings, master=given.master, feed=[given.feed], output=given.output)
+"""
+
+
+def test_shell_loop_of_the_page(case, monkeypatch):
+    """It goes on where it was stopped, and gives what the job gives."""
+    (loop,) = re.findall(r"```sh\n(.*?)```", (SALES.parent.parent / "docs" / "partitions.md").read_text(), re.DOTALL)
+    case.run()
+    build, program = case.root / "build", case.root / "bin" / "mutator"
+    program.parent.mkdir()
+    program.write_text(SHELL.format(python=sys.executable))
+    program.chmod(0o755)
+    build.mkdir()
+    case.parted.rename(build / "sales")
+    case.fed.rename(build / "split")
+    settings = case.root / "sample_data" / "sales" / "sales.properties"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("".join(f"{name}={value}\n" for name, value in {**LAX, "op.code.in.master": "false"}.items()))
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setenv("PYTHONPATH", str(SALES.parent.parent))
+    words = {"shell": True, "cwd": case.root}
+
+    assert subprocess.run(loop, env=os.environ | {"FAILS": "k=c"}, **words).returncode == 3
+    assert sorted(path.name for path in build.glob(".new.partitions/*")) == ["k=a", "k=b"]
+    before = inodes(build / ".new.partitions")
+    subprocess.run(loop, check=True, **words)
+
+    assert before <= inodes(build / "new")
+    assert rows_of(build / "new") == rows_of(case.output)
+    assert sorted(path.name for path in (build / "new").iterdir()) == ["k=a", "k=b", "k=c", "k=d"]
 
 
 def test_no_master(case):

@@ -22,10 +22,14 @@ FORMATS = (ROOT / "docs" / "formats.md").read_text()
 BRIDGE = (ROOT / "docs" / "bridge.md").read_text()
 S3 = (ROOT / "docs" / "s3.md").read_text()
 MANY = (ROOT / "docs" / "many.md").read_text()
+PARTITIONS = (ROOT / "docs" / "partitions.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
 # What differs from run to run.
 VARIABLE = ((r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"), (r"\d+\.\d s\b", "N s"), (r"\d{4}-\d\d-\d\dT[\d:]+", "TIME"))
+
+
+JOBS = {"jobs/partition_runs.py": cli.partition_runs}  # that are called in this process, without another JVM
 
 
 def console_blocks(text=README):
@@ -57,11 +61,12 @@ def test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     for command, expected in steps(block):
         words = shlex.split(command)
-        if words[0] == "mutator":
+        if words[0] in ("mutator", "spark-submit"):
             capfd.readouterr()
             settle(tmp_path)
+            job, *options = words[1:]
 
-            assert cli.main(words[1:]) == 0
+            assert (cli.main(words[1:]) if words[0] == "mutator" else JOBS[job](options)) == 0
 
             found = capfd.readouterr().out
         else:
@@ -88,6 +93,12 @@ def test_every_command_prints_what_the_page_on_s3_shows(block, sc, s3, tmp_path,
 @pytest.mark.parametrize("block", console_blocks(MANY))
 def test_every_command_prints_what_the_page_on_many_tables_shows(block, sc, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(sys.modules[__name__], "VARIABLE", ((r" +\d+\.\d s", " N s"), *VARIABLE))
+    test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize("block", console_blocks(PARTITIONS))
+def test_every_command_prints_what_the_page_on_partitions_shows(block, sc, tmp_path, monkeypatch, capfd):
+    (tmp_path / "build").mkdir()
     test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
 
 
