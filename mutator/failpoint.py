@@ -10,7 +10,14 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = ["FAILPOINTS", "HIVE_FAILPOINTS", "REMOTE_FAILPOINTS", "WORKFLOW_FAILPOINTS", "failpoint"]
+__all__ = [
+    "FAILPOINTS",
+    "HIVE_FAILPOINTS",
+    "PARTITION_FAILPOINTS",
+    "REMOTE_FAILPOINTS",
+    "WORKFLOW_FAILPOINTS",
+    "failpoint",
+]
 
 VARIABLE = "MUTATOR_FAILPOINT"
 PASSED: list[str] = []  # while the variable is set
@@ -38,6 +45,14 @@ FAILPOINTS = (
     "publish.done",
 )
 
+# Of a partitioned master, between ``stage.created`` and ``stage.merged``.
+PARTITION_FAILPOINTS = (
+    "merge.touched",
+    "merge.directories",
+    "task.filters.written",
+    "carry.linked",
+    "carry.done",
+)
 
 # Where a storage cannot hold a directory for a process.
 REMOTE_FAILPOINTS = ("stage.announced", "publish.symlinks", "archive.marked", "commit.settled")

@@ -26,6 +26,7 @@ from mutator.engine.route import merged_and_placed, placed_as_read
 from mutator.engine.routes import LEDGER, spread
 from mutator.engine.units import write_units
 from mutator.engine.write import write_bucket
+from mutator.failpoint import failpoint
 from mutator.plan import Plan
 from mutator.report import Report
 from mutator.unit_plan import packed_units, with_units
@@ -85,6 +86,7 @@ def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2)
     arrived = sum((Counter(sizes) for _, sizes, _ in routes), Counter())
     whole = with_units(plan, arrived)
     shares = packed_units(whole, arrived, tasks)
+    failpoint("merge.touched")
     if staging is not None:
         make_directories(whole, staging)
     elements = [
