@@ -62,7 +62,8 @@ def _partitioned(config: Config, survey: Survey) -> Join:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in (*survey.master, *survey.feed))
     groups = config.num_reducer or max(2, min(size // config.split_bytes, _MOST_GROUPS))
     if survey.partitions is not None:
-        why = f"the master has {len(survey.partitions):,} partitions, of which those that the feed touches are merged"
+        count = sum(1 for files in survey.partitions.values() if files.data)
+        why = f"the master has {count:,} partitions, of which those that the feed touches are merged"
         return Join("blocks", "aligned", None, groups, why)
     return Join("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")
 
