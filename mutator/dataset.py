@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from mutator.formats import text
 from mutator.formats.kinds import KINDS
 from mutator.formats.tabular import Look
 from mutator.look import Source
-from mutator.manifest import DataFile, Manifest, SideFile
+from mutator.manifest import DataFile, Manifest, Part, SideFile
 from mutator.partitioning import form_of
 from mutator.storage import Entry, Storage, blocks
 
@@ -44,11 +44,11 @@ def read_manifest(storage: Storage, directory: str) -> Manifest | None:
         return manifest.parse(b"".join(blocks(stream)), path)
 
 
-def check_files(storage: Storage, master: str, known: Manifest, visible: Iterable[Entry]) -> None:
+def check_files(storage: Storage, master: str, parts: Sequence[Part], visible: Iterable[Entry]) -> None:
     """Raise StateError where a directory is not what its manifest says. visible: what is in it, as far as it shows."""
     there = {entry.path.removeprefix(f"{master}/"): entry for entry in visible}
-    problems = differing_parts(storage, master, known, there)
-    named = {part.path for part in known.parts()}
+    problems = differing_parts(storage, master, parts, there)
+    named = {part.path for part in parts}
     for path, entry in there.items():
         if path not in named and not naming.is_hidden(path) and not is_straggler(storage, entry.name):
             problems.append(f"{path} is not one of its files")
@@ -57,11 +57,11 @@ def check_files(storage: Storage, master: str, known: Manifest, visible: Iterabl
 
 
 def differing_parts(
-    storage: Storage, directory: str, known: Manifest, there: Mapping[str, Entry] | None = None
+    storage: Storage, directory: str, parts: Sequence[Part], there: Mapping[str, Entry] | None = None
 ) -> list[str]:
     """Say which files of a manifest are missing, or have another size. there: what was seen of it just now."""
     problems = []
-    for part in sorted(known.parts(), key=lambda part: part.path):
+    for part in sorted(parts, key=lambda part: part.path):
         entry = (there or {}).get(part.path) or storage.look(posixpath.join(directory, part.path))
         if entry is None:
             problems.append(f"{part.path} is missing")

@@ -251,7 +251,7 @@ def _carried(held: str, place: str) -> bool:
     known = read_manifest(storage, held)
     if known is None:
         return False
-    problems = differing_parts(storage, held, known)
+    problems = differing_parts(storage, held, known.parts())
     if problems:
         raise error("manifest.files", path=held, what=naming.some(problems))
     above, name = posixpath.split(place)

@@ -18,7 +18,7 @@ from mutator.errors import error
 from mutator.inputs import Input, Split, inputs_of, numbered, packed_tasks, splits_of
 from mutator.joins import Join, choose
 from mutator.keyhash import HASH_NAME
-from mutator.manifest import DataFile, Manifest, SideFile, is_without_key
+from mutator.manifest import DataFile, Manifest, Part, SideFile, is_without_key
 from mutator.named import is_named, named_shape, shape_of_dataset
 from mutator.partitioning import SPEC, Files, Partitioning
 from mutator.precedence import order_value
@@ -46,6 +46,7 @@ class Partitions:
     partitions: Mapping[str, Files]  # by directory
     forms: Mapping[int | None, tuple[str, bool]]  # form -> layout, and whether tasks may read parts of a file
     packs: tuple[SideFile, ...]  # of filters of keys
+    parts: tuple[Part, ...]  # all of its files
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def _partitions(survey: Survey, shape: Shape) -> Partitions | None:
         assert isinstance(source.part, DataFile)
         forms[source.part.form] = (shape.layout_of.get(source.path, "master"), shape.in_ranges.get(source.path, True))
     packs = tuple(side for side in known.beside if side.kind == "filters")
-    return Partitions(survey.master_path, known.spec, found, forms, packs)
+    return Partitions(survey.master_path, known.spec, found, forms, packs, known.parts())
 
 
 def rejects_allowed(config: Config, side: str) -> int:

@@ -21,7 +21,7 @@ from mutator.formats.tabular import Look
 from mutator.look import Source, look_inside, read_schema
 from mutator.manifest import Manifest
 from mutator.partitioning import Files, by_partition, is_partitioned
-from mutator.storage import Entry, Storage, absolute, blocks, storage_for, walk, writable_storage_for
+from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writable_storage_for
 
 __all__ = ["Source", "Survey", "feed_entries", "look_at"]
 
@@ -59,8 +59,7 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
     tombstones: tuple[Source, ...] = ()
     partitions = by_partition(known) if known is not None and is_partitioned(known) else None
     if known is not None and partitions is not None:
-        check_files(storage, master, known, walk(master))
-        sources = forms_of(master, known)
+        sources = forms_of(master, known)  # its files are looked at while Spark reads the feed (``engine.carry``)
     elif known is not None:
         sources, tombstones = _managed(storage, master, known)
     else:
@@ -236,7 +235,7 @@ def _named(storage: Storage, master: str) -> set[str]:
 
 def _managed(storage: Storage, master: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Hold the directory against its manifest; return the data files and the tombstone files."""
-    check_files(storage, master, known, storage.entries(master))
+    check_files(storage, master, known.parts(), storage.entries(master))
     return dataset_sources(master, known)
 
 

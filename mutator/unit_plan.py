@@ -89,6 +89,8 @@ def joined_packs(plan: Plan, touched: Collection[str]) -> tuple[str, ...]:
     Those with the most rows stay, so that each filter is written again a few times only.
     """
     assert plan.master is not None
+    if len(plan.master.packs) <= _MOST_PACKS:
+        return ()
     live: Counter[str] = Counter()
     for directory, files in plan.master.partitions.items():
         if directory not in touched and not plan.full:

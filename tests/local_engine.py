@@ -18,7 +18,7 @@ from mutator.config import Config
 from mutator.engine import broadcast
 from mutator.engine.blockread import read_runs
 from mutator.engine.blockwrite import write_group
-from mutator.engine.carry import carry_partitions, copied, join_packs, make_directories
+from mutator.engine.carry import carry_partitions, check_master, copied, join_packs, make_directories
 from mutator.engine.ledger import write_ledger
 from mutator.engine.locate import located
 from mutator.engine.read import read_task
@@ -74,6 +74,7 @@ def merge_by_broadcast(plan: Plan, staging: str | None, seed: int) -> list[dict[
 
 def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2) -> list[dict[str, Any]]:
     by_table = plan.partitioning.by_table
+    check_master(plan)
     read = [element for task in plan.tasks for element in (read_runs if by_table else placed_as_read)(plan, task)]
     routes = read
     if by_table:

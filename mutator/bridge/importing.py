@@ -41,7 +41,7 @@ def text_copy(path: str) -> tuple[str, Manifest]:
 def whole_copy(path: str) -> tuple[str, Manifest]:
     """Return the same of a text copy whose files are as its manifest says; raises StateError where they are not."""
     path, known = text_copy(path)
-    problems = differing_parts(writable_storage_for(path), path, known)
+    problems = differing_parts(writable_storage_for(path), path, known.parts())
     if problems:
         raise error("manifest.files", path=path, what=some(problems))
     return path, known

@@ -15,6 +15,7 @@ from typing import Any
 from pyarrow import ArrowException
 
 from mutator.checksum import ChunkedChecksum, chunk_of
+from mutator.dataset import check_files
 from mutator.engine.blockmerge import merge_tombstones
 from mutator.engine.content import Damage
 from mutator.engine.staged import create, place_of
@@ -26,10 +27,10 @@ from mutator.formats.parquet_columns import oldest_tombstone
 from mutator.inputs import Input
 from mutator.manifest import SideFile
 from mutator.plan import Plan
-from mutator.storage import blocks, same_storage, storage_for
+from mutator.storage import blocks, same_storage, storage_for, walk
 from mutator.unit_plan import joined_packs, untouched
 
-__all__ = ["Carrier", "carry_partitions", "copied", "join_packs", "link_or_copy", "make_directories"]
+__all__ = ["Carrier", "carry_partitions", "check_master", "copied", "join_packs", "link_or_copy", "make_directories"]
 
 _AT_ONCE = 16  # files that a task copies
 
@@ -105,6 +106,13 @@ def link_or_copy(source: str, target: str, checksum: str) -> None:
     except MutatorError:
         if storage.look(target) is None:  # else another attempt of this task has made a whole copy meanwhile
             raise
+
+
+def check_master(plan: Plan) -> None:
+    """Raise StateError where the directory of a partitioned master is not what its manifest says."""
+    if plan.master is not None:
+        path = plan.master.path
+        check_files(storage_for(path), path, plan.master.parts, walk(path))
 
 
 def make_directories(plan: Plan, staging: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from pyspark import SparkContext, StorageLevel
 
 from mutator.engine.blockread import read_runs
-from mutator.engine.carry import carry_partitions, copied, join_packs, make_directories
+from mutator.engine.carry import carry_partitions, check_master, copied, join_packs, make_directories
 from mutator.engine.ledger import write_ledger
 from mutator.engine.locate import located
 from mutator.engine.route import merged_and_placed, placed_as_read
@@ -42,7 +42,11 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
     """
     assert plan.partitioning is not None
     known = plan.master if plan.partitioning.by_table else None  # who looks for records needs to know the files
+    known = known and replace(known, parts=())
     with ExitStack() as stack, shared_with(sc, replace(plan, master=known)) as shared:
+        # While it waits for Spark, this process looks at thousands of partitions, and links what they have.
+        beside = stack.enter_context(ThreadPoolExecutor(1))
+        checking = beside.submit(check_master, plan)
         # [split, ...]
         tasks = sc.parallelize(plan.tasks, max(len(plan.tasks), 1))
         if plan.partitioning.by_table:
@@ -60,13 +64,13 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
         try:
             # -> bytes by directory
             arrived = sum(routes.mapPartitions(_sizes).collect(), Counter[str]())
+            checking.result()
             whole = with_units(plan, arrived)
             shares = packed_units(whole, arrived, sc.defaultParallelism)
             failpoint("merge.touched")
             if staging is not None:
                 make_directories(whole, staging)
-            # Meanwhile this process has nothing to do but to wait for the other step.
-            carrying = stack.enter_context(ThreadPoolExecutor(1)).submit(carry_partitions, whole, staging, arrived)
+            carrying = beside.submit(carry_partitions, whole, staging, arrived)
             with shared_with(sc, (replace(whole, master=None), shares)) as second:
                 receipts = (
                     # -> ((task, (), kind, place), table with units), ...

@@ -262,7 +262,7 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
     if manifest is None:
         why = "what was given before the first run has no manifest: start a new base with it as its master"
         raise error("base.version", path=found.path, why=why)
-    problems = differing_parts(base.storage, found.path, manifest)
+    problems = differing_parts(base.storage, found.path, manifest.parts())
     if problems:
         raise error("base.version", path=found.path, why=naming.some(problems))
     return found, manifest
@@ -281,7 +281,7 @@ def _differences(base: Base, log: Log, latest: Version) -> list[str]:
             return []
         problem = error("base.master", path=place, version=latest.number, dataset=latest.dataset)
         return [base.shown(str(problem))]
-    return [f"{base.shown(place)}: {one}" for one in differing_parts(base.storage, place, manifest)]
+    return [f"{base.shown(place)}: {one}" for one in differing_parts(base.storage, place, manifest.parts())]
 
 
 def _made(log: Log, latest: Version) -> Version:

@@ -139,7 +139,7 @@ class Run:
         if self.before.dataset is not None and made.parent != self.before.dataset and not self.config.master_adopt:
             raise error("base.lost", path=self.base.path, version=self.before.number + 1)
         output = self.base.at("output", self.id)
-        problems = differing_parts(self.base.storage, output, made)
+        problems = differing_parts(self.base.storage, output, made.parts())
         if problems:
             raise error("receipt", path=output, why=naming.some(problems))
         failpoint("verify.done")
