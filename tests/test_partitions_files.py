@@ -48,3 +48,13 @@ def test_rows_keep_their_sequences_beside_one_that_says_no_partition(tmp_path, s
         "day=2026-01-01": [b"a,2026-01-01", b"c,2026-01-01"],
         "day=2026-01-02": [b"d,2026-01-02"],
     }
+
+
+def test_of_duplicates_in_several_directories_the_names_of_the_files_decide(tmp_path):
+    """And only between files of one name the directories."""
+    files = {"k=1/b.txt": b"a,1,x\nb,1,x\n", "k=2/a.txt": b"a,1,y\n", "k=3/b.txt": b"b,1,y\n"}
+    config = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "partitioned.by": "k=2"}
+    report = run(config, put_all(tmp_path / "m", files), None, tmp_path / "out")
+
+    assert report.counts["master duplicate"] == 2
+    assert rows_by_directory(tmp_path / "out") == {"k=x": [b"a,1,x"], "k=y": [b"b,1,y"]}
