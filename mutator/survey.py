@@ -7,6 +7,7 @@ end).
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -203,6 +204,8 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
         _check_entry(one)
+    # Names of files decide before those of directories, as between rows of one ID (which ``entries`` is sorted by).
+    entries.sort(key=lambda one: (os.fsencode(one.name), os.fsencode(one.path)))
     found = tuple(look_inside(config, storage, one, config.master_format, named=named) for one in entries)
     # What this program wrote, and is adopted now, has no headers and no marks, and its lines end at LF alone.
     return tuple(

@@ -38,12 +38,15 @@ def sort_by_place(rows: Iterable[Row]) -> Iterator[Row]:
     return iter(sorted(rows, key=lambda row: row[0]))
 
 
-def merge(plan: Plan, staging: str | None, seed: int = 0) -> list[dict[str, Any]]:
-    """Run a plan in this process; ``seed`` shuffles what arrives, as a cluster would."""
+def merge(plan: Plan, staging: str | None, seed: int = 0, tasks: int = 2) -> list[dict[str, Any]]:
+    """Run a plan in this process; ``seed`` shuffles what arrives, as a cluster would.
+
+    tasks: at least so many merge the partitions of a partitioned master.
+    """
     plan = pickle.loads(pickle.dumps(plan))  # as the executors get it
     blocks = plan.engine == "blocks"
     if plan.partitioning is not None:
-        return merge_partitions(plan, staging, seed)
+        return merge_partitions(plan, staging, seed, tasks)
     if plan.join == "broadcast":
         return merge_by_broadcast(plan, staging, seed)
     elements = [element for task in plan.tasks for element in (read_runs if blocks else read_task)(plan, task)]
@@ -123,11 +126,12 @@ def mutate(
     output: str,
     dry_run: bool = False,
     seed: int = 0,
+    tasks: int = 2,
     engine: str = "auto",
 ) -> Report:
     """Do what ``mutator.mutate`` does, without Spark."""
     return pipeline.run(
-        lambda plan, staging: merge(plan, staging, seed),
+        lambda plan, staging: merge(plan, staging, seed, tasks),
         config,
         master=master,
         feed=feed,

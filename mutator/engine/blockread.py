@@ -27,6 +27,7 @@ from mutator.engine.content import (
     damaged,
     receipt_of,
     row_sequences,
+    sequences_of_batch,
     tombstones_receipt,
 )
 from mutator.engine.mutations import Mutations, fold, joined_mutations, mutations_of
@@ -208,12 +209,13 @@ class _Master:
         for batch, receipt in batches(plan, split, one, trusted=False):
             yield from rejected(plan, split, one, batch, receipt)
             block = batch.block
-            if sequences is not None and batch.rejects:
+            if sequences is not None and batch.rejects and plan.partitioning is None:  # else rows may say no partition
                 raise Damage(*damaged(one, "it has lines that are no rows, and sequences for each row"))
-            own = None if sequences is None else sequences[row : row + len(block)]
-            if own is not None and len(own) < len(block):
-                raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
-            row += len(block)
+            own = None
+            if sequences is not None:
+                own, row = sequences_of_batch(sequences, row, batch)
+                if len(own) < len(block):
+                    raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
             order, pieces = grouped(block.hashes(), plan.groups)
             rows = block.rows.take(pa.array(order))
             for group, start, end in pieces:

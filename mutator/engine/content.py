@@ -15,11 +15,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple, cast
 
+import numpy as np
 from pyarrow import ArrowException
 
 from mutator.checksum import ChunkedChecksum, chunk_of, combine, of_blocks
 from mutator.errors import MutatorError
-from mutator.formats.block import Unfit
+from mutator.formats.block import Batch, Unfit
 from mutator.formats.parquet_columns import count_tombstones, read_sequences
 from mutator.inputs import Input, Split
 from mutator.plan import Plan
@@ -41,6 +42,7 @@ __all__ = [
     "damaged",
     "receipt_of",
     "row_sequences",
+    "sequences_of_batch",
     "tombstones_receipt",
 ]
 
@@ -115,6 +117,17 @@ def row_sequences(plan: Plan, split: Split, one: Input) -> Ints | None:
             return read_sequences(stream, split.number)
         except (ArrowException, OSError, ValueError, LookupError) as fault:
             raise Damage(*damaged(one, f"{path}, with the sequences of its rows, cannot be read: {fault}")) from None
+
+
+def sequences_of_batch(sequences: Ints, row: int, batch: Batch) -> tuple[Ints, int]:
+    """Return the sequences of a batch's records, and the number of the row that comes after the batch.
+
+    sequences: of all rows of a split. row: number of the first row of the batch. What is no record, because it says no
+    partition, is a row all the same.
+    """
+    passed = np.sort(np.array([one.offset for one in batch.rejects], np.int64))
+    rows = row + np.arange(len(batch.block)) + np.searchsorted(passed, batch.block.offsets)
+    return sequences[rows[rows < len(sequences)]], row + len(rows) + len(passed)
 
 
 def tombstones_receipt(plan: Plan, split: Split, one: Input) -> Receipt:

@@ -17,7 +17,16 @@ import pyarrow as pa
 from mutator.engine.allocator import keep_freed_memory
 from mutator.engine.blockread import Feed, batches, rejected
 from mutator.engine.blockwrite import Sections, merge_group
-from mutator.engine.content import TALLY, Damage, Receipt, checked, damaged, receipt_of, row_sequences
+from mutator.engine.content import (
+    TALLY,
+    Damage,
+    Receipt,
+    checked,
+    damaged,
+    receipt_of,
+    row_sequences,
+    sequences_of_batch,
+)
 from mutator.engine.mutations import Mutations, fold, joined_mutations
 from mutator.engine.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
 from mutator.engine.tally import Tally
@@ -79,15 +88,16 @@ def _master_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
         if sequences is None:
             own = np.full(count, one.sequence, np.int64)
         else:
-            own = sequences[row : row + count]
+            own, row = sequences_of_batch(sequences, row, batch)
             if len(own) < count:
                 raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
-        row += count
         if count:
             placed = form.partitions(block.written(), plan.layouts["written"])
             inputs = np.full(count, split.input, np.int64)
             table = rows_table(block.rows, inputs, block.offsets, block.hashes(), own)
             yield routed(ROWS, table, placed.codes, placed.names)
+    if sequences is not None and row != len(sequences):
+        raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
     yield receipt_of(plan, split, receipt)
 
 
