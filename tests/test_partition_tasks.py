@@ -155,6 +155,26 @@ def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, mo
 
 
 @every_scope
+def test_copy_that_was_killed_is_no_part_of_the_output(places, undisturbed, tmp_path, monkeypatch, scope):
+    """A worker that dies in the middle of a copy leaves a hidden file; the second attempt makes the whole one."""
+    monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
+    copy, left = local_engine.copied, []
+
+    def second(part, number, _):
+        target = Path(part[1])
+        left.append(target.with_name(f".{target.name}.0123456789abcdef"))
+        left[-1].write_bytes(b"half of it")
+        copy(part, number, 1)
+
+    monkeypatch.setattr(local_engine, "copied", second)
+    local_engine.mutate(**call_of(places[scope], scope, tmp_path / "out"))
+
+    assert len(left) >= 2
+    check_whole(tmp_path / "out", expected(scope))
+    assert said(tmp_path / "out") == undisturbed[scope]
+
+
+@every_scope
 def test_executor_that_is_lost_between_the_steps(sc, places, undisturbed, tmp_path, monkeypatch, scope):
     """Its routes are gone, and are computed again from the files."""
     monkeypatch.setattr(partitioned, "make_directories", between(lambda: forget(sc)))

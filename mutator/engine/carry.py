@@ -1,7 +1,7 @@
 """Files of the master that no mutation concerns: they become the output's, too, without being read.
 
-The partitions of a master that nothing came for are linked where they will stay; only what is written anew goes by way
-of the place that tasks work in.
+The partitions of a master that nothing came for are linked where they will stay. What must be copied goes by way of the
+place that tasks work in, as all that they write: a task that dies there leaves nothing that is published.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def make_directories(plan: Plan, staging: str) -> None:
 def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) -> list[tuple[str, str, str]]:
     """Link the files of the partitions that are not touched to where they will stay.
 
-    Returns (source, target, checksum) of those that must be copied, because the storage has no links.
+    Returns (source, target, checksum) of those that must be copied, because the storage has no links; the directories
+    of the targets are there.
     """
     if staging is None or plan.master is None:
         return []
@@ -127,9 +128,9 @@ def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) 
         except FileExistsError:
             linked = True
         if not linked:
-            left.append((source, target, part.checksum))
+            left.append((source, f"{staging}/{part.path}", part.checksum))
         failpoint("carry.linked")
-    storage.sync_all(place)
+    storage.make_directories(sorted({posixpath.dirname(target) for _, target, _ in left}))
     failpoint("carry.done")
     return left
 
