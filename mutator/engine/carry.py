@@ -1,7 +1,7 @@
 """Files of the master that no mutation concerns: they become the output's, too, without being read.
 
-The partitions of a master that nothing came for are linked where they will stay; only what is written anew goes by way
-of the place that tasks work in.
+The partitions of a master that nothing came for are linked where they will stay. What must be copied goes by way of the
+place that tasks work in, as all that they write: a task that dies there leaves nothing that is published.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def make_directories(plan: Plan, staging: str) -> None:
 def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) -> list[Sequence[tuple[str, str, str]]]:
     """Link the files of the partitions that are not touched to where they will stay.
 
-    Returns (source, target, checksum) of those that must be copied, because the storage has no links, a few at a time.
+    Returns (source, target, checksum) of those that must be copied, because the storage has no links, a few at a time;
+    the directories of the targets are there.
     """
     if staging is None or plan.master is None:
         return []
@@ -142,9 +143,9 @@ def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) 
             with suppress(FileExistsError):
                 linked = storage.link_new(source, target)
         if not linked:
-            left.append((source, target, part.checksum))
+            left.append((source, f"{staging}/{part.path}", part.checksum))
         failpoint("carry.linked")
-    storage.sync_all(place)
+    storage.make_directories(sorted({posixpath.dirname(target) for _, target, _ in left}))
     failpoint("carry.done")
     return [left[start : start + _AT_ONCE] for start in range(0, len(left), _AT_ONCE)]
 
