@@ -50,7 +50,8 @@ def check_files(storage: Storage, master: str, parts: Sequence[Part], visible: I
     problems = differing_parts(storage, master, parts, there)
     named = {part.path for part in parts}
     for path, entry in there.items():
-        if path not in named and not naming.is_hidden(path) and not is_straggler(storage, entry.name):
+        hidden = any(map(naming.is_hidden, path.split("/")))
+        if path not in named and not hidden and not is_straggler(storage, entry.name):
             problems.append(f"{path} is not one of its files")
     if problems:
         raise error("manifest.files", path=master, what=naming.some(problems))

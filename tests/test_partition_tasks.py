@@ -289,6 +289,18 @@ def test_link_in_place_of_a_partition(place, tmp_path):
         local_engine.mutate(**call_of(own, "table", tmp_path / "out"))
 
 
+@every_scope
+@pytest.mark.parametrize("name", [".part-00000.crc", "_temporary"])
+def test_hidden_file_in_a_partition_is_no_data(place, tmp_path, scope, name):
+    """As beside the files of a master without partitions."""
+    own = place(scope)
+    (own / "managed" / "p=q" / name).write_bytes(b"x")
+
+    local_engine.mutate(**call_of(own, scope, tmp_path / "out"))
+
+    check_whole(tmp_path / "out", expected(scope))
+
+
 @pytest.mark.parametrize("kind", ["data", "tombstones"])
 def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeypatch, kind):
     """Of a partition that nothing comes to; the filters say here that every file may hold every key."""
