@@ -3,6 +3,7 @@
 The result is that of a run which nobody disturbs, or nothing is published and the message names the file.
 """
 
+import io
 import os
 import shutil
 import signal
@@ -14,11 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyarrow import ArrowException
 
 import mutator
 from mutator.engine import partitioned
 from mutator.errors import DataError, MutatorError, StateError
 from mutator.failpoint import VARIABLE
+from mutator.formats.key_filters import read_filters
 from mutator.storage.local import LocalStorage
 from tests import local_engine
 from tests.cluster import ROOT, environment
@@ -316,6 +319,35 @@ def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeyp
     path.write_bytes(content)
 
     refused(own, "table", tmp_path, path, "the master's file is damaged: restore it from a copy")
+
+
+def test_no_flipped_bit_of_a_pack_of_filters_hides_a_filter(place, tmp_path):
+    """Else a record could get a second place: where no filter says yes, nothing is looked for."""
+    own = place("table")
+    packs = sorted((own / "managed" / "_mutator" / "filters").iterdir())
+    for path in packs:
+        content = path.read_bytes()
+        hiding = [one for one in flips(content) if names_in(one) not in (names_in(content), None)]
+        if not hiding:
+            continue
+        path.write_bytes(hiding[0])
+        refused(own, "table", tmp_path, path, "it has no filter of p=")
+        return
+    pytest.fail("no flip hides a filter: the check is of no use any more")
+
+
+def flips(content):
+    for number in range(len(content)):
+        for bit in range(8):
+            yield content[:number] + bytes([content[number] ^ 1 << bit]) + content[number + 1 :]
+
+
+def names_in(pack):
+    """Return the files that a pack names; None where it cannot be read."""
+    try:
+        return [one.path for one in read_filters(io.BytesIO(pack))]
+    except (ArrowException, OSError, ValueError, LookupError):
+        return None
 
 
 # --- others

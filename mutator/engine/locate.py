@@ -162,11 +162,13 @@ class _Search:
         found: dict[str, Ints] = {}
         for pack in packs:
             path = f"{self._plan.master.path}/{pack}"
+            missing = {name for name, (_, part) in self._files.items() if part.filter == pack}
             try:
                 with storage_for(path).open(path) as stream:
                     for one in read_filters(stream):
-                        if one.path not in self._files or self._files[one.path][1].filter != pack:
+                        if one.path not in missing:
                             continue  # of a file that is no more
+                        missing.remove(one.path)
                         begin = bisect.bisect_left(sorted_firsts, one.low)
                         end = len(order) if one.high is None else bisect.bisect_right(sorted_firsts, one.high)
                         hit = order[begin:end][may_hold(one.words, hashes[begin:end])]
@@ -175,6 +177,8 @@ class _Search:
                             found[one.path] = hit
             except (ArrowException, OSError, ValueError, LookupError, MutatorError) as fault:
                 raise Damage("manifest.damage", {"path": path, "why": f"a pack of filters: {fault}"}) from None
+            if missing:  # Parquet's checksums cover its pages alone: a bit of the rest can hide a filter
+                raise Damage("manifest.damage", {"path": path, "why": f"it has no filter of {min(missing)}"})
         # What has no filter may hold anything.
         everything = np.arange(len(self._found))
         return found | {path: everything for path, (_, part) in self._files.items() if part.filter is None}
