@@ -92,6 +92,13 @@ RUNS: dict[str, tuple[int, str]] = {
             "whole before the run"
         ),
     ),
+    "changed.between": (
+        3,
+        (
+            "{paths}: a file changed during the run: read again, because an executor was lost, it has rows of the "
+            "partition {partition}, which it had not before; let files be written whole before the run"
+        ),
+    ),
     "split.names": (
         3,
         (

@@ -210,7 +210,7 @@ def forget(sc):
 
 
 @every_scope
-@pytest.mark.parametrize("how", ["longer", "shorter"])
+@pytest.mark.parametrize("how", ["longer", "shorter", "other partitions"])
 def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, monkeypatch, scope, how):
     """Where the routes are lost, it is read again, and is not what the plan was made of."""
     own = place(scope)

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator import naming
 from mutator.engine.blockread import table_bytes
+from mutator.engine.content import DAMAGE
 from mutator.engine.mutations import Mutations, table_of_mutations
 from mutator.engine.spool import SortedSpool
 from mutator.formats.block import Hashes
@@ -76,6 +78,12 @@ def spread(
         table = pa.ipc.open_stream(value).read_all()
         column = table.column("directory").combine_chunks()
         names = column.dictionary.to_pylist()
+        strange = sorted(set(names) - set(first))
+        if strange:  # an executor was lost with its routes, and what they are computed of again has changed
+            paths = naming.some([one.source.path for one in plan.inputs if one.side == "feed"])
+            fault = ("changed.between", {"paths": paths, "partition": strange[0]})
+            yield (len(tasks), (), DAMAGE, (number, count)), fault
+            continue
         starts = np.array([first[name] for name in names], np.int64)
         groups = np.array([plan.units[start].groups for start in starts], np.uint64)
         codes = column.indices.to_numpy()
