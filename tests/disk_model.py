@@ -1,8 +1,9 @@
 """What a disk may hold after the power failed: the real calls of ``LocalStorage`` are recorded, and replayed in part.
 
 A file's content is safe after an fsync of the file; a name in a directory is safe after an fsync of that directory (of
-the target's, for a rename). What is not safe may be there or not, each change for itself; content that is not safe may
-be missing, or whole, or cut. A rename happens whole or not at all, as journaling file systems have it.
+the target's, for a rename), and all of a tree after ``sync_all``. What is not safe may be there or not, each change for
+itself; content that is not safe may be missing, or whole, or cut. A rename happens whole or not at all, as journaling
+file systems have it.
 """
 
 from __future__ import annotations
@@ -53,6 +54,14 @@ class Recorder:
                 real.mkdir(path)
                 recorder.calls.append(("mkdir", recorder._path(path)))
 
+            def makedirs(self, path: str, exist_ok: bool = False) -> None:
+                missing = []
+                while not real.path.isdir(path):
+                    missing.append(path)
+                    path = real.path.dirname(path)
+                for directory in reversed(missing):
+                    self.mkdir(directory)
+
             def rmdir(self, path: str) -> None:
                 real.rmdir(path)
                 recorder.calls.append(("rmdir", recorder._path(path)))
@@ -97,6 +106,10 @@ class Recorder:
                 return Stream()
             return stream
 
+        def sync_all(_: Any, path: str) -> None:
+            step = sys._getframe(1).f_code.co_name
+            recorder.calls.append(("sync_all", recorder._path(path), f"sync_all, {step}"))
+
         rename = local._renameat2
 
         def renameat2(source: str, target: str, how: int) -> bool:
@@ -111,6 +124,7 @@ class Recorder:
             patch.setattr(local, "shutil", Shutil())
             patch.setattr(local, "open", create, raising=False)
             patch.setattr(local, "_renameat2", renameat2)
+            patch.setattr(local.LocalStorage, "sync_all", sync_all)
             yield
 
 
@@ -147,6 +161,10 @@ class Disk:
         elif name == "fsync":
             if more[0] != without:
                 self._fsync(path)
+        elif name == "sync_all":
+            if more[0] != without:
+                for one in [one for one in self.names if is_in(one, path)]:
+                    self._fsync(one)
         elif name == "create":
             self.names[path] = File()
             self.pending.append((parent(path), ("add", path), self.names[path]))
@@ -212,6 +230,11 @@ def change(names: dict[str, File | None], what: Change, held: File | None) -> No
                 if path == source or path.startswith(source + "/"):
                     moved[target + path[len(source) :]] = names.pop(path)
         names.update(moved)
+
+
+def is_in(path: str, directory: str) -> bool:
+    """Tell whether a path is a directory or below it."""
+    return directory == "." or path == directory or path.startswith(directory + "/")
 
 
 def parent(path: str) -> str:
