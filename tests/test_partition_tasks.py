@@ -149,7 +149,7 @@ def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, mo
             lambda attempt: list(write(plan, staging, shares, task, attempt, iter(list(found)))), 0, 7
         ),
     )
-    monkeypatch.setattr(local_engine, "copied", lambda part, number, _: both(lambda n: copy(part, number, n), 0, 7))
+    monkeypatch.setattr(local_engine, "copied", lambda parts, number, _: both(lambda n: copy(parts, number, n), 0, 7))
 
     local_engine.mutate(**call_of(places[scope], scope, tmp_path / "out"))
 
@@ -163,11 +163,11 @@ def test_copy_that_was_killed_is_no_part_of_the_output(places, undisturbed, tmp_
     monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
     copy, left = local_engine.copied, []
 
-    def second(part, number, _):
-        target = Path(part[1])
-        left.append(target.with_name(f".{target.name}.0123456789abcdef"))
-        left[-1].write_bytes(b"half of it")
-        copy(part, number, 1)
+    def second(parts, number, _):
+        for target in (Path(target) for _, target, _ in parts):
+            left.append(target.with_name(f".{target.name}.0123456789abcdef"))
+            left[-1].write_bytes(b"half of it")
+        copy(parts, number, 1)
 
     monkeypatch.setattr(local_engine, "copied", second)
     local_engine.mutate(**call_of(places[scope], scope, tmp_path / "out"))
