@@ -123,15 +123,16 @@ def check_key_types(schema: Any, fields: Any, path: str) -> None:
     """Raise DataError where a field of the ID is no scalar, or a float, which has no exact value."""
     for name in fields.ids:
         kind = schema.field(name).type
-        if (
-            pa.types.is_floating(kind)
-            or pa.types.is_nested(kind)
-            or pa.types.is_null(kind)
-            or pa.types.is_duration(kind)
-        ):
+        if not _has_exact_text(kind):
             what = f"is of type {kind}; a field of the ID must be text, bytes, a whole number, a decimal, a boolean, "
             what += "a date or a time"
             raise error("schema.field", path=path, field=name, what=what)
+
+
+def _has_exact_text(kind: Any) -> bool:
+    """Tell whether values of a type have one text each, which no float has."""
+    types = pa.types
+    return not any(is_such(kind) for is_such in (types.is_floating, types.is_nested, types.is_null, types.is_duration))
 
 
 def partitioning_in(schema: Any, fields: Fields, path: str) -> Partitioning | None:
@@ -140,12 +141,7 @@ def partitioning_in(schema: Any, fields: Fields, path: str) -> Partitioning | No
         return None
     for name in fields.sources:
         kind = schema.field(name).type
-        if (
-            pa.types.is_floating(kind)
-            or pa.types.is_nested(kind)
-            or pa.types.is_null(kind)
-            or pa.types.is_duration(kind)
-        ):
+        if not _has_exact_text(kind):
             what = f"is of type {kind}, and a partition cannot be made of it"
             raise error("schema.field", path=path, field=name, what=what)
     # A time is written with as many digits as its unit has, so its directory would be another one with another unit.
