@@ -101,7 +101,9 @@ class ByUnit:
     """The tables of one kind that came to a task, unit by unit; units are asked for in ascending order."""
 
     def __init__(self, plan: Plan, kind: int, stack: ExitStack) -> None:
-        self._spool = SortedSpool(_SORTED[kind], plan.memory, stack)
+        # Tombstones are written as they come, and a file of them is sorted by key.
+        keys = [f"key_{number}" for number in range(plan.key_width)] if kind == TOMBSTONES else []
+        self._spool = SortedSpool([*_SORTED[kind], *keys], plan.memory, stack)
         self._tables: Iterator[Any] | None = None
         self._head: Any = None
 

@@ -41,7 +41,8 @@ from mutator.typed import canonical, from_row_bytes, mapped, order_column, out_o
 __all__ = ["ColumnLayout", "ColumnOutput", "ColumnsFormat", "shown_rows"]
 
 _FEW = 256  # first ID values that are looked for sooner than the rows' hashes are computed
-_DELETE = pa.field("\0delete", pa.bool_(), nullable=False)  # no field of a file is called so
+# Not with a NUL, which ends a name in some of what Arrow does with a table, and not in the rest.
+_DELETE = pa.field("\x01delete", pa.bool_(), nullable=False)  # called as no field of a file is
 
 
 @dataclass(frozen=True, kw_only=True)
