@@ -52,6 +52,7 @@ PARTITION_FAILPOINTS = (
     "task.filters.written",
     "carry.linked",
     "carry.done",
+    "merge.packs.joined",
 )
 
 # Where a storage cannot hold a directory for a process.

@@ -4,7 +4,6 @@ The result is that of a run which nobody disturbs, or nothing is published and t
 """
 
 import io
-import os
 import shutil
 import signal
 import subprocess
@@ -34,17 +33,18 @@ from tests.parted import (
     expected,
     new_place,
     said,
+    set_for_tests,
     settings,
 )
 
 every_scope = pytest.mark.parametrize("scope", SCOPES)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """What a power cut leaves is tested elsewhere."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr(LocalStorage, "sync_all", lambda *_: None)
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    with pytest.MonkeyPatch.context() as patch:
+        set_for_tests(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -321,18 +321,25 @@ def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeyp
     refused(own, "table", tmp_path, path, "the master's file is damaged: restore it from a copy")
 
 
-def test_no_flipped_bit_of_a_pack_of_filters_hides_a_filter(place, tmp_path):
-    """Else a record could get a second place: where no filter says yes, nothing is looked for."""
+@pytest.mark.parametrize("feed", ["looks for records", "has none"])
+def test_no_flipped_bit_of_a_pack_of_filters_hides_a_filter(place, tmp_path, feed):
+    """Else a record could get a second place: where no filter says yes, nothing is looked for.
+
+    Also where packs are only joined, because nothing is looked for.
+    """
     own = place("table")
-    packs = sorted((own / "managed" / "_mutator" / "filters").iterdir())
-    for path in packs:
+    if feed == "has none":
+        shutil.rmtree(own / "feed")
+        (own / "feed").mkdir()
+        (own / "feed" / "ups_9.txt").write_text("broken\n")
+    for path in sorted((own / "managed" / "_mutator" / "filters").iterdir()):
         content = path.read_bytes()
-        hiding = [one for one in flips(content) if names_in(one) not in (names_in(content), None)]
-        if not hiding:
-            continue
-        path.write_bytes(hiding[0])
-        refused(own, "table", tmp_path, path, "it has no filter of p=")
-        return
+        hiding = (one for one in flips(content) if names_in(one) not in (names_in(content), None))
+        damaged = next(hiding, None)
+        if damaged is not None:
+            path.write_bytes(damaged)
+            refused(own, "table", tmp_path, path, "it has no filter of ")
+            return
     pytest.fail("no flip hides a filter: the check is of no use any more")
 
 
