@@ -52,6 +52,7 @@ PARTITION_FAILPOINTS = (
     "task.filters.written",
     "carry.linked",
     "carry.done",
+    "carry.copied",
     "merge.packs.joined",
 )
 

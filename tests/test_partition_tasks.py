@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -112,10 +113,15 @@ def test_task_that_fails_once_changes_nothing(sc, places, undisturbed, tmp_path,
     check_whole(output, expected(scope))
     assert list(tmp_path.iterdir()) == [output]
     assert counts_and_rows(said(output)) == counts_and_rows(undisturbed[scope])
+    assert failed_tasks(sc, group) > 0
+
+
+def failed_tasks(sc, group):
+    """Return how many attempts of the tasks of a job group have failed."""
     tracker = sc.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
-    assert sum(stage.numFailedTasks for stage in stages if stage) > 0
+    return sum(stage.numFailedTasks for stage in stages if stage)
 
 
 def counts_and_rows(found):
@@ -175,6 +181,24 @@ def test_copy_that_was_killed_is_no_part_of_the_output(places, undisturbed, tmp_
     assert len(left) >= 2
     check_whole(tmp_path / "out", expected(scope))
     assert said(tmp_path / "out") == undisturbed[scope]
+
+
+@pytest.mark.parametrize("point", ["carry.copied", pytest.param("carry.copied:raise", marks=pytest.mark.soak)])
+def test_worker_that_is_killed_between_two_copies(sc, places, undisturbed, tmp_path, point):
+    """The output is on another disk than the master, where no file of it can be linked."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system")
+    with tempfile.TemporaryDirectory(dir=memory) as other:
+        output = Path(other) / "out"
+        sc.setJobGroup(other, "one run")
+        with in_workers(sc, point):
+            mutator.mutate(sc, **call_of(places["table"], "table", output))
+
+        check_whole(output, expected("table"))
+        assert list(Path(other).iterdir()) == [output]
+        assert counts_and_rows(said(output)) == counts_and_rows(undisturbed["table"])
+        assert failed_tasks(sc, other) > 0
 
 
 @every_scope

@@ -158,6 +158,7 @@ def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> 
         except Damage as fault:
             kind, fields = fault.args
             raise error(kind, **fields) from None
+        failpoint("carry.copied", attempt)
 
 
 def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dict[str, Any] | None:
