@@ -52,6 +52,8 @@ PARTITION_FAILPOINTS = (
     "task.filters.written",
     "carry.linked",
     "carry.done",
+    "carry.copied",
+    "merge.packs.joined",
 )
 
 # Where a storage cannot hold a directory for a process.

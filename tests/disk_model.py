@@ -54,14 +54,6 @@ class Recorder:
                 real.mkdir(path)
                 recorder.calls.append(("mkdir", recorder._path(path)))
 
-            def makedirs(self, path: str, exist_ok: bool = False) -> None:
-                missing = []
-                while not real.path.isdir(path):
-                    missing.append(path)
-                    path = real.path.dirname(path)
-                for directory in reversed(missing):
-                    self.mkdir(directory)
-
             def rmdir(self, path: str) -> None:
                 real.rmdir(path)
                 recorder.calls.append(("rmdir", recorder._path(path)))

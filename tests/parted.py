@@ -9,6 +9,7 @@ Where a record ID is unique in the table, k10 moves from b to a; else a has anot
 """
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -17,11 +18,12 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from mutator import checksum, config, manifest
+from mutator import checksum, config, manifest, unit_plan
 from mutator.dataset import read_manifest
 from mutator.formats.parquet_columns import read_tombstones
 from mutator.staging import SUCCESS
 from mutator.storage import storage_for, walk
+from mutator.storage.local import LocalStorage
 from mutator.workflow import run as run_workflow
 from mutator.workflow import status
 from mutator.workflow.merging import merge_by
@@ -72,6 +74,14 @@ def expected(scope, names=tuple(FILES)):
                 if name.startswith("del"):
                     del found[place]
     return sorted(found.values())
+
+
+def set_for_tests(patch):
+    """Let nothing wait for a disk, for a process that is killed loses nothing that it has written; join any packs."""
+    patch.setattr(os, "fsync", lambda _: None)
+    patch.setattr(LocalStorage, "sync_all", lambda *_: None)
+    patch.setattr(unit_plan, "_MOST_PACKS", 1)
+    patch.setattr(unit_plan, "_LARGE_PACKS", 0)
 
 
 def put_files(directory, names):
@@ -158,15 +168,13 @@ def copied(source, to):
 
 
 ACTS = {"run": local_engine.mutate, "workflow": workflow}
-# Forks for every run, which is as good as a new process and does not import everything again. A process that is killed
-# loses nothing that it has written, so nothing waits for a disk.
+# Forks for every run, which is as good as a new process and does not import everything again.
 DRIVER = """
 import json, os, sys, traceback
+import pytest
 from mutator import failpoint
-from mutator.storage.local import LocalStorage
 from tests import parted
-os.fsync = lambda _: None
-LocalStorage.sync_all = lambda *_: None
+parted.set_for_tests(pytest.MonkeyPatch())
 for line in sys.stdin:
     point, act, call = json.loads(line)
     reader, writer = os.pipe()

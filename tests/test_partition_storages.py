@@ -1,6 +1,7 @@
 """A partitioned master on every kind of storage: calls that fail, power that fails, and no links, or no renames."""
 
 import copy
+import json
 import os
 import random
 import uuid
@@ -30,6 +31,7 @@ from tests.parted import (
     workflow,
 )
 from tests.plain_workflow import put
+from tests.test_spark_remote import run
 from tests.test_workflow_faults import copy_of, dying, process  # noqa: F401  # a fixture that is used by itself
 
 every_scope = pytest.mark.parametrize("scope", SCOPES)
@@ -183,14 +185,18 @@ def test_sites_are_all(recordings):
 # --- S3 and HDFS
 
 
-@pytest.fixture(params=["s3", pytest.param("hdfs", marks=pytest.mark.soak)])
-def remote(request):
-    """An empty directory."""
-    if request.param == "s3":
+def storage_of(kind, request):
+    """Return an empty directory."""
+    if kind == "s3":
         return request.getfixturevalue("s3").bucket() + "/lake"
     path = f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
     storage_for(path).make_directory(path)
     return path
+
+
+@pytest.fixture(params=["s3", pytest.param("hdfs", marks=pytest.mark.soak)])
+def remote(request):
+    return storage_of(request.param, request)
 
 
 @every_scope
@@ -224,3 +230,32 @@ def test_workflow_on_a_storage_without_links(remote, scope):
     status = settled(base, scope)
     assert (status.problems, status.version.number) == ((), 2)
     check_whole(status.master, expected(scope))
+
+
+# --- with Spark
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["s3", "hdfs"])
+def test_commands_on_a_storage_without_links(kind, request, tmp_path):
+    """Runs, verify and the workflow, as a user calls them; a second run touches one of three partitions."""
+    place = storage_of(kind, request)
+    put(f"{place}/base/base_1.txt", b"".join(b"k%d,%s,x\n" % (n, b"abc"[n % 3 : n % 3 + 1]) for n in range(30)))
+    put(f"{place}/first/ups_2.txt", b"k0,a,y\nk1,b,y\nk2,c,y\n")
+    put(f"{place}/second/ups_3.txt", b"k0,a,z\nk3,a,z\n")
+    put(f"{place}/lake/master/base_1.txt", b"k0,a,x\nk1,b,x\nk2,c,x\n")
+    put(f"{place}/lake/incr/ups_2.txt", b"k0,a,y\n")
+    written = tmp_path / "run.properties"
+    written.write_text("".join(f"{key}={value}\n" for key, value in settings("table").items()))
+    config = ["--config", str(written)]
+    one = ["run", *config, "--master", f"{place}/base", "--feed", f"{place}/first", "--output", f"{place}/one"]
+    two = ["run", *config, "--master", f"{place}/one", "--feed", f"{place}/second", "--output", f"{place}/two"]
+    lake = ["workflow", "run", f"{place}/lake", *config, "-D", "claim.min.age=0s"]
+    answers = run([one, [*two, "--json"], ["verify", f"{place}/two"], lake, ["verify", f"{place}/lake"]])
+
+    assert [code for code, _ in answers] == [0] * 5, answers
+    said_of = json.loads(answers[1][1][answers[1][1].index("{") :])
+    assert said_of["carried"] == 2
+    assert [row["partition"] for row in said_of["partitions"]] == ["p=a"]
+    rows = [f"k{n},{'abc'[n % 3]},{'z' if n in (0, 3) else 'y' if n < 3 else 'x'}" for n in range(30)]
+    check_whole(f"{place}/two", sorted(rows))

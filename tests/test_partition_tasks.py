@@ -4,11 +4,11 @@ The result is that of a run which nobody disturbs, or nothing is published and t
 """
 
 import io
-import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -34,17 +34,18 @@ from tests.parted import (
     expected,
     new_place,
     said,
+    set_for_tests,
     settings,
 )
 
 every_scope = pytest.mark.parametrize("scope", SCOPES)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """What a power cut leaves is tested elsewhere."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr(LocalStorage, "sync_all", lambda *_: None)
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    with pytest.MonkeyPatch.context() as patch:
+        set_for_tests(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -112,10 +113,15 @@ def test_task_that_fails_once_changes_nothing(sc, places, undisturbed, tmp_path,
     check_whole(output, expected(scope))
     assert list(tmp_path.iterdir()) == [output]
     assert counts_and_rows(said(output)) == counts_and_rows(undisturbed[scope])
+    assert failed_tasks(sc, group) > 0
+
+
+def failed_tasks(sc, group):
+    """Return how many attempts of the tasks of a job group have failed."""
     tracker = sc.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
-    assert sum(stage.numFailedTasks for stage in stages if stage) > 0
+    return sum(stage.numFailedTasks for stage in stages if stage)
 
 
 def counts_and_rows(found):
@@ -175,6 +181,24 @@ def test_copy_that_was_killed_is_no_part_of_the_output(places, undisturbed, tmp_
     assert len(left) >= 2
     check_whole(tmp_path / "out", expected(scope))
     assert said(tmp_path / "out") == undisturbed[scope]
+
+
+@pytest.mark.parametrize("point", ["carry.copied", pytest.param("carry.copied:raise", marks=pytest.mark.soak)])
+def test_worker_that_is_killed_between_two_copies(sc, places, undisturbed, tmp_path, point):
+    """The output is on another disk than the master, where no file of it can be linked."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system")
+    with tempfile.TemporaryDirectory(dir=memory) as other:
+        output = Path(other) / "out"
+        sc.setJobGroup(other, "one run")
+        with in_workers(sc, point):
+            mutator.mutate(sc, **call_of(places["table"], "table", output))
+
+        check_whole(output, expected("table"))
+        assert list(Path(other).iterdir()) == [output]
+        assert counts_and_rows(said(output)) == counts_and_rows(undisturbed["table"])
+        assert failed_tasks(sc, other) > 0
 
 
 @every_scope
@@ -321,18 +345,25 @@ def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeyp
     refused(own, "table", tmp_path, path, "the master's file is damaged: restore it from a copy")
 
 
-def test_no_flipped_bit_of_a_pack_of_filters_hides_a_filter(place, tmp_path):
-    """Else a record could get a second place: where no filter says yes, nothing is looked for."""
+@pytest.mark.parametrize("feed", ["looks for records", "has none"])
+def test_no_flipped_bit_of_a_pack_of_filters_hides_a_filter(place, tmp_path, feed):
+    """Else a record could get a second place: where no filter says yes, nothing is looked for.
+
+    Also where packs are only joined, because nothing is looked for.
+    """
     own = place("table")
-    packs = sorted((own / "managed" / "_mutator" / "filters").iterdir())
-    for path in packs:
+    if feed == "has none":
+        shutil.rmtree(own / "feed")
+        (own / "feed").mkdir()
+        (own / "feed" / "ups_9.txt").write_text("broken\n")
+    for path in sorted((own / "managed" / "_mutator" / "filters").iterdir()):
         content = path.read_bytes()
-        hiding = [one for one in flips(content) if names_in(one) not in (names_in(content), None)]
-        if not hiding:
-            continue
-        path.write_bytes(hiding[0])
-        refused(own, "table", tmp_path, path, "it has no filter of p=")
-        return
+        hiding = (one for one in flips(content) if names_in(one) not in (names_in(content), None))
+        damaged = next(hiding, None)
+        if damaged is not None:
+            path.write_bytes(damaged)
+            refused(own, "table", tmp_path, path, "it has no filter of ")
+            return
     pytest.fail("no flip hides a filter: the check is of no use any more")
 
 

@@ -158,6 +158,7 @@ def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> 
         except Damage as fault:
             kind, fields = fault.args
             raise error(kind, **fields) from None
+        failpoint("carry.copied", attempt)
 
 
 def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dict[str, Any] | None:
@@ -170,15 +171,18 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dic
     packs = joined_packs(plan, touched)
     if not packs:
         return None
-    live = {part.path for _, part in untouched(plan, touched) if part.filter in packs}
+    live = {part.path: part.filter for _, part in untouched(plan, touched) if part.filter in packs}
     filters = []
     for pack in packs:
         path = f"{plan.master.path}/{pack}"
         try:
             with storage_for(path).open(path) as stream:
-                filters += [one for one in read_filters(stream) if one.path in live]
+                filters += [one for one in read_filters(stream) if live.pop(one.path, None) == pack]
         except (ArrowException, OSError, ValueError, LookupError) as fault:
             raise error("manifest.damage", path=path, why=f"a pack of filters: {fault}") from None
+    if live:  # see ``locate``
+        one = min(live)
+        raise error("manifest.damage", path=f"{plan.master.path}/{live[one]}", why=f"it has no filter of {one}")
     with create(plan, staging, f"_mutator/filters/joined-{plan.run}.parquet") as sink:
         write_filters(sink, filters)  # type: ignore[arg-type]
     failpoint("merge.packs.joined")
