@@ -23,7 +23,7 @@ from mutator.plan import SAMPLES, Plan, rejects_allowed
 from mutator.precedence import order_text, order_value
 from mutator.unit_plan import joined_packs, untouched
 
-__all__ = ["Result", "add_up", "check", "receipts_checksum", "sum_of_buckets"]
+__all__ = ["Result", "add_up", "check", "check_written", "receipts_checksum", "sum_of_buckets"]
 
 Key = tuple[bytes, ...]
 
@@ -186,6 +186,21 @@ def check(config: Config, plan: Plan, known: Manifest | None, result: Result) ->
     problems = check_sums(counts)
     if counts["tombstones read"] != counts["tombstones in"]:
         problems.append(f"{counts['tombstones read']:,} tombstones were read and {counts['tombstones in']:,} met")
+    if problems:
+        raise error("sums", problems="; ".join(problems))
+
+
+def check_written(result: Result) -> None:
+    """Raise StorageError where the files do not hold as many rows and tombstones as were decided."""
+    found = {
+        "output rows": sum(part.rows for part in result.files),
+        "tombstones out": sum(part.rows for part in result.beside if part.kind == "tombstones"),
+    }
+    problems = [
+        f"{name} {result.counts[name]:,}, and the files that were written hold {rows:,}"
+        for name, rows in found.items()
+        if rows != result.counts[name]
+    ]
     if problems:
         raise error("sums", problems="; ".join(problems))
 

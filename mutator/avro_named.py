@@ -180,7 +180,8 @@ def _files(config: Config, survey: Survey) -> list[_File]:
         for side, sources in (("master", survey.master), ("feed", survey.feed))
         for one in sources
     ]
-    if survey.manifest is not None and not survey.master and survey.dataset_look is not None:
+    no_more = not survey.master or survey.partitions is not None
+    if survey.manifest is not None and no_more and survey.dataset_look is not None:
         found.insert(0, _File(survey.master_path, expanded(survey.dataset_look.native), False))
     return found
 

@@ -134,10 +134,11 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
 def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Version], list[Version]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has any."""
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
-    if survey.manifest is not None and not master:
+    if survey.manifest is not None and (not master or survey.partitions is not None):
         look = survey.dataset_look
         assert look is not None
-        master = [Version(look.schema, survey.master_path, look.typed)]
+        # Of a partitioned master the others are a file of each form; what the master has is what its manifest says.
+        master.insert(0, Version(look.schema, survey.master_path, look.typed, False, look.defaults))
     feed = [_version(one, is_delete_source(config, one), checked) for one in by_age(survey.feed) if has_fields(one)]
     return master, feed
 
@@ -161,7 +162,8 @@ def _base(survey: Survey, master: Sequence[Version], feed: Sequence[Version], ch
         path, look = survey.output_schema
         return Version(checked(look.schema, path), path, True, False, look.defaults)
     whole = [version for version in feed if not version.partial]
-    found = whole[-1:] or list(master[-1:]) or list(feed[-1:])
+    own = list(master[:1] if survey.manifest is not None else master[-1:])
+    found = whole[-1:] or own or list(feed[-1:])
     if whole and master and _comes_late(survey, whole[-1].path):
         found = list(master[:1])
     if not found:

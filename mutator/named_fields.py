@@ -13,7 +13,7 @@ from mutator.errors import error
 from mutator.formats.convert import converted
 from mutator.naming import base_name
 from mutator.partition_by import PartitionField
-from mutator.partitioning import Partitioning, partitioning_of
+from mutator.partitioning import Partitioning, check_names, partitioning_of
 from mutator.schema import Version, check_key
 from mutator.survey import Source, Survey
 from mutator.typed import order_kind
@@ -82,14 +82,18 @@ def fields_of(config: Config, base: Version, survey: Survey) -> Fields:
 
     def level(one: PartitionField) -> PartitionField:
         source = name(one.source, "partitioned.by")
-        return replace(one, source=source, name=one.name.replace(f"field_{one.source}", source, 1))
+        number = f"field_{one.source}"  # what an ordinal is called where nothing else is said
+        plain = isinstance(one.source, int) and one.name in (number, f"{number}_{one.transform}")
+        return replace(one, source=source, name=one.name.replace(number, source, 1) if plain else one.name)
 
     partitioning = partitioning_of(config, survey.manifest)
+    levels = () if partitioning is None else tuple(map(level, partitioning.fields))
+    check_names(levels)
     return Fields(
         tuple(name(one, "id.field.ordinals") for one in config.id_fields),
         None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),
         None if config.op_field is None else name(config.op_field, "op.code.field.ordinal"),
-        () if partitioning is None else tuple(map(level, partitioning.fields)),
+        levels,
         "table" if partitioning is None else partitioning.scope,
     )
 
@@ -144,11 +148,13 @@ def partitioning_in(schema: Any, fields: Fields, path: str) -> Partitioning | No
         if not _has_exact_text(kind):
             what = f"is of type {kind}, and a partition cannot be made of it"
             raise error("schema.field", path=path, field=name, what=what)
-    # A time is written with as many digits as its unit has, so its directory would be another one with another unit.
-    types = [
-        str(schema.field(name).type) if pa.types.is_temporal(schema.field(name).type) else word
-        for name, word in zip(fields.sources, key_types(schema, fields.sources), strict=True)
-    ]
+    words = dict(zip(fields.sources, key_types(schema, fields.sources), strict=True))
+    types = []
+    for one in fields.partition:
+        kind = schema.field(str(one.source)).type
+        # A time is written with as many digits as its unit has; its day, month and year are the same in each.
+        by_unit = pa.types.is_temporal(kind) and one.transform in ("identity", "prefix", "bucket")
+        types.append(str(kind) if by_unit else words[str(one.source)])
     return Partitioning(fields.partition, fields.scope, tuple(types))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.config import Config
+from mutator.errors import error
 from mutator.manifest import DIRECTORY, DataFile, Manifest, Part, SideFile
 from mutator.partition_by import PartitionField, parse_fields, text_of
 
@@ -21,6 +22,7 @@ __all__ = [
     "Files",
     "Partitioning",
     "by_partition",
+    "check_names",
     "form_of",
     "is_partitioned",
     "moved",
@@ -93,6 +95,15 @@ def partitioning_of(config: Config, known: Manifest | None) -> Partitioning | No
     if not fields:
         return None
     return Partitioning(fields, config.key_scope or (said["scope"] if said is not None else "table"))
+
+
+def check_names(fields: Sequence[PartitionField]) -> None:
+    """Raise ConfigError where two fields have one name, now that ordinals have names."""
+    names = [one.name.lower() for one in fields]
+    for place, one in enumerate(fields):
+        if names[place] in names[:place]:
+            faults = f"two partition fields are called {one.name!r}; give one another name, as in day=date(ts)"
+            raise error("config", where="partitioned.by", faults=faults)
 
 
 def stored_fields(spec: Mapping[str, Any]) -> tuple[PartitionField, ...]:

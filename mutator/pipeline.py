@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
-from mutator.accounting import Result, add_up, check
+from mutator.accounting import Result, add_up, check, check_written
 from mutator.config import Config
 from mutator.engine import blocks, partitioned, records
 from mutator.engine.spark import spark_faults
@@ -156,6 +156,8 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
         receipts = merge_on(plan, staging)
         result = add_up(_whole(plan, receipts), receipts)
         check(config, plan, survey.manifest, result)
+        if staging is not None:
+            check_written(result)
         check_signals()  # whose exception Spark's machinery may have swallowed
         checked.append(result)
         beside = () if staging is None else write_sidecar(staging, plan.spec)

@@ -200,7 +200,11 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
     entries = _visible(below(master), ignored) if entry.kind == "directory" else [entry]
     if any(is_straggler(storage, one.name) for one in entries):  # adopted: what its manifest names are its rows
         kept = _named(storage, master)
-        entries = [one for one in entries if not kept or one.name in kept or not is_straggler(storage, one.name)]
+        entries = [
+            one
+            for one in entries
+            if not kept or one.path.removeprefix(f"{master}/") in kept or not is_straggler(storage, one.name)
+        ]
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
         _check_entry(one)

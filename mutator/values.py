@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from mutator.partition_by import PartitionField, parse_fields
+from mutator.partition_by import PartitionField, parse_fields, text_of
 
 __all__ = [
     "codes",
@@ -117,7 +117,7 @@ def partition_fields(text: str, names: tuple[str, ...]) -> tuple[PartitionField,
         plain = one.transform == "identity" and isinstance(one.source, int) and one.name == f"field_{one.source}"
         name = names[one.source] if plain and isinstance(one.source, int) and one.source < len(names) else one.name
         made.append(replace(one, source=source, name=name))
-    return tuple(made)
+    return parse_fields(text_of(made))  # names may be equal now
 
 
 def field_count(text: str) -> int | str:

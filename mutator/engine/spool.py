@@ -42,7 +42,7 @@ def write_table(path: str, table: Any, most: int | None = None) -> None:
 def _batches(path: str) -> Iterator[Any]:
     with pa.OSFile(path, "rb") as source:
         for batch in pa.ipc.open_stream(source):
-            yield pa.table(batch)
+            yield pa.Table.from_batches([batch])  # ``pa.table`` cuts names of fields at a NUL
 
 
 class SortedSpool:
