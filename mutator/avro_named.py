@@ -34,6 +34,7 @@ from mutator.named_fields import (
     read_default,
     rewriting,
     schema_sequence,
+    stored_defaults,
 )
 from mutator.partition_by import PartitionField
 from mutator.partitioning import SPEC
@@ -131,7 +132,7 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         "schema": collapsed(result),
     }
     spec |= schema_sequence(config, survey)
-    spec |= {} if partitioning is None else {SPEC: partitioning.spec()}
+    spec |= {} if partitioning is None else {SPEC: partitioning.spec(), **stored_defaults(config, found.schema)}
     known = survey.manifest
     same = known is not None and known.spec["format"] == "avro" and known.spec["schema"] == spec["schema"]
     return Shape(

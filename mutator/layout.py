@@ -12,7 +12,7 @@ raises ``Unreadable`` with the reason; it asks no questions about the configurat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,13 @@ def compile_reader(layout: RowLayout) -> Reader:
     op_field, delete_codes, upsert_codes = layout.op_field, layout.delete_codes, layout.upsert_codes
     keys_only = len(ids) if layout.keys_only and layout.deletes else None
 
+    def check_partition(items: Sequence[bytes], is_delete: bool) -> None:
+        if partition and (layout.placed or not is_delete):  # a delete goes to where its record is
+            try:
+                directory_of_row(partition, [items[i] for i in sources])
+            except ValueError as reason:
+                raise Unreadable(str(reason)) from None
+
     def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes]:
         items = row.split(literal) if literal is not None else split(row)
         count = len(items)
@@ -103,11 +110,8 @@ def compile_reader(layout: RowLayout) -> Reader:
                 order = parse_order(items[order_field])
             except ValueError as reason:
                 raise Unreadable(f"field {order_field} (order value) {reason}: {quoted(items[order_field])}") from None
-        if partition:
-            try:
-                directory_of_row(partition, [items[i] for i in sources])
-            except ValueError as reason:
-                raise Unreadable(str(reason)) from None
+        if op_field is None:
+            check_partition(items, layout.deletes)
         return key, order, layout.deletes, row
 
     if op_field is None:
@@ -122,6 +126,7 @@ def compile_reader(layout: RowLayout) -> Reader:
             raise Unreadable(f"field {op_field} (op code) marks a delete in the master: {quoted(code)}")
         if not is_delete and upsert_codes is not None and code not in upsert_codes:
             raise Unreadable(f"field {op_field} (op code) is none of the known codes: {quoted(code)}")
+        check_partition(items, is_delete)
         if layout.cut_op:
             written = delimiter.cut(row, op_field, layout.joint)
             if not written:

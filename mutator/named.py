@@ -42,7 +42,9 @@ from mutator.named_fields import (
     read_default,
     rewriting,
     schema_sequence,
+    stored_defaults,
     with_places,
+    with_stored_defaults,
 )
 from mutator.partitioning import SPEC, stored_fields
 from mutator.schema import Version
@@ -68,6 +70,7 @@ def _was_named(survey: Survey) -> bool:
 def named_shape(config: Config, survey: Survey) -> Shape:
     """Decide what is read and written. Raises ConfigError and DataError that name fields and files."""
     known = survey.manifest
+    config = with_stored_defaults(config, known)
     if known is not None and not _was_named(survey):
         raise error(
             "manifest.spec",
@@ -270,7 +273,7 @@ def _columns(
         spec["escaped"] = {"delimiter": dialect.delimiter.decode("latin-1")}
     if "partitioned by" in known_spec:
         spec["partitioned by"] = known_spec["partitioned by"]
-    spec |= {} if partitioning is None else {SPEC: partitioning.spec()}
+    spec |= {} if partitioning is None else {SPEC: partitioning.spec(), **stored_defaults(config, result)}
     if output == "csv":
         spec["csv"] = {
             "delimiter": dialect.delimiter.decode("latin-1"),

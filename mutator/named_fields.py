@@ -11,6 +11,7 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.errors import error
 from mutator.formats.convert import converted
+from mutator.manifest import Manifest
 from mutator.naming import base_name
 from mutator.partition_by import PartitionField
 from mutator.partitioning import Partitioning, check_names, partitioning_of
@@ -36,9 +37,12 @@ __all__ = [
     "read_default",
     "rewriting",
     "schema_sequence",
+    "stored_defaults",
     "with_places",
+    "with_stored_defaults",
 ]
 
+DEFAULTS = "defaults"  # in a manifest: of fields that untouched partitions lack
 SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: an older feed file does not take the schema back
 
 
@@ -228,6 +232,18 @@ def check_defaults(config: Config, versions: Sequence[Version]) -> tuple[str, ..
         if not any(name in version.schema.names for version in versions):
             check_key(replace(versions[0], path=f"default.{name}"), [name])
     return tuple(f"default.{name} has no use: {base_name(versions[0].path)} has no such field" for name in unused)
+
+
+def stored_defaults(config: Config, schema: Any) -> dict[str, Any]:
+    """Return, for the manifest, the defaults that rows of partitions still get which are written anew later."""
+    found = {name: text for name, text in config.defaults.items() if name in schema.names}
+    return {DEFAULTS: found} if found else {}
+
+
+def with_stored_defaults(config: Config, known: Manifest | None) -> Config:
+    """Return a configuration with the defaults that a partitioned master remembers; those that are set now win."""
+    stored = known.spec.get(DEFAULTS) if known is not None else None
+    return replace(config, defaults={**stored, **config.defaults}) if stored else config
 
 
 def schema_sequence(config: Config, survey: Survey) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from mutator.engine.spark import spark_faults
 from mutator.errors import error, key_text
 from mutator.interrupt import check_signals
 from mutator.keyhash import HASH_NAME
-from mutator.manifest import FeedFile, Manifest
+from mutator.manifest import DataFile, FeedFile, Manifest
 from mutator.naming import new_run_id
 from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
 from mutator.partitioning import EARLIER, form_of
@@ -216,29 +216,35 @@ def _manifest(config: Config, plan: Plan, survey: Survey, result: Result) -> Man
     snapshot = known.snapshot if known else None
     if config.full and result.highest is not None:
         snapshot = order_text(plan.order_type, result.highest)
+    spec, files = _forms(plan, result.files)
     return Manifest(
         commit=str(uuid.uuid4()),
         parent=known.commit if known else None,
         run=plan.run,
         committed=committed,
-        spec=_spec(plan),
+        spec=spec,
         buckets=plan.buckets,
         hash=None if plan.buckets is None and plan.partitioning is None else HASH_NAME,
         horizon=horizon,
         snapshot=snapshot,
-        files=result.files,
+        files=files,
         beside=result.beside,
         feed=tuple(_consumed(kept, [FeedFile(name, size, text, committed) for name, size, text in result.feed])),
         counts=_all_counts(result.counts),
     )
 
 
-def _spec(plan: Plan) -> dict[str, Any]:
-    """Return what the manifest says of rows and files; the forms that files of untouched partitions still have."""
+def _forms(plan: Plan, files: Sequence[DataFile]) -> tuple[dict[str, Any], tuple[DataFile, ...]]:
+    """Return the specification with the forms that files of untouched partitions still have, and the files."""
     if plan.master is None:
-        return plan.spec
+        return plan.spec, tuple(files)
     earlier = [*plan.master.spec.get(EARLIER, ()), *([] if plan.carries else [form_of(plan.master.spec, None)])]
-    return {**plan.spec, EARLIER: earlier} if earlier else plan.spec
+    used = sorted({part.form for part in files if part.form is not None})
+    if not used:
+        return plan.spec, tuple(files)
+    number = {form: place for place, form in enumerate(used)}
+    renumbered = (part if part.form is None else replace(part, form=number[part.form]) for part in files)
+    return {**plan.spec, EARLIER: [earlier[form] for form in used]}, tuple(renumbered)
 
 
 def _consumed(before: Sequence[FeedFile], now: Sequence[FeedFile]) -> Iterable[FeedFile]:

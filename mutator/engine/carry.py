@@ -7,7 +7,7 @@ place that tasks work in, as all that they write: a task that dies there leaves 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -22,7 +22,7 @@ from mutator.engine.staged import create, place_of
 from mutator.engine.unitmerge import UnitTask
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
-from mutator.formats.key_filters import read_filters, write_filters
+from mutator.formats.key_filters import KeyFilter, read_filters, write_filters
 from mutator.formats.parquet_columns import oldest_tombstone
 from mutator.inputs import Input
 from mutator.manifest import SideFile
@@ -172,18 +172,24 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dic
     if not packs:
         return None
     live = {part.path: part.filter for _, part in untouched(plan, touched) if part.filter in packs}
-    filters = []
+    with create(plan, staging, f"_mutator/filters/joined-{plan.run}.parquet") as sink:
+        count = write_filters(sink, _filters_of(plan.master.path, packs, live))  # type: ignore[arg-type]
+        if live:  # see ``locate``
+            one = min(live)
+            raise error("manifest.damage", path=f"{plan.master.path}/{live[one]}", why=f"it has no filter of {one}")
+    failpoint("merge.packs.joined")
+    return asdict(SideFile(kind="filters", bucket=None, rows=count, **sink.receipt()))
+
+
+def _filters_of(master: str, packs: Sequence[str], live: dict[str, str | None]) -> Iterator[KeyFilter]:
+    """Yield the filters of some files, and forget these. live: path of a file -> its pack."""
     for pack in packs:
-        path = f"{plan.master.path}/{pack}"
+        path = f"{master}/{pack}"
         try:
             with storage_for(path).open(path) as stream:
-                filters += [one for one in read_filters(stream) if live.pop(one.path, None) == pack]
+                for one in read_filters(stream):
+                    if live.get(one.path) == pack:
+                        del live[one.path]
+                        yield one
         except (ArrowException, OSError, ValueError, LookupError) as fault:
             raise error("manifest.damage", path=path, why=f"a pack of filters: {fault}") from None
-    if live:  # see ``locate``
-        one = min(live)
-        raise error("manifest.damage", path=f"{plan.master.path}/{live[one]}", why=f"it has no filter of {one}")
-    with create(plan, staging, f"_mutator/filters/joined-{plan.run}.parquet") as sink:
-        write_filters(sink, filters)  # type: ignore[arg-type]
-    failpoint("merge.packs.joined")
-    return asdict(SideFile(kind="filters", bucket=None, rows=len(filters), **sink.receipt()))

@@ -7,9 +7,11 @@ the rows of a master that has no partitions yet, whose survivors are then placed
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +31,7 @@ from mutator.engine.content import (
 )
 from mutator.engine.mutations import Mutations, fold, joined_mutations
 from mutator.engine.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
+from mutator.engine.spool import scratch_directory
 from mutator.engine.tally import Tally
 from mutator.engine.unitmerge import UnitTask
 from mutator.failpoint import failpoint
@@ -106,19 +109,21 @@ def merged_and_placed(plan: Plan, group: int, elements: Iterable[Any], attempt: 
     failpoint("task.started", attempt)
     keep_freed_memory()
     with ExitStack() as stack:
-        files = _Placed(plan, group)
+        files = _Placed(plan, group, stack)
         task = UnitTask(plan, Unit(group, plan.groups, plan.groups), (), files, stack, exact=True)
         receipt = task.done(lambda: merge_group(task, Sections(plan, elements, stack)))
-    yield from files.routes
+        yield from files.routes()
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), receipt)
 
 
 class _Placed:
     """Takes what a merge leaves, as files would, and sends each row to its partition; tombstones say none."""
 
-    def __init__(self, plan: Plan, group: int) -> None:
-        self._plan, self._group = plan, group
-        self.routes: list[Route] = []
+    def __init__(self, plan: Plan, group: int, stack: ExitStack) -> None:
+        self._plan, self._group, self._stack = plan, group, stack
+        self._held: list[Route] = []
+        self._bytes = 0
+        self._file: BinaryIO | None = None
         self.rows = self.tombstones = 0
 
     def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
@@ -130,7 +135,7 @@ class _Placed:
         own = np.zeros(count, np.int64) if sequences is None else sequences
         table = rows_table(rows, np.full(count, self._group, np.int64), places, hashes, own)
         placed = FORMATS[self._plan.format].partitions(rows, self._plan.layouts["written"])
-        self.routes.append(routed(ROWS, table, placed.codes, placed.names))
+        self._take(routed(ROWS, table, placed.codes, placed.names))
 
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
         for table in inserted:
@@ -139,9 +144,30 @@ class _Placed:
             self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
         for table in tombstones:
             self.tombstones += table.num_rows
-            self.routes.append(routed(TOMBSTONES, table, np.zeros(table.num_rows, np.int64), [""]))
+            self._take(routed(TOMBSTONES, table, np.zeros(table.num_rows, np.int64), [""]))
         tally.counts["output rows"] += self.rows
         tally.counts["tombstones out"] += self.tombstones
+
+    def _take(self, route: Route) -> None:
+        """Hold a route, on disk where there are many."""
+        self._held.append(route)
+        self._bytes += len(route[2])
+        if self._bytes > self._plan.memory:
+            if self._file is None:
+                path = os.path.join(scratch_directory(self._stack), "routes")
+                self._file = self._stack.enter_context(open(path, "w+b"))  # noqa: SIM115  # closed by the stack
+            for one in self._held:
+                pickle.dump(one, self._file)
+            self._held, self._bytes = [], 0
+
+    def routes(self) -> Iterator[Route]:
+        """Yield all routes, once."""
+        if self._file is not None:
+            end = self._file.tell()
+            self._file.seek(0)
+            while self._file.tell() < end:
+                yield pickle.load(self._file)
+        yield from self._held
 
     def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         return [], []

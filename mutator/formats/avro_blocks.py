@@ -215,12 +215,12 @@ def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any]
     order = pa.nulls(count)
     if layout.order_name is not None:
         order = orders_of(layout, layout.order_name, columns[layout.order_name], problems)
-    note_partitions(layout, columns, problems, count)
     places = np.array(ends, np.int64)
     lengths = places[1:] - places[:-1]
     records = packed(np.frombuffer(content, np.uint8), lengths)
     codes = None if layout.op_field is None else columns[layout.op_field]
     delete = deletes_of(layout, codes, count, problems)
+    note_partitions(layout, columns, problems, delete)
     if layout.pieces is not None:
         records = _put_together(content, ends, layout, problems)
     parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]

@@ -236,7 +236,7 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
             for one, column in zip(layout.result, columns, strict=True)
             if layout.schema.get_field_index(one.name) >= 0
         }
-        note_partitions(layout, here, problems, count)
+        note_partitions(layout, here, problems, delete)
     if layout.feed:
         columns.append(pa.array(delete))
     rows = pa.StructArray.from_arrays(columns, fields=list(layout.row_type))

@@ -8,8 +8,9 @@ words   large binary  the filter: 64-bit words, little-endian (``keyfilter``)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,17 +33,17 @@ class KeyFilter(NamedTuple):
     words: Words
 
 
-def write_filters(stream: BinaryIO, filters: Sequence[KeyFilter]) -> None:
-    """Write a pack."""
-    columns: list[Any] = [
-        [one.path for one in filters],
-        [one.low for one in filters],
-        [one.high for one in filters],
-        [one.words.astype("<u8").tobytes() for one in filters],
-    ]
-    table = pa.table(columns, schema=_SCHEMA)
+def write_filters(stream: BinaryIO, filters: Iterable[KeyFilter]) -> int:
+    """Write a pack, and return of how many files; a few filters are held at a time."""
     options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "write_page_checksum": True}
-    pq.write_table(table, stream, row_group_size=_AT_ONCE, **options)
+    waiting, count = iter(filters), 0
+    with pq.ParquetWriter(stream, _SCHEMA, **options) as writer:
+        while some := list(itertools.islice(waiting, _AT_ONCE)):
+            words = [one.words.astype("<u8").tobytes() for one in some]
+            columns = [[one.path for one in some], [one.low for one in some], [one.high for one in some], words]
+            writer.write_table(pa.table(columns, schema=_SCHEMA))
+            count += len(some)
+    return count
 
 
 def read_filters(stream: BinaryIO) -> Iterator[KeyFilter]:

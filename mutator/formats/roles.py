@@ -81,16 +81,17 @@ def deletes_of(roles: Roles, codes: Any, count: int, problems: Problems) -> Flag
     return delete
 
 
-def note_partitions(roles: Roles, columns: Mapping[str, Any], problems: Problems, count: int) -> None:
-    """Note the rows that say no partition. columns: of the fields that there are."""
+def note_partitions(roles: Roles, columns: Mapping[str, Any], problems: Problems, delete: Flags) -> None:
+    """Note the rows that say no partition, and have to. columns: of the fields that there are."""
     sources = [str(one.source) for one in roles.partition]
     lacking = [name for name in sources if name not in columns]
     if lacking and roles.placed:
         why = f"field {lacking[0]} (partition) is not in the file; with key.scope=table its record is looked for"
-        problems.note(np.ones(count, np.bool_), why)
+        problems.note(np.ones(len(delete), np.bool_), why)
     if roles.partition and not lacking:
         for row, reason in place(roles.partition, [exact_text(columns[name]) for name in sources]).reasons.items():
-            problems.setdefault(row, reason)
+            if roles.placed or not delete[row]:  # a delete goes to where its record is
+                problems.setdefault(row, reason)
 
 
 def orders_of(roles: Roles, name: str, column: Any, problems: Problems) -> Any:

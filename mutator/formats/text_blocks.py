@@ -316,7 +316,7 @@ def _block(
             block.parsed, bad = parse_column(layout.order_type, order)
             good &= ~bad
         if layout.partition:
-            good &= _has_partition(data, table, rows, layout, short)
+            good &= _has_partition(data, table, rows, layout, short) | (block.delete & (not layout.placed))
     plain = np.zeros(len(table), np.bool_)
     plain[rows] = good
     if not good.all():
