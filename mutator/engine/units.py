@@ -50,7 +50,7 @@ def write_units(
                 bounds = _Bounds(files)
                 merge = UnitTask(plan, unit, plan.local[number], bounds, own, hashed=pack is not None)
                 receipt = merge.done(_work(plan, number, merge, bounds, arrived))
-                receipt["partition"] = unit.partition
+                receipt |= {"partition": unit.partition, "rows": files.rows}
                 if pack is not None:
                     pack.take(receipt, bounds)
                 yield receipt
