@@ -173,7 +173,7 @@ def merge_partitions(
     if full or not managed:
         for key in held.keys() | tombstones.keys():
             touched[key[0].decode()]["deleted by absence"] += full and key in held and key not in winners
-    before = Counter(key[0].decode() for key in held) if managed else Counter()
+    before = Counter(key[0].decode() for key in held)
     merged.notes.update({note: sorted(key[1:] for key in keys) for note, keys in merged.notes.items()})
     return summed(merged, places, touched, before, expire_before, options.get("horizon"))
 
