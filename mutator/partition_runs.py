@@ -112,8 +112,9 @@ def run_partitions(
         faults = "a partition that the snapshot lacks would stay; split nothing, and merge the snapshot as a whole"
         raise error("config", where="sync.mode=full", faults=faults)
     # In its directory, a feed file has neither its control file nor those of other sequences beside it.
-    gaps = "ignore" if config.sequence_gaps == "auto" else config.sequence_gaps
-    config = replace(config, control_suffix=None, sequence_gaps=gaps)
+    config = replace(config, control_suffix=None, sequence_gaps="ignore")
+    # A partition is a master without partitions; the settings of one run for all may stand in the same file.
+    config = replace(config, partitioned_by=(), key_scope=None)
     places = [absolute(path) for path in (master, feed, output)]
     storage = writable_storage_for(places[2])
     old, new, target = (storage_for(place).resolve(place) for place in places)

@@ -351,9 +351,18 @@ def test_no_master(case):
     assert how(case.run(settings={"allow.empty.master": "true"})) == dict.fromkeys(("k=a", "k=b", "k=d"), "merged")
 
 
-def test_file_names_give_the_order(tmp_path):
+def test_the_configuration_may_be_that_of_one_run_for_all(case):
+    done = case.run(settings={"partitioned.by": "k=0,n=1", "key.scope": "table"})
+
+    assert done.counts()["output rows"] == 4
+    assert {str(path) for path in by_partition(case.output)} == {"k=a", "k=b", "k=c", "k=d"}
+
+
+@pytest.mark.parametrize("gaps", ["auto", "report", "fail"])
+def test_file_names_give_the_order(tmp_path, gaps):
     """A partition that lacks a sequence misses no file."""
-    case = Case(tmp_path, {"id.field.ordinals": "0,1", "deleted.record.file.prefix": "del", "max.delete.fraction": "1"})
+    settings = {"id.field.ordinals": "0,1", "deleted.record.file.prefix": "del", "max.delete.fraction": "1"}
+    case = Case(tmp_path, {**settings, "sequence.gaps": gaps})
     case.begin(b"a,1,x\nb,1,x\n")
     case.feed({"ups_1.txt": b"a,1,y\n", "ups_2.txt": b"b,1,y\n", "del_3.txt": b"a,1\n", "ups_4.txt": b"a,2,z\n"})
     done = run_partitions(
