@@ -247,6 +247,45 @@ def test_another_feed_does_not_go_on_with_it(case, monkeypatch):
     case.refused(StateError, "begun with another feed and split")
 
 
+def touch(path):
+    """Give a file a time that it cannot have had."""
+    os.utime(path, (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda case: (case.parted / "k=a/base.txt").write_bytes(b"a,1,100,x\na,5,100,NEW\n"), "master/k=a"),
+        (lambda case: touch(case.parted / "k=c/base.txt"), "master/k=c"),
+        (lambda case: (case.parted / "k=e").mkdir(), "master/k=e"),
+        (lambda case: shutil.rmtree(case.parted / "k=a"), "master/k=a"),
+        (lambda case: touch(case.fed / "k=b/ups_1.txt"), "split-1/k=b"),
+    ],
+)
+def test_changed_inputs_do_not_go_on_with_it(case, monkeypatch, change, says):
+    monkeypatch.setenv(failpoint.VARIABLE, "runs.partition.done:raise")
+    with pytest.raises(OSError, match="failpoint"):
+        case.run()
+    monkeypatch.delenv(failpoint.VARIABLE)
+    change(case)
+
+    case.refused(StateError, "was begun with another content of", says, "run with what it was begun with")
+
+
+def test_another_commit_of_a_managed_partition_does_not_go_on_with_it(case, monkeypatch):
+    case.run()
+    case.run(case.root / "other")
+    case.follow().feed(b"a,7,400,U,new\n")
+    monkeypatch.setenv(failpoint.VARIABLE, "runs.partition.done:raise")
+    with pytest.raises(OSError, match="failpoint"):
+        case.run()
+    monkeypatch.delenv(failpoint.VARIABLE)
+    shutil.rmtree(case.parted / "k=c")
+    shutil.copytree(case.root / "other" / "k=c", case.parted / "k=c")
+
+    case.refused(StateError, "was begun with another content of", "output/k=c")
+
+
 def test_the_output_must_not_exist(case):
     case.output.mkdir()
 
