@@ -36,6 +36,7 @@ __all__ = ["PartitionRun", "PartitionRuns", "run_partitions"]
 
 _RECORD, _FORMAT, _VERSION = "_partition_runs.json", "mutator partition runs", 1
 _COLUMNS = ("inserted", "updated", "deleted")
+_Pair = tuple[str | None, str | None]  # directories of a partition in master and feed; None: it is not there
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,14 @@ def run_partitions(
         faults = "a partition that the snapshot lacks would stay; split nothing, and merge the snapshot as a whole"
         raise error("config", where="sync.mode=full", faults=faults)
     # In its directory, a feed file has neither its control file nor those of other sequences beside it.
-    gaps = "ignore" if config.sequence_gaps == "auto" else config.sequence_gaps
-    config = replace(config, control_suffix=None, sequence_gaps=gaps)
+    config = replace(config, control_suffix=None, sequence_gaps="ignore")
+    # A partition is a master without partitions; the settings of one run for all may stand in the same file.
+    config = replace(config, partitioned_by=(), key_scope=None)
     places = [absolute(path) for path in (master, feed, output)]
     storage = writable_storage_for(places[2])
     old, new, target = (storage_for(place).resolve(place) for place in places)
     pairs = _pairs(config, old, new)
-    with _Work(storage, target, _inputs(config, old, new)) as work:
+    with _Work(storage, target, _inputs(config, old, new, pairs)) as work:
         done, warnings = [], list(config.warnings)
         for directory, (held, fresh) in pairs.items():
             place = posixpath.join(work.place, directory)
@@ -147,7 +149,7 @@ def run_partitions(
     )
 
 
-def _pairs(config: Config, master: str, feed: str) -> dict[str, tuple[str | None, str | None]]:
+def _pairs(config: Config, master: str, feed: str) -> dict[str, _Pair]:
     """Return each partition with its directories in master and feed, by the spelling that the output has."""
     storage = storage_for(feed)
     if storage.look(feed) is None:
@@ -168,7 +170,7 @@ def _pairs(config: Config, master: str, feed: str) -> dict[str, tuple[str | None
         (names, path), (others, other) = list(by.items())[:2]
         what = f"is a partition by {', '.join(names)}, and {other} one by {', '.join(others)}"
         raise error("partition.tree", path=path, what=what)
-    found: dict[str, tuple[str | None, str | None]] = {}
+    found: dict[str, _Pair] = {}
     for key in sorted({*held, *fresh}):
         spelled = held.get(key) or fresh[key]
         own = posixpath.join(master, held[key]) if key in held else None
@@ -222,14 +224,37 @@ def _check_record(storage: Storage, feed: str) -> None:
         raise error("split.damaged", path=path, why=f"the files are others than it says: {naming.some(differ)}")
 
 
-def _inputs(config: Config, master: str, feed: str) -> dict[str, Any]:
+def _inputs(config: Config, master: str, feed: str, pairs: Mapping[str, _Pair]) -> dict[str, Any]:
     """Return what must be the same when a loop is taken up again."""
     storage, path = storage_for(feed), posixpath.join(feed, splitrecord.PATH)
     commit = None
     if storage.look(path) is not None:
         with storage.open(path) as stream:
             commit = splitrecord.parse(b"".join(blocks(stream)), path).commit
-    return {"master": without_secrets(master), "feed": without_secrets(feed), "split": commit, "config": _told(config)}
+    content = {without_secrets(path): _content(path) for pair in pairs.values() for path in pair if path is not None}
+    places = {"master": without_secrets(master), "feed": without_secrets(feed)}
+    return {**places, "split": commit, "config": _told(config), "content": content}
+
+
+def _content(directory: str) -> Any:
+    """Return what tells a directory from one of another content: the commit of its manifest, or a listing."""
+    storage = storage_for(directory)
+    if storage.look(posixpath.join(directory, manifest.PATH)) is not None:
+        known = read_manifest(storage, directory)
+        return known.commit if known is not None else None
+    # Links to a file, such as those of a backup, do not change it: where content has a time of its own, that one.
+    files = [one for one in storage.entries(directory) if not naming.is_hidden(one.name)]
+    return sorted([one.name, one.bytes, one.modified if one.written is None else one.written, one.tag] for one in files)
+
+
+def _differing(begun: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Say which inputs of a loop are others than it was begun with."""
+    names = sorted(name for name, value in now.items() if begun.get(name) != value)
+    if names != ["content"]:
+        return " and ".join(name for name in names if name != "content")
+    before, there = begun.get("content", {}), now["content"]
+    paths = sorted(path for path in {*before, *there} if before.get(path) != there.get(path))
+    return f"content of {naming.some(paths)}"
 
 
 def _told(config: Config) -> dict[str, str]:
@@ -300,8 +325,8 @@ class _Work:
             with storage.create_new(self._record) as stream:
                 stream.write(sealed.dump(_FORMAT, _VERSION, {"inputs": dict(self._inputs), "partitions": None}))
         elif begun["inputs"] != self._inputs:
-            differ = sorted(name for name, value in self._inputs.items() if begun["inputs"].get(name) != value)
-            raise error("partition.resume", path=self._output, place=self.place, what=" and ".join(differ))
+            what = _differing(begun["inputs"], self._inputs)
+            raise error("partition.resume", path=self._output, place=self.place, what=what)
         failpoint("runs.begun")
         return self
 

@@ -247,6 +247,45 @@ def test_another_feed_does_not_go_on_with_it(case, monkeypatch):
     case.refused(StateError, "begun with another feed and split")
 
 
+def touch(path):
+    """Give a file a time that it cannot have had."""
+    os.utime(path, (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda case: (case.parted / "k=a/base.txt").write_bytes(b"a,1,100,x\na,5,100,NEW\n"), "master/k=a"),
+        (lambda case: touch(case.parted / "k=c/base.txt"), "master/k=c"),
+        (lambda case: (case.parted / "k=e").mkdir(), "master/k=e"),
+        (lambda case: shutil.rmtree(case.parted / "k=a"), "master/k=a"),
+        (lambda case: touch(case.fed / "k=b/ups_1.txt"), "split-1/k=b"),
+    ],
+)
+def test_changed_inputs_do_not_go_on_with_it(case, monkeypatch, change, says):
+    monkeypatch.setenv(failpoint.VARIABLE, "runs.partition.done:raise")
+    with pytest.raises(OSError, match="failpoint"):
+        case.run()
+    monkeypatch.delenv(failpoint.VARIABLE)
+    change(case)
+
+    case.refused(StateError, "was begun with another content of", says, "run with what it was begun with")
+
+
+def test_another_commit_of_a_managed_partition_does_not_go_on_with_it(case, monkeypatch):
+    case.run()
+    case.run(case.root / "other")
+    case.follow().feed(b"a,7,400,U,new\n")
+    monkeypatch.setenv(failpoint.VARIABLE, "runs.partition.done:raise")
+    with pytest.raises(OSError, match="failpoint"):
+        case.run()
+    monkeypatch.delenv(failpoint.VARIABLE)
+    shutil.rmtree(case.parted / "k=c")
+    shutil.copytree(case.root / "other" / "k=c", case.parted / "k=c")
+
+    case.refused(StateError, "was begun with another content of", "output/k=c")
+
+
 def test_the_output_must_not_exist(case):
     case.output.mkdir()
 
@@ -351,9 +390,18 @@ def test_no_master(case):
     assert how(case.run(settings={"allow.empty.master": "true"})) == dict.fromkeys(("k=a", "k=b", "k=d"), "merged")
 
 
-def test_file_names_give_the_order(tmp_path):
+def test_the_configuration_may_be_that_of_one_run_for_all(case):
+    done = case.run(settings={"partitioned.by": "k=0,n=1", "key.scope": "table"})
+
+    assert done.counts()["output rows"] == 4
+    assert {str(path) for path in by_partition(case.output)} == {"k=a", "k=b", "k=c", "k=d"}
+
+
+@pytest.mark.parametrize("gaps", ["auto", "report", "fail"])
+def test_file_names_give_the_order(tmp_path, gaps):
     """A partition that lacks a sequence misses no file."""
-    case = Case(tmp_path, {"id.field.ordinals": "0,1", "deleted.record.file.prefix": "del", "max.delete.fraction": "1"})
+    settings = {"id.field.ordinals": "0,1", "deleted.record.file.prefix": "del", "max.delete.fraction": "1"}
+    case = Case(tmp_path, {**settings, "sequence.gaps": gaps})
     case.begin(b"a,1,x\nb,1,x\n")
     case.feed({"ups_1.txt": b"a,1,y\n", "ups_2.txt": b"b,1,y\n", "del_3.txt": b"a,1\n", "ups_4.txt": b"a,2,z\n"})
     done = run_partitions(
