@@ -72,6 +72,13 @@ RUNS: dict[str, tuple[int, str]] = {
         "{path}: is {content}, which is not read here; deliver it as plain text, .gz, .bz2, .zst or .xz",
     ),
     "schema.field": (3, "{path}: field {field} {what}; mend the file, or the setting that names the field"),
+    "schema.directory": (
+        3,
+        (
+            "{path}: field {field} is missing: it stands in the name of the directory alone, as in tables of Hive, and "
+            "rows must hold it; write the files with it, or have mutator bridge export make such files"
+        ),
+    ),
     "schema.type": (
         3,
         (
@@ -206,6 +213,14 @@ RUNS: dict[str, tuple[int, str]] = {
     "partition.tree": (
         2,
         "{path}: {what}; name directories that hold partition directories and nothing else, as in store_id=12/",
+    ),
+    "partition.masters": (
+        5,
+        (
+            "{path}: {partitions} have manifests of their own (_mutator/): each is a master by itself, and one run "
+            "over all of them would forget their tombstones, row sequences and merged feed files; go on with a run for "
+            "each partition, or set master.adopt=true to take their rows alone and forget all that"
+        ),
     ),
     "partition.resume": (
         5,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import difflib
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -124,6 +125,8 @@ def check_key(version: Version, names: Sequence[str]) -> None:
     """Raise DataError where fields are missing in a file's schema; the message has the nearest name."""
     for name in names:
         if version.schema.get_field_index(name) < 0:
+            if f"/{name}=" in posixpath.dirname(version.path):
+                raise error("schema.directory", path=version.path, field=name)
             near = difflib.get_close_matches(name.lower(), [one.lower() for one in version.schema.names], n=1)
             meant = next((one for one in version.schema.names if near and one.lower() == near[0]), None)
             what = "is missing" + (

@@ -26,6 +26,10 @@ from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writa
 
 __all__ = ["Source", "Survey", "feed_entries", "look_at"]
 
+# What to do about a directory in a master.
+_TREE = "if it is a partition's, say by which fields: --partitioned-by FIELDS, or partitioned.by=FIELDS"
+_NO_TREE = "a master's files lie in its directory, or in those of partitions, as in store_id=12/: move its files up"
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -65,6 +69,7 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         sources, tombstones = _managed(storage, master, known)
     else:
         sources = _unmanaged(config, storage, master, ignored, named=_calls_by_name(config))
+    own = _masters_below(master, ignored) if known is None else []
     feed_files = feed_entries(config, paths, ignored)
     for path in feed_files:
         if path == master or posixpath.dirname(path) == master:
@@ -84,7 +89,11 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
     if config.control_suffix is not None:
         control.check(config.control_suffix, fresh)
     notes += _sequence_notes(config, known, fresh)
-    if known is None and any(naming.is_data_file(one.name) for one in sources):
+    if own:
+        what = f"its {len(own):,} partitions with manifests of their own"
+        forgotten = f"the tombstones, row sequences and merged feed files of {what} are forgotten"
+        notes = (*notes, f"the master is adopted: {forgotten}")
+    elif known is None and any(naming.is_data_file(one.name) for one in sources):
         what = "is adopted" if config.master_adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
         notes = (*notes, f"the master {what}: its tombstones, row sequences and merged feed files are forgotten")
     wanted = read_schema(config.output_schema) if config.output_schema is not None else None
@@ -152,10 +161,11 @@ def _visible(entries: Iterable[Entry], ignored: list[str]) -> list[Entry]:
     return kept
 
 
-def _check_entry(entry: Entry) -> None:
+def _check_entry(entry: Entry, nested: str = "name it as a --feed of its own") -> None:
+    """Raise ConfigError for what is no plain file. nested: what to do about a directory."""
     if entry.kind != "file":
-        nested = "name it as a --feed of its own" if entry.kind == "directory" else "copy the data into a plain file"
-        raise error("path.kind", path=entry.path, what=entry.kind, cure=nested)
+        cure = nested if entry.kind == "directory" else "copy the data into a plain file"
+        raise error("path.kind", path=entry.path, what=entry.kind, cure=cure)
     if naming.has_control(entry.name):
         raise error("path.name", path=entry.path)
 
@@ -198,16 +208,16 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
         return ()
     below = partial(_below, storage, ignored) if config.partitioned_by else storage.entries
     entries = _visible(below(master), ignored) if entry.kind == "directory" else [entry]
+    own = _masters_below(master, ignored)
+    if own and not config.master_adopt:
+        names = [one.removeprefix(f"{master}/") for one in own]
+        raise error("partition.masters", path=master, partitions=naming.some(names))
     if any(is_straggler(storage, one.name) for one in entries):  # adopted: what its manifest names are its rows
-        kept = _named(storage, master)
-        entries = [
-            one
-            for one in entries
-            if not kept or one.path.removeprefix(f"{master}/") in kept or not is_straggler(storage, one.name)
-        ]
+        named_by = {directory: _named(storage, directory) for directory in (*own, master)}
+        entries = [one for one in entries if not is_straggler(storage, one.name) or _is_kept(named_by, master, one)]
     # An adopted master has its own bookkeeping below a hidden name, which says nothing about the rows.
     for one in entries:
-        _check_entry(one)
+        _check_entry(one, _TREE if "=" in one.name and not config.partitioned_by else _NO_TREE)
     # Names of files decide before those of directories, as between rows of one ID (which ``entries`` is sorted by).
     entries.sort(key=lambda one: (os.fsencode(one.name), os.fsencode(one.path)))
     found = tuple(look_inside(config, storage, one, config.master_format, named=named) for one in entries)
@@ -229,6 +239,22 @@ def _below(storage: Storage, ignored: list[str], directory: str) -> list[Entry]:
         else:
             found.append(entry)
     return found
+
+
+def _masters_below(master: str, ignored: Sequence[str]) -> list[str]:
+    """Return the partition directories of a master that a run has written as masters of their own.
+
+    ignored: the hidden names that were found in it.
+    """
+    held = [posixpath.dirname(path) for path in ignored if posixpath.basename(path) == manifest.DIRECTORY]
+    return sorted(directory for directory in held if directory != master)
+
+
+def _is_kept(named_by: Mapping[str, set[str]], master: str, one: Entry) -> bool:
+    """Tell whether a file that a run has written is one of an adopted master: nobody denies it that has a say."""
+    directory = posixpath.dirname(one.path)
+    directory = directory if directory in named_by else master
+    return not named_by[directory] or one.path.removeprefix(f"{directory}/") in named_by[directory]
 
 
 def _named(storage: Storage, master: str) -> set[str]:

@@ -463,7 +463,8 @@ def test_only_regular_files(job, where, kind):
             os.chdir(path.parent)  # a socket's path is short
             listener.bind("odd")
             os.chdir(old)
-        cure = "name it as a --feed of its own" if kind == "directory" else "copy the data into a plain file"
+        nested = "name it as a --feed of its own" if where == "feed" else "a master's files lie in its directory, or"
+        cure = nested if kind == "directory" else "copy the data into a plain file"
         job.refused(ConfigError, path, f"is a {kind}, and only regular files are read; {cure}")
 
 

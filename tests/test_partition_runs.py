@@ -16,6 +16,7 @@ from mutator.bridge.each import in_turn
 from mutator.errors import ConfigError, MutatorError, StateError
 from mutator.partition_by import parse_fields
 from mutator.partition_runs import run_partitions
+from mutator.storage import storage_for
 from tests import local_engine
 from tests.job import snapshot
 
@@ -432,6 +433,18 @@ def test_on_s3(s3, case, monkeypatch, point):
 
     assert how(done) == {"k=a": "merged", "k=b": "carried", "k=c": "carried", "k=d": "carried"}
     assert rows_of(case.output) == [b"b,1,100,x", b"c,1,100,x", b"d,9,200,z"]
+
+
+def test_adopted_on_s3(s3, case):
+    """A file of a task that ended after its run did is named by no manifest, and its rows are none of the master's."""
+    place = f"{s3.bucket()}/lake/output"
+    case.run(place)
+    with storage_for(place).create_new(f"{place}/k=a/part-00000-20260101T000000Z-00000000.txt") as stream:
+        stream.write(b"a,8,1,straggler\n")
+    settings = {**LAX, "op.code.in.master": "false", "partitioned.by": "k=0", "master.adopt": "true"}
+    local_engine.mutate(settings, master=place, feed=[str(case.root / "feed-1")], output=str(case.output))
+
+    assert rows_of(case.output) == [b"a,1,200,y", b"b,1,100,x", b"c,1,100,x", b"d,9,200,z"]
 
 
 def test_job_on_spark(sc, case, capfd):
