@@ -379,6 +379,22 @@ def test_the_loop_over_partitions_of_the_page(sc, tmp_path, monkeypatch, capfd):
         assert by_key(run, read(tmp_path / "compacted" / run.partition)[0]) == run.said("expected.json")["records"]
 
 
+@pytest.mark.parametrize("scope", ["table", "partition"])
+def test_one_run_over_all_partitions_of_the_page(tmp_path, scope):
+    (by,) = re.findall(r'--partitioned-by "([^"]*)"', PAGE)
+    runs = runs_of(GOLDEN / "partitioned-by-year-month")
+    for run in runs:
+        write(run, tmp_path / "files" / run.partition, "avro")
+        for made in (tmp_path / "files" / run.partition).iterdir():
+            made.rename(new_folder(tmp_path / made.name / run.partition))
+    feed = [str(path) for path in sorted((tmp_path / "delta").glob("*=*/*=*"))]
+    settings = {**runs[0].settings("avro"), "partitioned.by": by, "key.scope": scope}
+    local_engine.mutate(settings, master=str(tmp_path / "snapshot"), feed=feed, output=str(tmp_path / "out"))
+
+    for run in runs:
+        assert by_key(run, read(tmp_path / "out" / run.partition)[0]) == run.said("expected.json")["records"]
+
+
 def new_folder(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
