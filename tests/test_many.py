@@ -8,7 +8,7 @@ import pytest
 
 from mutator import cli, many, pipeline
 from mutator.errors import MutatorError
-from tests.many_tables import Folder, rows_of
+from tests.many_tables import DEFAULTS, Folder, rows_of
 
 
 @pytest.fixture
@@ -115,6 +115,20 @@ def test_resume_does_what_is_left(folder, sc):
     assert (second.resumes, third.resumes) == (first.run, second.run)
     assert second.results[0].counts == first.results[0].counts
     assert rows_of(folder, "t2") == folder.expected("t2")
+
+
+def test_other_settings_undo_nothing(folder, sc):
+    """What is published is published; only where the output was moved away, the table is merged with them."""
+    many.run(folder.tables(), lambda: sc)
+    before = {path: path.stat().st_ino for path in (folder.root / "out").glob("*/part-*")}
+    shutil.move(folder.root / "out/t2", folder.root / "away")
+
+    second = many.run(folder.tables(defaults=f"{DEFAULTS}num.reducer = 1\n"), lambda: sc, resume=True)
+
+    assert states(second) == {**dict.fromkeys(folder.names, "done before"), "t2": "done"}
+    assert len(list((folder.root / "out/t2").glob("part-*"))) == 1
+    after = {path: path.stat().st_ino for path in (folder.root / "out").glob("*/part-*")}
+    assert {path: node for path, node in before.items() if "t2" not in str(path)}.items() <= after.items()
 
 
 def test_what_somebody_else_has_published_is_not_done(folder, sc):
