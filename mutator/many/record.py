@@ -28,7 +28,7 @@ _FORMAT = 1
 
 @dataclass
 class Past:
-    """What the record says of the runs before, since the first that was not resumed."""
+    """What the record says of the runs before."""
 
     run: str | None = None  # the latest; None: there is no record
     began: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # table and place -> run ids
@@ -83,9 +83,9 @@ def recording(path: str, run: str, resume: bool) -> Iterator[Record]:
         if resume:
             stream.seek(0)
             past = _parsed(path, stream.read())
-            stream.write(b"\n")  # a kill may have cut the last line short
-        else:
-            stream.truncate(0)
+        # What runs before have made stays known, also to who resumes later: an output is ours if its manifest has a run
+        # that stands here. A kill may have cut the last line short.
+        stream.write(b"\n")
         record = Record(path, stream, past)
         record.run(run)
         yield record
