@@ -217,9 +217,9 @@ RUNS: dict[str, tuple[int, str]] = {
     "partition.masters": (
         5,
         (
-            "{path}: {partitions} have manifests of their own (_mutator/): each is a master by itself, and one run "
-            "over all of them would forget their tombstones, row sequences and merged feed files; go on with a run for "
-            "each partition, or set master.adopt=true to take their rows alone and forget all that"
+            "{path}: holds masters with manifests of their own (_mutator/): {partitions}; one run over all of them "
+            "would forget their tombstones, row sequences and merged feed files: go on with a run for each partition, "
+            "or set master.adopt=true to take their rows alone and forget all that"
         ),
     ),
     "partition.resume": (

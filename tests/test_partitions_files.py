@@ -96,7 +96,7 @@ def test_a_tree_of_masters_is_refused(tmp_path, tree_of_masters):
     """It remembers deletes, sequences and feed files, which one run over all of it would not see."""
     late = put_all(tmp_path / "late", {"ups_2.txt": b"a,15,x\n"})
 
-    remembers = "k=x, k=y have manifests of their own (_mutator/)"
+    remembers = "masters with manifests of their own (_mutator/): k=x, k=y"
     refused(StateError, BY, tree_of_masters, late, tree_of_masters, remembers, "set master.adopt=true to take")
 
 
@@ -114,7 +114,7 @@ def test_a_partition_that_has_lost_its_manifest_is_no_less_a_master(tmp_path, tr
     for path in Path(tree_of_masters).glob("k=*/_mutator/manifest.json"):
         path.unlink()
 
-    refused(StateError, BY, tree_of_masters, None, "k=x, k=y have manifests of their own")
+    refused(StateError, BY, tree_of_masters, None, "manifests of their own (_mutator/): k=x, k=y")
 
 
 def test_a_tree_without_partition_fields(tmp_path):
