@@ -60,6 +60,11 @@ class Source:
     stored: Mapping[str, Any] = field(default_factory=dict, hash=False)  # how a manifest says that it was written
     quotes: bool = False  # it is called CSV, is read as delimited text, and its first row has quotes
 
+    @property
+    def is_packed(self) -> bool:
+        """Tell whether its rows take far more room than its bytes: it is compressed, or of columns or records."""
+        return self.compression is not None or KINDS[self.kind].typed
+
     def place(self, offset: int, line: int) -> str:
         """Say where a row is."""
         return KINDS[self.kind].place(offset, line)

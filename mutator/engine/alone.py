@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["is_small", "merge", "merge_here"]
 
 _SMALL = 8 << 20  # bytes that one task merges within its memory, and in the time that a shuffle would cost
-_PLAIN = ("text", "csv", "escaped")
 
 
 def is_small(plan: Plan) -> bool:
@@ -37,7 +36,7 @@ def is_small(plan: Plan) -> bool:
         return False  # it is known only later what of the master is read
     read = {split.input for split in plan.splits}
     sources = (plan.inputs[number].source for number in read)
-    packed = (one.bytes * (INFLATED if one.compression or one.kind not in _PLAIN else 1) for one in sources)
+    packed = (one.bytes * (INFLATED if one.is_packed else 1) for one in sources)
     return sum(packed) <= min(_SMALL, plan.memory)
 
 

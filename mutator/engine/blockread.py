@@ -157,7 +157,8 @@ class Feed:
 
     def runs(self) -> Iterator[Any]:
         """Fold what is held, and yield a run for each group that it concerns."""
-        plan, form = self.plan, FORMATS[self.plan.format]
+        plan = self.plan
+        form = FORMATS[plan.format]
         for layout, parts in self.held.items():
             found = fold(plan, joined_mutations(parts))
             whole = bool((found.counts > 1).any())

@@ -63,10 +63,11 @@ class _PlacedFeed(Feed):
     """The mutations of a task, by partition; each is folded with those of its ID and partition."""
 
     def runs(self) -> Iterator[Route]:
+        plan = self.plan
         for parts in self.held.values():
             found = joined_mutations(parts)
-            placed = FORMATS[self.plan.format].partitions(found.written, self.plan.layouts["written"])
-            folded, codes = _folded_apart(self.plan, found, placed.codes, placed.names)
+            placed = FORMATS[plan.format].partitions(found.written, plan.layouts["written"])
+            folded, codes = _folded_apart(plan, found, placed.codes, placed.names)
             yield routed_mutations(folded, codes, placed.names)
         self.forget()
 
