@@ -116,7 +116,7 @@ def test_records_with_binary_keys_are_found_wherever_they_are(seed):
 
 
 def test_buckets_double_with_their_partition(tmp_path):
-    master = Master(tmp_path, count=4, **{"bucket.bytes": "1000"})
+    master = Master(tmp_path, count=4, **{"bucket.bytes": "500"})
     seen: list[int] = []
     for at in range(6):
         rows = b"".join(b"n%d-%d,%d,0,U\n" % (at, number, at + 2) for number in range(5 << at))
