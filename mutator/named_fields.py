@@ -92,7 +92,8 @@ def fields_of(config: Config, base: Version, survey: Survey) -> Fields:
 
     partitioning = partitioning_of(config, survey.manifest)
     levels = () if partitioning is None else tuple(map(level, partitioning.fields))
-    check_names(levels)
+    if levels:
+        check_names(levels)
     return Fields(
         tuple(name(one, "id.field.ordinals") for one in config.id_fields),
         None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),

@@ -98,12 +98,11 @@ def partitioning_of(config: Config, known: Manifest | None) -> Partitioning | No
 
 
 def check_names(fields: Sequence[PartitionField]) -> None:
-    """Raise ConfigError where two fields have one name, now that ordinals have names."""
-    names = [one.name.lower() for one in fields]
-    for place, one in enumerate(fields):
-        if names[place] in names[:place]:
-            faults = f"two partition fields are called {one.name!r}; give one another name, as in day=date(ts)"
-            raise error("config", where="partitioned.by", faults=faults)
+    """Raise ConfigError where the manifest could not say these fields again, now that ordinals have names."""
+    try:
+        parse_fields(text_of(fields))
+    except ValueError as fault:
+        raise error("config", where="partitioned.by", faults=fault) from None
 
 
 def stored_fields(spec: Mapping[str, Any]) -> tuple[PartitionField, ...]:

@@ -422,7 +422,7 @@ def test_signal_in_the_middle_of_the_merge(places, tmp_path, number, code):
     command += ["--feed", places["table"] / "feed", "--output", output]
     with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         until = time.monotonic() + 60
-        while not list(output.parent.glob(".out.*/work/p=*")) and time.monotonic() < until:
+        while not list(output.parent.glob(".out.*/*/p=*")) and time.monotonic() < until:
             time.sleep(0.02)
         process.send_signal(number)
         told = process.communicate(timeout=60)[1]

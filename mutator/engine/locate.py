@@ -45,6 +45,7 @@ from mutator.formats import FORMATS
 from mutator.formats.key_filters import read_filters
 from mutator.inputs import Input, Split, splits_of
 from mutator.keyfilter import may_hold
+from mutator.manifest import DataFile, SideFile
 from mutator.ordercolumn import flags, from_texts
 from mutator.partitioning import Files
 from mutator.plan import Plan
@@ -91,7 +92,7 @@ class _Search:
     def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
         assert plan.master is not None
         self._plan, self._found, self._tally = plan, found, tally
-        self._files = {
+        self._files: dict[str, tuple[str, DataFile | SideFile]] = {
             part.path: (directory, part)
             for directory, files in plan.master.partitions.items()
             for part in (*files.data, *files.tombstones)
@@ -202,16 +203,13 @@ class _Search:
             places = np.sort(places)  # by hash, as winners are
             winners = Winners(self._plan, self._found.take(places), Tally())
             files = self._plan.master.partitions[directory]
-            one = Files(
-                tuple(data for data in files.data if data is part),
-                tuple(side for side in files.tombstones if side is part),
-                files.orders,
-            )
+            buried = isinstance(part, SideFile)
+            one = Files((), (part,), ()) if isinstance(part, SideFile) else Files((part,), (), files.orders)
             inputs = inputs_of_files(self._plan, one)
             plan = replace(self._plan, inputs=tuple(inputs))
             splits = splits_of(inputs, plan.chunk, plan.feed_chunk)
-            for rows, orders in _tombstones(plan, splits, winners) if one.tombstones else _rows(plan, splits, winners):
-                yield _Held(directory, places[rows], orders, bool(one.tombstones))
+            for rows, orders in (_tombstones if buried else _rows)(plan, splits, winners):
+                yield _Held(directory, places[rows], orders, buried)
 
 
 def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
