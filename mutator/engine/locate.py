@@ -92,11 +92,10 @@ class _Search:
     def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
         assert plan.master is not None
         self._plan, self._found, self._tally = plan, found, tally
-        self._files: dict[str, tuple[str, DataFile | SideFile]] = {
-            part.path: (directory, part)
-            for directory, files in plan.master.partitions.items()
-            for part in (*files.data, *files.tombstones)
-        }
+        self._files: dict[str, tuple[str, DataFile | SideFile]] = {}
+        for directory, files in plan.master.partitions.items():
+            self._files |= {part.path: (directory, part) for part in files.data}
+            self._files |= {side.path: (directory, side) for side in files.tombstones}
         self._filtered: dict[str, Mapping[str, Any]] = {}
 
     def routes(self) -> Iterator[Route]:
