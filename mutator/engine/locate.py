@@ -96,7 +96,6 @@ class _Search:
         for directory, files in plan.master.partitions.items():
             self._files |= {part.path: (directory, part) for part in files.data}
             self._files |= {side.path: (directory, side) for side in files.tombstones}
-        self._filtered: dict[str, Mapping[str, Any]] = {}
 
     def routes(self) -> Iterator[Route]:
         """Yield where the winners go."""
