@@ -126,7 +126,8 @@ def draw_line(rng: random.Random, table: Table, is_delete: bool, *, of_master: b
         none = table.scope == "partition" or not row  # it says no partition; nothing but an empty ID is a blank line
         return Line(row, None if none else key, order, True, row)
     raw = b",".join(cells[name] for name in table.columns if name != "op" or table.master_has_op or not of_master)
-    if directory_of(table.by, [cells[field.column] for field in table.by]) is None:
+    finds_its_record = is_delete and table.scope == "table"  # wherever that is
+    if not finds_its_record and directory_of(table.by, [cells[field.column] for field in table.by]) is None:
         return Line(raw)
     return Line(raw, key, order, is_delete, b",".join(cells[name] for name in table.written))
 
