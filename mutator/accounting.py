@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mutator import checksum
+from mutator.collector import paused
 from mutator.config import Config
 from mutator.engine.content import Receipt
 from mutator.errors import error, key_text, rebuilt
@@ -44,6 +45,7 @@ class Result:
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # those that were written, by directory
 
 
+@paused()
 def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
     """Combine the receipts of all buckets and, last, of the ledger.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mutator import sealed
+from mutator.collector import paused
 from mutator.errors import error
 
 __all__ = [
@@ -100,6 +101,7 @@ def is_without_key(manifest: Manifest) -> bool:
     return bool(manifest.spec["key"].get("fields") == [])
 
 
+@paused()
 def dump(manifest: Manifest) -> bytes:
     """Write a manifest as JSON that ends with the checksum of what stands before it."""
     document = {part.name: getattr(manifest, part.name) for part in fields(manifest)}

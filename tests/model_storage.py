@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from mutator import storage as registry
 from mutator.errors import error
 from mutator.storage import globbing
-from mutator.storage.entry import Entry
+from mutator.storage.entry import Entry, walked
 
 KINDS = ("posix", "hdfs", "s3")
 
@@ -75,6 +75,9 @@ class ModelStorage:
             names = {one[len(path) + 1 :].split("/")[0] for one in self.tree if one.startswith(path + "/")}
             found = (self._entry(f"{path}/{name}") for name in sorted(names))
             return [entry for entry in found if entry]
+
+    def walk(self, path: str) -> Iterator[Entry]:
+        return walked(self.entries, path)
 
     def glob(self, pattern: str) -> list[Entry]:
         return globbing.matches(pattern, self.entries, self.look)

@@ -16,7 +16,7 @@ import sys
 import pytest
 
 from mutator.errors import MutatorError, StorageError
-from mutator.storage import absolute, entries_of, local, storage_for
+from mutator.storage import absolute, entries_of, local, local_rename, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 from mutator.storage.local import LocalStorage
 from tests.test_storage_contract import Place, check_race, create_in_race, race_of_threads
@@ -172,7 +172,7 @@ def test_without_links_a_new_file_still_replaces_nothing(disk, monkeypatch):
     check_race(disk, race_of_threads, create_in_race)
 
 
-@pytest.mark.parametrize("code", sorted(local._NO_LINKS))
+@pytest.mark.parametrize("code", sorted(local_rename.NO_LINKS))
 def test_where_nothing_can_be_linked_a_link_is_false_and_makes_nothing(disk, monkeypatch, code):
     """So that the file is copied instead; whatever else goes wrong is an error."""
 

@@ -485,6 +485,20 @@ def test_glob_matches_names_by_path_and_passes_hidden_ones_over(place):
     assert place.storage.glob(place / "nothing*") == []
 
 
+def test_walk_finds_every_file_however_deep(place):
+    for directory in ("d", "d/e/f", "d=1", "d=%2F/_g", "empty"):
+        place.directory(directory)
+    names = ["a", "z.txt", "d/b", "d/e/f/c", "d=1/.hidden", "d=%2F/_g/ä"]
+    for name in names:
+        place.write(place / name, name.encode())
+
+    found = {entry.path: entry for entry in place.storage.walk(place.root) if entry.name != KEEP}
+
+    assert set(found) == {place / name for name in names}
+    assert all(place.storage.look(path) == entry for path, entry in found.items())
+    assert [entry.path for entry in place.storage.walk(place / "d/e") if entry.name != KEEP] == [place / "d/e/f/c"]
+
+
 @pytest.mark.parametrize("name", ODD_NAMES, ids=lambda name: ascii(name[:10]))
 def test_odd_name_is_kept_as_it_is(place, name):
     place.write(place / name, b"content")

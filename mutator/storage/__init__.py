@@ -58,6 +58,9 @@ class Storage(Protocol):
     def entries(self, path: str) -> list[Entry]:
         """Return the entries of a directory, by name; links are not followed."""
 
+    def walk(self, path: str) -> Iterator[Entry]:
+        """Yield everything below a directory that is none itself, in no order; links are not followed."""
+
     def glob(self, pattern: str) -> list[Entry]:
         """Return the entries that match a pattern, by path."""
 
@@ -156,13 +159,7 @@ def entries_of(path: str) -> list[Entry]:
 
 def walk(directory: str) -> Iterator[Entry]:
     """Yield everything below a directory that is none itself."""
-    storage, waiting = storage_for(directory), [directory]
-    while waiting:
-        for entry in storage.entries(waiting.pop()):
-            if entry.kind == "directory":
-                waiting.append(entry.path)
-            else:
-                yield entry
+    return storage_for(directory).walk(directory)
 
 
 def absolute(path: str) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.storage import globbing
-from mutator.storage.entry import Entry
+from mutator.storage.entry import Entry, walked
 from mutator.storage.hdfs_client import (
     FAULTS,
     at,
@@ -74,6 +74,10 @@ class HdfsStorage:
         if len(found) == 1 and found[0].path == inner and not found[0].isdir:  # a file is listed as itself
             raise error("storage", path=path, why="is not a directory")
         return sorted((entry_of(join(path, posixpath.basename(one.path)), one) for one in found), key=_by_bytes)
+
+    def walk(self, path: str) -> Iterator[Entry]:
+        """Yield everything below a directory that is none itself, in no order."""
+        return walked(self.entries, path)
 
     def glob(self, pattern: str) -> list[Entry]:
         """Return the entries that match a pattern, by path; ``*`` does not match hidden names."""

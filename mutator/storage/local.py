@@ -23,22 +23,18 @@ from typing import BinaryIO
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.storage.entry import Entry
+from mutator.storage.local_rename import NO_LINKS, RENAME_EXCHANGE, rename_noreplace, renameat2
 
 __all__ = ["LocalStorage"]
 
-_KINDS = (
-    (stat.S_ISREG, "file"),
-    (stat.S_ISDIR, "directory"),
-    (stat.S_ISLNK, "symbolic link"),
-    (stat.S_ISFIFO, "FIFO"),
-    (stat.S_ISSOCK, "socket"),
-)
-# What a file system without hard links says to one.
-_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "symbolic link",
+    stat.S_IFIFO: "FIFO",
+    stat.S_IFSOCK: "socket",
+}
 _FEW = 8  # directories that are made durable one by one
-_AT_FDCWD, _RENAME_NOREPLACE, _RENAME_EXCHANGE = -100, 1, 2
-# What a file system, or a kernel, without a kind of rename says to it.
-_NO_SUCH_RENAME = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class LocalStorage:
@@ -78,6 +74,24 @@ class LocalStorage:
             raise _storage_error(path, fault) from None
         return sorted(entries, key=lambda entry: os.fsencode(entry.name))
 
+    def walk(self, path: str) -> Iterator[Entry]:
+        """Yield everything below a directory that is none itself, in no order; links are not followed."""
+        waiting = [path]
+        while waiting:
+            directory = waiting.pop()
+            try:
+                with os.scandir(directory) as found:
+                    entries = []
+                    for one in found:
+                        if one.is_dir(follow_symlinks=False):  # known without asking: trees have many of them
+                            waiting.append(one.path)
+                            continue
+                        with contextlib.suppress(FileNotFoundError):
+                            entries.append(_entry(one.path, one.stat(follow_symlinks=False)))
+            except OSError as fault:
+                raise _storage_error(directory, fault) from None
+            yield from entries
+
     def glob(self, pattern: str) -> list[Entry]:
         """Return the entries that match a pattern, by path; ``*`` does not match hidden names."""
         found = (self.look(path) for path in sorted(glob.glob(pattern), key=os.fsencode))
@@ -112,9 +126,9 @@ class LocalStorage:
             try:
                 os.link(scratch, path)
             except OSError as fault:
-                if fault.errno not in _NO_LINKS:
+                if fault.errno not in NO_LINKS:
                     raise
-                _rename_noreplace(scratch, path)
+                rename_noreplace(scratch, path)
             failpoint("storage.linked")
             self._sync_one(os.path.dirname(path))
         except OSError as fault:
@@ -130,7 +144,7 @@ class LocalStorage:
         except FileExistsError:
             raise
         except OSError as fault:
-            if fault.errno in _NO_LINKS:
+            if fault.errno in NO_LINKS:
                 return False
             raise _storage_error(target, fault) from None
         return True
@@ -230,7 +244,7 @@ class LocalStorage:
     def rename_new(self, source: str, target: str) -> None:
         """Move a file or directory to a name that must not exist, in one step, durably. Raises FileExistsError."""
         try:
-            _rename_noreplace(source, target)
+            rename_noreplace(source, target)
             self._sync_one(os.path.dirname(target))
         except FileExistsError:
             raise
@@ -247,7 +261,7 @@ class LocalStorage:
             with contextlib.suppress(PermissionError):  # of a group that this user is not in
                 os.chown(one, -1, status.st_gid)
             os.chmod(one, stat.S_IMODE(status.st_mode))
-            if not _renameat2(one, other, _RENAME_EXCHANGE):
+            if not renameat2(one, other, RENAME_EXCHANGE):
                 return False
             for directory in {os.path.dirname(one), os.path.dirname(other)}:
                 self._sync_one(directory)
@@ -335,50 +349,8 @@ def _scratch_of(path: str) -> str:
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:
-    kind = next((name for test, name in _KINDS if test(status.st_mode)), "device")
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "device")
     return Entry(path, path.rpartition("/")[2], status.st_size, kind, status.st_ctime, written=status.st_mtime)
-
-
-def _rename_noreplace(source: str, target: str) -> None:
-    """Rename, but never onto something that exists (``rename`` replaces an empty directory)."""
-    if _renameat2(source, target, _RENAME_NOREPLACE):
-        return
-    # Network file systems and other kernels. A link never replaces a file; for a directory, a race with another
-    # writer's empty one is left.
-    if not os.path.isdir(source):
-        with contextlib.suppress(_NoLinks):
-            _link_instead(source, target)
-            return
-    if os.path.lexists(target):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-    os.rename(source, target)
-
-
-class _NoLinks(Exception):
-    """The file system has no hard links."""
-
-
-def _link_instead(source: str, target: str) -> None:
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError as fault:
-        if fault.errno not in _NO_LINKS:
-            raise
-        raise _NoLinks from None
-    os.unlink(source)
-
-
-def _renameat2(source: str, target: str, how: int) -> bool:
-    """Rename as Linux alone can; False where it, or the file system, cannot."""
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if renameat2 is None:
-        return False
-    if renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), how) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in _NO_SUCH_RENAME:
-        return False
-    raise OSError(code, os.strerror(code), target)
 
 
 def _storage_error(path: str, fault: OSError) -> Exception:

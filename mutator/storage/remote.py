@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
@@ -62,6 +62,10 @@ class RemoteStorage:
     def entries(self, path: str) -> list[Entry]:
         """Raise StorageError: nothing can be listed."""
         raise error("storage", path=path, why="nothing can be listed here; name each file by itself")
+
+    def walk(self, path: str) -> Iterator[Entry]:
+        """Raise StorageError: nothing can be listed."""
+        return iter(self.entries(path))
 
     def glob(self, pattern: str) -> list[Entry]:
         """Return nothing: nothing can be listed."""

@@ -80,6 +80,16 @@ class S3Storage:
                 found.append(Entry(place.path_of(place.prefix + name), name, 0, "directory"))
         return sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogateescape"))
 
+    def walk(self, path: str) -> Iterator[Entry]:
+        """Yield everything below a directory, in no order, by a request for a thousand: a tree may have many."""
+        place = Address(path)
+        for page in _pages(place):
+            for one in page.get("Contents", ()):
+                if "//" in one["Key"][len(place.prefix) - 1 :]:
+                    raise error("storage.service", path=path, why="keys with '//' in them have no path")
+                if not one["Key"].endswith("/"):  # an empty object that stands for a directory
+                    yield _entry(place, one)
+
     def glob(self, pattern: str) -> list[Entry]:
         """Return the entries that match a pattern, by path; ``*`` does not match hidden names."""
         return globbing.matches(pattern, self.entries, self.look)
