@@ -6,6 +6,7 @@ import argparse
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ from bench.workload import SIZES, WORK, Workload, parse_size, workloads
 ROOT = Path(__file__).resolve().parent.parent
 # Master, managed master, a table and its copy for each of five formats, one output, shuffle files.
 COPIES = 12
-SCALED_COPIES = 4  # of partitions: master, a managed one for each scope, shuffle files; an output is links
+SCALED = "partition-scaling"  # too large for all of it to be in memory
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as fault:
         _parser().error(str(fault))
     servers = [name for name in names if name in SERVERS]
-    needed = [workload.rows * ROW_BYTES * copies_of(workload) for workload in work]
+    needed = [workload.rows * ROW_BYTES * copies_of(workload, entries) for workload in work]
     needed += [transfer_size(rows) * TRANSFER_COPIES for _ in servers]
     place = scratch(max(needed) + (256 << 20))
     machine = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **describe(), "files on": file_system(place)}
@@ -71,9 +72,11 @@ def chosen(only: str) -> list[Entry]:
     return [entry for entry in everyone() if entry.name.startswith(tuple(names))]
 
 
-def copies_of(workload: Workload) -> int:
+def copies_of(workload: Workload, entries: Sequence[Entry]) -> int:
     """Return how many times there has to be room for the master of a workload."""
-    return SCALED_COPIES if workload.work == "partition-scaling" else COPIES
+    if workload.work != SCALED:
+        return COPIES
+    return sum(entry.name in (workload.only or ()) for entry in entries)  # a managed one each; an output is links
 
 
 def _one(workload: Workload, entries: list[Entry], place: Path, options: argparse.Namespace) -> list[Outcome]:
@@ -84,7 +87,12 @@ def _one(workload: Workload, entries: list[Entry], place: Path, options: argpars
     if not there:
         return []
     print(f"{workload.name} rows, {options.repeat} rounds", file=sys.stderr, flush=True)
-    results = compete(there, workload, place, repeat=options.repeat, limit=options.limit, seed=options.seed)
+    ways = {"repeat": options.repeat, "limit": options.limit, "seed": options.seed}
+    if workload.work == SCALED:
+        with tempfile.TemporaryDirectory(prefix="mutator-bench-") as aside:
+            results = compete(there, workload, place, aside=Path(aside), **ways)
+    else:
+        results = compete(there, workload, place, **ways)
     outcome = Outcome(workload, tuple(results))
     print(f"\n{table(outcome)}\n", flush=True)
     return [outcome]

@@ -29,18 +29,26 @@ ROOM = 6 << 30
 
 
 def compete(
-    entries: Sequence[Entry], workload: Workload, place: Path, *, repeat: int, limit: float, seed: int
+    entries: Sequence[Entry],
+    workload: Workload,
+    place: Path,
+    *,
+    repeat: int,
+    limit: float,
+    seed: int,
+    aside: Path | None = None,
 ) -> list[Result]:
     """Let the contenders merge, round by round, and check that all results are equal.
 
     Each has a process of its own, and has merged something small before its first run, but for those whose every run
-    begins with the start of a process; nobody runs beside another.
+    begins with the start of a process; nobody runs beside another. aside: where the master goes, and what it takes to
+    make managed ones of it; None: beside all other files.
     """
     results = {entry.name: Result(entry.name) for entry in entries}
-    master, feed = _data(place, workload, seed)
+    master, feed = _data(aside or place, workload, seed)
     warm = _data(place, workload.small(WARM_ROWS), seed + 1)
     with ExitStack() as stack:
-        participants = [Participant(entry, place / "contenders") for entry in entries]
+        participants = [Participant(entry, place / "contenders", aside) for entry in entries]
         for participant in participants:
             stack.callback(participant.forget)
         for number in range(repeat):

@@ -33,8 +33,9 @@ class Out(Exception):
 class Participant:
     """A contender, its process and its directory."""
 
-    def __init__(self, entry: Entry, place: Path) -> None:
+    def __init__(self, entry: Entry, place: Path, aside: Path | None = None) -> None:
         self.entry = entry
+        self._aside = aside  # for Spark's files
         self.place = place / entry.name.replace(" ", "-").replace("_", "-")
         self.place.mkdir(parents=True, exist_ok=True)
         self.used = 0.0  # when it last had something to do
@@ -58,7 +59,7 @@ class Participant:
         except (OSError, subprocess.SubprocessError) as fault:
             raise Out("skipped", f"its environment could not be made: {fault}") from None
         # Not in the project: Spark and others leave files where they are started.
-        home = self.place / "home"
+        home = self.place / "home" if self._aside is None else self._aside / self.place.name
         home.mkdir(exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

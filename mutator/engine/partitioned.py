@@ -60,7 +60,9 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
             )
         else:
             routes = tasks.mapPartitions(partial(_place_as_read, shared))
-        routes = routes.persist(StorageLevel.MEMORY_AND_DISK)
+        # Not in memory: of a table without partitions yet they are all of it, and Spark puts so many of these large
+        # elements into its heap before it looks whether there is room that there is none.
+        routes = routes.persist(StorageLevel.DISK_ONLY)
         try:
             # -> bytes by directory
             arrived = sum(routes.mapPartitions(_sizes).collect(), Counter[str]())
