@@ -137,13 +137,10 @@ def _as_it_is(plan: Plan, part: Part, packs: Mapping[str, str]) -> Part:
 
 
 def _count_untouched(counts: Counter[str], kept: Sequence[Part]) -> None:
-    for part in kept:
-        if isinstance(part, DataFile):
-            for name in ("master rows", "master kept", "output rows"):
-                counts[name] += part.rows
-        elif isinstance(part, SideFile) and part.kind == "tombstones":
-            for name in ("tombstones read", "tombstones in", "tombstones out"):
-                counts[name] += part.rows
+    rows = sum(part.rows for part in kept if isinstance(part, DataFile))
+    tombstones = sum(part.rows for part in kept if isinstance(part, SideFile) and part.kind == "tombstones")
+    counts.update(dict.fromkeys(("master rows", "master kept", "output rows"), rows))
+    counts.update(dict.fromkeys(("tombstones read", "tombstones in", "tombstones out"), tombstones))
 
 
 def _by_partition(plan: Plan, buckets: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:

@@ -6,6 +6,7 @@ exactly what this program writes for its content is damaged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -32,6 +33,7 @@ FORMAT_VERSION = 1
 DIRECTORY = "_mutator"
 PATH = "_mutator/manifest.json"
 _OF_PARTITIONS = ("buckets", "filter", "form")
+_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # what is no name of a file or directory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,5 +147,4 @@ def parse(data: bytes, path: str) -> Manifest:
 
 def _is_safe(path: str) -> bool:
     """Tell whether a path from a manifest stays below its directory."""
-    parts = path.split("/")
-    return bool(path) and not any(part in ("", ".", "..") or "\0" in part for part in parts)
+    return not _UNSAFE.search(path)

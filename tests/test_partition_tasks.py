@@ -297,6 +297,23 @@ def test_carried_file_that_is_not_as_the_manifest_says(place, tmp_path, scope, k
 
 
 @every_scope
+@pytest.mark.parametrize("touched", [True, False], ids=["touched", "carried"])
+def test_missing_file_stops_a_run_on_spark(sc, place, tmp_path, scope, touched):
+    """There the master is looked at beside the first step."""
+    own = place(scope)
+    master = own / "managed"
+    parts = [path for path in sorted(master.glob("p=*/part-*")) if (path.parent.name in QUIET) != touched]
+    parts[0].unlink()
+    before = contents(own)
+
+    with pytest.raises(StateError, match=f"{parts[0].relative_to(master)} is missing"):
+        mutator.mutate(sc, **call_of(own, scope, tmp_path / "beside" / "out"))
+
+    assert list((tmp_path / "beside").iterdir()) == []
+    assert contents(own) == before
+
+
+@every_scope
 @pytest.mark.parametrize("name", ["p=q/more.txt", "p=q/deep/more.txt", "p=new/more.txt"])
 def test_file_of_somebody_else_in_a_partition(place, tmp_path, scope, name):
     own = place(scope)
