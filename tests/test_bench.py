@@ -427,7 +427,7 @@ def small_run(work, only, out):
 @pytest.mark.parametrize(
     ("only", "count"),
     [
-        ("mutator aligned,spark sql full join", 2),
+        pytest.param("mutator aligned,spark sql full join", 2, marks=pytest.mark.soak),
         pytest.param("mutator,spark sql", 7, marks=pytest.mark.soak),  # all plans: their results are nowhere else held
     ],
 )
@@ -442,6 +442,7 @@ def test_a_small_run_on_parquet(only, count, tmp_path):
     assert "Parquet, 5 %: aligned 3 times as fast as the best Spark SQL plan on Parquet: " in printed
 
 
+@pytest.mark.soak
 def test_a_small_run_on_avro(tmp_path):
     results, printed = small_run("avro", "mutator aligned,fastavro", tmp_path)
 
@@ -455,7 +456,7 @@ def test_a_small_run_on_avro(tmp_path):
 @pytest.mark.parametrize(
     ("only", "count"),
     [
-        ("bridge again,bridge export,spark sql orc", 3),
+        pytest.param("bridge again,bridge export,spark sql orc", 3, marks=pytest.mark.soak),
         pytest.param("mutator,bridge,spark sql", 8, marks=pytest.mark.soak),
     ],
 )
@@ -481,7 +482,7 @@ def test_a_small_run_of_the_bridge(only, count, tmp_path):
     assert len({result["more"]["text bytes"] for result in moved}) == 1
 
 
-@pytest.mark.parametrize("server", ["s3", "hdfs"])
+@pytest.mark.parametrize("server", ["s3", pytest.param("hdfs", marks=pytest.mark.soak)])
 def test_a_small_file_to_a_server_and_back(server, tmp_path):
     command = [sys.executable, "-m", "bench", "--size", "smoke", "--work", server, "--repeat", "2", "--out", tmp_path]
 

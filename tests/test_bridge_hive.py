@@ -178,8 +178,8 @@ def fill(spark, name, fields, by):
     [
         pytest.param("STORED AS ORC", (), False, "UTC", marks=pytest.mark.soak),
         ("STORED AS ORC", ("n", "on_day"), True, "America/New_York"),
-        ("STORED AS PARQUET", ("dt",), True, "Asia/Kathmandu"),
-        ("STORED AS AVRO", (), False, "Asia/Kathmandu"),
+        pytest.param("STORED AS PARQUET", ("dt",), True, "Asia/Kathmandu", marks=pytest.mark.soak),
+        pytest.param("STORED AS AVRO", (), False, "Asia/Kathmandu", marks=pytest.mark.soak),
         pytest.param("STORED AS AVRO", ("n", "on_day"), True, "Europe/Berlin", marks=pytest.mark.soak),
         pytest.param("USING parquet", ("n", "on_day"), False, "Europe/Berlin", marks=pytest.mark.soak),
     ],
@@ -394,6 +394,7 @@ def test_changes_of_others_are_seen(hive):
     dropping(hive, case)
 
 
+@pytest.mark.soak
 def test_feeds_of_other_formats(hive):
     def case(spark, root):
         import pyarrow as pa
@@ -446,7 +447,7 @@ def test_rows_of_the_partition_of_null_stay(hive, how):
 # --- an external table over a workflow's master
 
 
-@pytest.mark.parametrize("output", ["text", "parquet"])
+@pytest.mark.parametrize("output", ["text", pytest.param("parquet", marks=pytest.mark.soak)])
 def test_external_table_over_a_master(hive, output):
     page = Path(cli.__file__).parent.parent.joinpath("docs/bridge.md").read_text()
     blocks = re.findall(r"```sql\n(.*?)```", page.partition("### An external table over")[2], re.DOTALL)
@@ -556,7 +557,9 @@ def test_faults_have_names(hive):
     dropping(hive, case)
 
 
-@pytest.mark.parametrize("field", ["at TIMESTAMP", "at MAP<STRING, ARRAY<STRUCT<b: TIMESTAMP>>>"])
+@pytest.mark.parametrize(
+    "field", ["at TIMESTAMP", pytest.param("at MAP<STRING, ARRAY<STRUCT<b: TIMESTAMP>>>", marks=pytest.mark.soak)]
+)
 def test_no_instant_is_cut(hive, field):
     """Hive's Avro has milliseconds."""
 
@@ -608,12 +611,18 @@ KILLS = [
     ("bridge.committed",),
 ]
 ONLY_PARTITIONED = {"hive.partitions.created", "hive.discard.partitions", "hive.partitions.dropped"}
+FEW_KILLS = [FRESH[1], ("hive.switched", "hive.retire.removed"), ("bridge.committed",)]
 
 
 @pytest.mark.parametrize(
-    "by", [pytest.param(("dt",), id="partitions"), pytest.param((), id="whole", marks=pytest.mark.soak)]
+    ("by", "kills"),
+    [
+        pytest.param(("dt",), FEW_KILLS, id="partitions, some"),
+        pytest.param(("dt",), KILLS, id="partitions", marks=pytest.mark.soak),
+        pytest.param((), KILLS, id="whole", marks=pytest.mark.soak),
+    ],
 )
-def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by):
+def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by, kills):
     root = str(tmp_path)
     model = {}
 
@@ -663,7 +672,7 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by):
             shutil.rmtree(place)
 
     number = 0
-    for points in KILLS:
+    for points in kills:
         if not by and ONLY_PARTITIONED & set(points):
             continue
         if points in FRESH:

@@ -322,7 +322,7 @@ def test_fault_of_writing_is_raised_so_that_another_attempt_is_made(places, tmp_
 # --- on Spark ---
 
 
-@pytest.mark.parametrize("point", ["stage.merged", "publish.renamed"])
+@pytest.mark.parametrize("point", ["stage.merged", pytest.param("publish.renamed", marks=pytest.mark.soak)])
 def test_kill_of_the_driver(places, tmp_path, point):
     output = tmp_path / "beside" / "out"
     output.parent.mkdir()
@@ -430,6 +430,7 @@ def undisturbed(places, tmp_path_factory):
 
 # Points of an aligned run at which a task of another join, or with a kill in place of the error, fails below.
 BELOW = ("task.data.opened", "task.order.written", "task.tombstones.written", "task.carried")
+BELOW += ("task.started", "task.data.written")
 
 
 @pytest.mark.parametrize(

@@ -117,14 +117,15 @@ def test_golden(case, speed, engine, tmp_path):
         assert joins == lines(case / "joins.txt")
 
 
-def test_all_of_them_on_spark(sc, tmp_path):
+@pytest.mark.parametrize("every", [pytest.param(4, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
+def test_all_of_them_on_spark(sc, tmp_path, every):
     """Both engines at once, because a case is mostly waiting: for jobs to be planned, and for files to be durable."""
 
     def check_all(engine):
         mutate, work = partial(pipeline.mutate, sc, engine=engine), tmp_path / engine
         work.mkdir()
         wrong = {}
-        for case in CASES:
+        for case in CASES[::every]:
             pinned = (case / "joins.txt").exists()
             try:
                 joins = check_case(case, work, mutate, ("split.bytes=1k",) if pinned else SPARK)

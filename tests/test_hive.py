@@ -92,8 +92,8 @@ def exists(files):
     [
         ("CREATE TABLE {} (a INT, b STRING) STORED AS ORC TBLPROPERTIES ('orc.compress'='ZLIB')", True),
         ("CREATE EXTERNAL TABLE {} (a INT, b STRING) STORED AS PARQUET LOCATION '{root}/here'", False),
-        ("CREATE TABLE {} (a INT, b STRING) STORED AS AVRO", True),
-        ("CREATE TABLE {} (a INT, b STRING) USING parquet", True),
+        pytest.param("CREATE TABLE {} (a INT, b STRING) STORED AS AVRO", True, marks=pytest.mark.soak),
+        pytest.param("CREATE TABLE {} (a INT, b STRING) USING parquet", True, marks=pytest.mark.soak),
     ],
     ids=["orc", "parquet", "avro", "datasource"],
 )

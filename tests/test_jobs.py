@@ -44,6 +44,7 @@ def bare_python(tmp_path):
     return env
 
 
+@pytest.mark.soak
 def test_spark_submit_with_our_options(tmp_path):
     done = submit("local[2]", JOB, *options(tmp_path / "out"), cwd=tmp_path)
 
@@ -71,7 +72,7 @@ def test_spark_submit_in_a_checkout_without_an_installed_package(tmp_path, bare_
 @pytest.mark.parametrize(
     "command",
     [
-        [sys.executable, "-m", "mutator.cli"],
+        pytest.param([sys.executable, "-m", "mutator.cli"], marks=pytest.mark.soak),
         pytest.param([PROGRAM], marks=pytest.mark.skipif(not PROGRAM.exists(), reason="mutator is not installed here")),
     ],
     ids=["module", "program"],

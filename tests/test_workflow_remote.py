@@ -201,7 +201,7 @@ def another_process(monkeypatch):
 
 
 @pytest.mark.parametrize("fault", ["fails", "lost"])
-@pytest.mark.parametrize("step", [pytest.param(19, id="some"), ALL])
+@pytest.mark.parametrize("step", [pytest.param(37, id="some"), ALL])
 def test_any_call_fails_or_its_answer_gets_lost(place, fault, step, monkeypatch):
     """Whatever fails, the run ends or says so, and the next command finds a base that it can go on with."""
     start = new_base(f"{place}/start", 1)
