@@ -47,7 +47,7 @@ test-spark35: $(VENV35)/stamp java  ## the same tests on Spark 3.5, with Python 
 	$(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
 
 soak: export MUTATOR_RACES ?= 300
-soak: venv java hadoop  ## the long random runs
+soak: venv java hadoop  ## the long runs
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "soak or race"
 
 # SIZE=smoke, 4m, 12m or a number of rows; BENCH=... for the other options of `python -m bench`

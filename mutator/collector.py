@@ -1,25 +1,45 @@
-"""Python's garbage collector, which looks at all objects of a process again each time some thousands are new.
+"""Python's garbage collector, which looks at a process's objects again and again as new ones are made.
 
-The manifest of a large master is that many objects, all of them needed: without a pause, half of the time that goes
+The manifest of a large master is very many objects, all of them needed: without a pause, half of the time that goes
 into reading it is the collector's.
 """
 
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 __all__ = ["paused"]
 
+_lock = threading.Lock()
+_resting = 0  # pauses under way
+_was_enabled = True
+
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Let the collector rest; also a decorator. Where several threads do, it rests until the first of them is done."""
-    was_enabled = gc.isenabled()
-    gc.disable()
+    """Let the collector rest; also a decorator. Of several threads' pauses it rests until the last one is over."""
+    _begin()
     try:
         yield
     finally:
-        if was_enabled:
+        _end()
+
+
+def _begin() -> None:
+    global _resting, _was_enabled
+    with _lock:
+        if not _resting:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _resting += 1
+
+
+def _end() -> None:
+    global _resting
+    with _lock:
+        _resting -= 1
+        if not _resting and _was_enabled:
             gc.enable()

@@ -49,7 +49,7 @@ def check_files(storage: Storage, master: str, parts: Sequence[Part], visible: I
     there = {entry.path.removeprefix(f"{master}/"): entry for entry in visible}
     problems = differing_parts(storage, master, parts, there)
     named = {part.path for part in parts}
-    for path, entry in there.items():
+    for path, entry in sorted(there.items()):
         hidden = any(map(naming.is_hidden, path.split("/")))
         if path not in named and not hidden and not is_straggler(storage, entry.name):
             problems.append(f"{path} is not one of its files")

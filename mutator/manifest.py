@@ -117,6 +117,7 @@ def _members(part: Part | FeedFile) -> dict[str, Any]:
     return {name: value for name, value in vars(part).items() if value is not None or name not in _OF_PARTITIONS}
 
 
+@paused()
 def parse(data: bytes, path: str) -> Manifest:
     """Read a manifest; raises StateError where it is damaged or newer than this program."""
     try:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mutator.collector import paused
 from mutator.config import Config
 from mutator.errors import error
 from mutator.manifest import DIRECTORY, DataFile, Manifest, Part, SideFile
@@ -115,6 +116,7 @@ def moved(fields: Sequence[PartitionField], ordinal: Callable[[int], int]) -> tu
     return tuple(replace(one, source=ordinal(one.source)) if isinstance(one.source, int) else one for one in fields)
 
 
+@paused()
 def by_partition(known: Manifest) -> dict[str, Files]:
     """Return the files of each partition, by its directory, in their order."""
     found: dict[str, tuple[list[DataFile], list[SideFile], list[SideFile]]] = {}

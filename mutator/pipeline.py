@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
 from mutator.accounting import Result, add_up, check, check_written
-from mutator.collector import paused
 from mutator.config import Config
 from mutator.engine import blocks, partitioned, records
 from mutator.engine.spark import spark_faults
@@ -135,7 +134,6 @@ class Prepared:
     started: float
 
 
-@paused()
 def prepare(
     config: Config, master: str, feed: Sequence[str], output: str, *, run: str | None = None, engine: str = "auto"
 ) -> Prepared:

@@ -39,6 +39,8 @@ def _text(value: Any) -> str:
         return json.dumps(value)
     # All of them in one call, which is what costs. No text in JSON has a line end in it, so one may stand for a comma.
     things = json.dumps(value, separators=("\n", ": "))[1:-1].replace("}\n{", "},\r  {")
+    if things.count("\r") != len(value) - 1 or not all(isinstance(one, Mapping) for one in value):
+        return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"  # a thing has lists of things itself
     return "[\n  " + things.replace("\n", ", ").replace("\r", "\n") + "\n ]"
 
 

@@ -113,6 +113,7 @@ class Recorder:
 
         with monkeypatch.context() as patch:
             patch.setattr(local, "os", Os())
+            patch.setattr(local_rename, "os", Os())
             patch.setattr(local, "shutil", Shutil())
             patch.setattr(local, "open", create, raising=False)
             patch.setattr(local_rename, "renameat2", renameat2)

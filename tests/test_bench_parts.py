@@ -264,7 +264,7 @@ def test_a_loop_of_spark_sql_merges_each_table(spark, tmp_path, monkeypatch):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("work", ["partitions", "tables"])
+@pytest.mark.parametrize("work", ["partitions", "partition-scaling", "tables"])
 def test_a_small_run_of_many(work, tmp_path):
     command = [sys.executable, "-m", "bench", "--size", "5000", "--work", work, "--repeat", "2", "--out", tmp_path]
 

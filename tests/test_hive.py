@@ -425,7 +425,7 @@ def next_version(spark, version, log):
     return now + 1
 
 
-@pytest.mark.soak  # the bridge's own test kills at these points, too
+@pytest.mark.soak  # the bridge's own test kills at the most telling of these points
 def test_kill_at_each_point_leaves_old_or_new(hive):
     def begin(spark):
         spark.sql("CREATE TABLE killed (a INT) PARTITIONED BY (dt STRING) STORED AS ORC")

@@ -239,6 +239,9 @@ def test_keys_without_a_path_are_told(s3, bucket):
     s3.client().put_object(Bucket=bucket[5:], Key="incr//file")
     with pytest.raises(StorageError, match="keys with '//' in them have no path"):
         STORAGE.entries(f"{bucket}/incr")
+    for place in (bucket, f"{bucket}/incr"):
+        with pytest.raises(StorageError, match="keys with '//' in them have no path"):
+            list(STORAGE.walk(place))
     STORAGE.remove(f"{bucket}/incr")
     assert names(bucket) == []
 

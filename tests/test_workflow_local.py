@@ -23,6 +23,9 @@ from tests.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge
 
 NAMES = list(FEEDS)
 FED = {name: FEEDS[name] for name in NAMES[:3]}
+# Of the kills in the recovery, every so many.
+SOME = pytest.param(3, id="some")
+ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
 STARTS = [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
 
 
@@ -119,15 +122,8 @@ def no_sync(monkeypatch):
 @pytest.mark.parametrize(
     "runs", [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
 )
-@pytest.mark.parametrize(
-    ("exchange", "step"),  # of the kills in the recovery, every so many
-    [
-        pytest.param(True, 3, id="exchange, some"),
-        pytest.param(False, 3, id="two renames, some"),
-        pytest.param(True, 1, id="exchange, all", marks=pytest.mark.soak),
-        pytest.param(False, 1, id="two renames, all", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
+@pytest.mark.parametrize("step", [SOME, ALL])
 def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch, no_sync, runs, exchange, step):
     """kill -9 of a real process at each passage of each failpoint, and then of the recovery at each of its own."""
     if not exchange:

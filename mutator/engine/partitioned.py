@@ -60,8 +60,8 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
             )
         else:
             routes = tasks.mapPartitions(partial(_place_as_read, shared))
-        # Not in memory: of a table without partitions yet they are all of it, and Spark puts so many of these large
-        # elements into its heap before it looks whether there is room that there is none.
+        # Not in memory: where the table has no partitions yet, all its rows pass here, and Spark takes so many of these
+        # large elements into its heap, before it looks whether there is room, that there is none.
         routes = routes.persist(StorageLevel.DISK_ONLY)
         try:
             # -> bytes by directory

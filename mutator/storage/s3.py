@@ -85,7 +85,7 @@ class S3Storage:
         place = Address(path)
         for page in _pages(place):
             for one in page.get("Contents", ()):
-                if "//" in one["Key"][len(place.prefix) - 1 :]:
+                if "//" in "/" + one["Key"][len(place.prefix) :]:
                     raise error("storage.service", path=path, why="keys with '//' in them have no path")
                 if not one["Key"].endswith("/"):  # an empty object that stands for a directory
                     yield _entry(place, one)

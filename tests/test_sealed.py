@@ -1,0 +1,27 @@
+"""Bookkeeping as JSON: a thing a line, the same bytes for the same things."""
+
+import json
+
+import pytest
+
+from mutator import sealed
+
+THINGS = [
+    [{"a": 1, "b": {"x": "}\n{", "y": []}, "c": "}{\r\n\u2028"}, {"a": "\r", "p": {"q": None}}, {}],
+    [{"parts": [{"x": 1}, {"y": 2}]}, {"parts": []}],
+    [{"a": [[{}, {}]]}, {"b": {"c": [{"d": 1}, {"e": 2}]}}],
+    [{"a": 1}, 3, {"b": "}"}],
+]
+
+
+@pytest.mark.parametrize("things", THINGS)
+def test_each_thing_has_a_line(things):
+    data = sealed.dump("example", 1, {"things": things, "last": [1, 2]})
+
+    lines = data.decode("ascii").split("\n")
+    begin = lines.index(' "things": [') + 1
+    assert lines[begin : begin + len(things) + 1] == [
+        *(f"  {json.dumps(one)}{',' if one is not things[-1] else ''}" for one in things),
+        " ],",
+    ]
+    assert sealed.parse(data, "example", 1) == {"things": things, "last": [1, 2]}
