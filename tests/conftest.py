@@ -33,6 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("hdfs"))
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Keep names short: they stand in the environment of each process that a test starts, where 128 KiB is the most."""
+    if isinstance(val, str | bytes) and len(val) > 200:
+        return f"{val[:60]!a} and so on to {len(val):,}"
+    return None
+
+
 @pytest.fixture(autouse=True)
 def no_wait_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let an fsync in this process cost nothing: a run has dozens, of milliseconds each."""

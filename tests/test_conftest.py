@@ -10,3 +10,10 @@ def test_groups_of_tests_are_seen(request):
         pytest.skip("only a worker of pytest-xdist has groups")
 
     assert request.node.nodeid.endswith("@seen")
+
+
+def test_names_of_tests_are_short(request):
+    """They are in the environment of whatever a test starts, which is not started where one is too long."""
+    long = [item.nodeid[:80] for item in request.session.items if len(item.nodeid) > 2000]
+
+    assert long == []
