@@ -20,7 +20,10 @@ _was_enabled = True
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Let the collector rest; also a decorator. Of several threads' pauses it rests until the last one is over."""
+    """Let the collector rest; also a decorator. Of several threads' pauses it rests until the last one is over.
+
+    It is the whole process's, so a pause is for what computes, never for what waits for a storage or for Spark.
+    """
     _begin()
     try:
         yield

@@ -102,12 +102,12 @@ class Recorder:
             step = sys._getframe(1).f_code.co_name
             recorder.calls.append(("sync_all", recorder._path(path), f"sync_all, {step}"))
 
-        rename = local_rename.renameat2
+        rename = local_rename._renameat2
 
         def renameat2(source: str, target: str, how: int) -> bool:
             done = rename(source, target, how)
             if done:
-                kind = "exchange" if how == local_rename.RENAME_EXCHANGE else "rename"
+                kind = "exchange" if how == local_rename._RENAME_EXCHANGE else "rename"
                 recorder.calls.append((kind, recorder._path(source), recorder._path(target)))
             return done
 
@@ -116,8 +116,7 @@ class Recorder:
             patch.setattr(local_rename, "os", Os())
             patch.setattr(local, "shutil", Shutil())
             patch.setattr(local, "open", create, raising=False)
-            patch.setattr(local_rename, "renameat2", renameat2)
-            patch.setattr(local, "renameat2", renameat2)
+            patch.setattr(local_rename, "_renameat2", renameat2)
             patch.setattr(local.LocalStorage, "sync_all", sync_all)
             yield
 

@@ -15,7 +15,6 @@ from typing import Any
 from pyarrow import ArrowException
 
 from mutator.checksum import ChunkedChecksum, chunk_of
-from mutator.collector import paused
 from mutator.dataset import check_files
 from mutator.engine.blockmerge import merge_tombstones
 from mutator.engine.content import Damage
@@ -109,7 +108,6 @@ def link_or_copy(source: str, target: str, checksum: str) -> None:
             raise
 
 
-@paused()
 def check_master(plan: Plan) -> None:
     """Raise StateError where the directory of a partitioned master is not what its manifest says."""
     if plan.master is not None:
@@ -126,7 +124,6 @@ def make_directories(plan: Plan, staging: str) -> None:
     failpoint("merge.directories")
 
 
-@paused()
 def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) -> list[Sequence[tuple[str, str, str]]]:
     """Link the files of the partitions that are not touched to where they will stay.
 

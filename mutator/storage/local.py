@@ -23,7 +23,7 @@ from typing import BinaryIO
 from mutator.errors import MutatorError, error
 from mutator.failpoint import failpoint
 from mutator.storage.entry import Entry
-from mutator.storage.local_rename import NO_LINKS, RENAME_EXCHANGE, rename_noreplace, renameat2
+from mutator.storage.local_rename import NO_LINKS, exchange, rename_noreplace
 
 __all__ = ["LocalStorage"]
 
@@ -261,7 +261,7 @@ class LocalStorage:
             with contextlib.suppress(PermissionError):  # of a group that this user is not in
                 os.chown(one, -1, status.st_gid)
             os.chmod(one, stat.S_IMODE(status.st_mode))
-            if not renameat2(one, other, RENAME_EXCHANGE):
+            if not exchange(one, other):
                 return False
             for directory in {os.path.dirname(one), os.path.dirname(other)}:
                 self._sync_one(directory)

@@ -7,18 +7,23 @@ import ctypes
 import errno
 import os
 
-__all__ = ["NO_LINKS", "RENAME_EXCHANGE", "rename_noreplace", "renameat2"]
+__all__ = ["NO_LINKS", "exchange", "rename_noreplace"]
 
 # What a file system without hard links says to one.
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-_AT_FDCWD, _RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2
+_AT_FDCWD, _RENAME_NOREPLACE, _RENAME_EXCHANGE = -100, 1, 2
 # What a file system, or a kernel, without a kind of rename says to it.
 _NO_SUCH_RENAME = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
+def exchange(one: str, other: str) -> bool:
+    """Give each of two the name of the other, in one step; False where that cannot be done, and nothing was."""
+    return _renameat2(one, other, _RENAME_EXCHANGE)
+
+
 def rename_noreplace(source: str, target: str) -> None:
     """Rename, but never onto something that exists (``rename`` replaces an empty directory)."""
-    if renameat2(source, target, _RENAME_NOREPLACE):
+    if _renameat2(source, target, _RENAME_NOREPLACE):
         return
     # Network file systems and other kernels. A link never replaces a file; for a directory, a race with another
     # writer's empty one is left.
@@ -45,7 +50,7 @@ def _link_instead(source: str, target: str) -> None:
     os.unlink(source)
 
 
-def renameat2(source: str, target: str, how: int) -> bool:
+def _renameat2(source: str, target: str, how: int) -> bool:
     """Rename as Linux alone can; False where it, or the file system, cannot."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
