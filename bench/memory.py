@@ -84,6 +84,6 @@ def _is_worker(pid: int) -> bool:
     try:
         # whole arguments: the JVM is told the module's name, too, inside one of its own
         arguments = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
-        return b"pyspark.daemon" in arguments or b"mutator.engine.daemon" in arguments
+        return b"pyspark.daemon" in arguments or b"mutator.engine.spark.daemon" in arguments
     except OSError:
         return False

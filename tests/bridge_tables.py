@@ -13,12 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mutator import config, manifest
+from mutator import config
 from mutator.bridge import PathTable, run
 from mutator.bridge.report import BridgeReport
-from mutator.naming import new_run_id
-from mutator.partitions import values_of
-from mutator.typed import exact
+from mutator.dataset import manifest
+from mutator.rules.file_names import new_run_id
+from mutator.rules.partition_paths import values_of
+from mutator.rules.typed_values import exact
 from tests import local_engine
 from tests.columns_data import as_table, file_of, read_whole
 

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mutator.formats.block import InMemory, Window
-from mutator.formats.kinds import KINDS
-from mutator.formats.tabular import Dialect
-from mutator.held import held_type
-from mutator.typed import exact
+from mutator.formats.content import InMemory, Window
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import KINDS
+from mutator.plan.rows.storable_types import held_type
+from mutator.rules.typed_values import exact
 
 HEADER = Dialect(header=True)
 LEAVES: list[Any] = [

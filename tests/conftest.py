@@ -61,7 +61,7 @@ def sc(s3: Server) -> Iterator[SparkContext]:  # noqa: F811  # workers have its 
         # As mutator's own session has it: over TCP each task waits 40 ms for an acknowledgement.
         .config("spark.python.unix.domain.socket.enabled", "true")
         # And from there: a test with variables of its own for the workers, or that kills them, has new ones.
-        .config("spark.python.daemon.module", "mutator.engine.daemon")
+        .config("spark.python.daemon.module", "mutator.engine.spark.daemon")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

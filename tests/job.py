@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from mutator import manifest
+from mutator.dataset import manifest
 from mutator.errors import ConfigError, DataError, MutatorError, StateError, StorageError
 from tests import local_engine
 

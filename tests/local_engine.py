@@ -13,23 +13,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator import pipeline
 from mutator.config import Config
-from mutator.engine import broadcast
-from mutator.engine.blockread import read_runs
-from mutator.engine.blockwrite import write_group
-from mutator.engine.carry import carry_partitions, check_master, copied, join_packs, make_directories
+from mutator.engine.blocks import broadcast
+from mutator.engine.blocks.carry import carry_partitions, check_master, copied, join_packs, make_directories
+from mutator.engine.blocks.merge_bucket import write_group
+from mutator.engine.blocks.read import read_runs
 from mutator.engine.ledger import write_ledger
-from mutator.engine.locate import located
-from mutator.engine.read import read_task
-from mutator.engine.route import merged_and_placed, placed_as_read
-from mutator.engine.routes import LEDGER, spread
-from mutator.engine.units import write_units
-from mutator.engine.write import write_bucket
-from mutator.failpoint import failpoint
-from mutator.plan import Plan
-from mutator.report import Report
-from mutator.unit_plan import packed_units, with_units
+from mutator.engine.partitions.locate import located
+from mutator.engine.partitions.merge import write_units
+from mutator.engine.partitions.place import merged_and_placed, placed_as_read
+from mutator.engine.partitions.routes import LEDGER, spread
+from mutator.engine.records.read import read_task
+from mutator.engine.records.write import write_bucket
+from mutator.errors.failpoints import failpoint
+from mutator.pipeline import merge as pipeline
+from mutator.pipeline.report import Report
+from mutator.plan.partition_plan import packed_units, with_units
+from mutator.plan.run_plan import Plan
 
 Row = tuple[tuple[Any, ...], bytes, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mutator import many
+from mutator.workflow import many
 from tests.job import rows
 
 __all__ = ["DEFAULTS", "Folder", "rows_of"]

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from mutator import manifest
-from mutator.report import Report
+from mutator.dataset import manifest
+from mutator.pipeline.report import Report
 from tests import local_engine
 from tests.columns_data import file_of
 

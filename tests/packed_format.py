@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.block import Batch, Content, Hashes, NotReadable, Record, Reject
-from mutator.keyhash import hash_columns
-from mutator.layout import RowLayout
-from mutator.ordercolumn import flags, to_column, to_value
-from mutator.spans import Flags, Ints, Spans
-from mutator.typed import from_row_bytes, row_bytes
+from mutator.formats.blocks.contract import Batch, Hashes, Record
+from mutator.formats.blocks.row_layout import RowLayout
+from mutator.formats.content import Content, NotReadable, Reject
+from mutator.rules.byte_columns import Flags, Ints, Spans
+from mutator.rules.key_hash import hash_columns
+from mutator.rules.order_columns import flags, to_column, to_value
+from mutator.rules.typed_values import from_row_bytes, row_bytes
 
 HEAD = 8
 PAYLOAD = pa.struct([("price", pa.float64()), ("tags", pa.list_(pa.string())), ("deep", pa.struct([("x", pa.int8())]))])

@@ -18,15 +18,17 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from mutator import checksum, config, manifest, unit_plan
-from mutator.dataset import read_manifest
-from mutator.formats.parquet_columns import read_tombstones
-from mutator.staging import SUCCESS
+from mutator import config
+from mutator.dataset import checksum, manifest
+from mutator.dataset.commit.staging import SUCCESS
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.side_columns import read_tombstones
+from mutator.plan import partition_plan
 from mutator.storage import storage_for, walk
 from mutator.storage.local import LocalStorage
-from mutator.workflow import run as run_workflow
-from mutator.workflow import status
-from mutator.workflow.merging import merge_by
+from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory import status
+from mutator.workflow.directory.merge import merge_by
 from tests import local_engine
 from tests.cluster import ROOT, environment
 from tests.plain_workflow import put, read
@@ -80,8 +82,8 @@ def set_for_tests(patch):
     """Let nothing wait for a disk, for a process that is killed loses nothing that it has written; join any packs."""
     patch.setattr(os, "fsync", lambda _: None)
     patch.setattr(LocalStorage, "sync_all", lambda *_: None)
-    patch.setattr(unit_plan, "_MOST_PACKS", 1)
-    patch.setattr(unit_plan, "_LARGE_PACKS", 0)
+    patch.setattr(partition_plan, "_MOST_PACKS", 1)
+    patch.setattr(partition_plan, "_LARGE_PACKS", 0)
 
 
 def put_files(directory, names):

@@ -21,9 +21,9 @@ from unittest.mock import patch
 import numpy as np
 
 import mutator
-from mutator.formats.key_filters import read_filters
-from mutator.formats.parquet_columns import read_tombstones
-from mutator.keyfilter import may_hold
+from mutator.dataset.filter_packs import read_filters
+from mutator.dataset.side_columns import read_tombstones
+from mutator.rules.bloom_filter import may_hold
 from tests import local_engine, test_laws
 from tests.model import Key, Row
 from tests.partition_model import Field, directory_of, scoped
@@ -259,7 +259,7 @@ class TableRuns:
         settings, of_run = self.options(options)
         output = str(self.work / f"output-{self._number}")
         clock = SimpleNamespace(time=lambda: self.now / 1000, monotonic=time.monotonic)
-        with patch("mutator.pipeline.time", clock):
+        with patch("mutator.pipeline.merge.time", clock):
             return self.engine(config=settings, master=master, feed=places, output=output, **of_run)
 
     def __call__(self, master: str, feed: Sequence[File], *, silent: bool = False, **options: Any) -> Made:

@@ -10,18 +10,18 @@ from collections import Counter
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from mutator import naming
-from mutator.checksum import whole
 from mutator.config import Config
-from mutator.dataset import read_manifest
+from mutator.dataset.checksum import whole
+from mutator.dataset.commit.publish import publish
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest import DataFile, FeedFile, Manifest
+from mutator.dataset.version_log import Log
 from mutator.errors import error
-from mutator.log import Log
-from mutator.manifest import DataFile, FeedFile, Manifest
-from mutator.publish import publish
+from mutator.rules import file_names
 from mutator.storage import blocks, entries_of, storage_for
-from mutator.workflow.base import Base
-from mutator.workflow.masters import master_of
-from mutator.workflow.run import Merged, Task
+from mutator.workflow.directory.base import Base
+from mutator.workflow.directory.phases import Merged, Task
+from mutator.workflow.directory.versions import master_of
 
 CONFIG = Config(id_fields=(0,), claim_min_age=0, backup_keep=2)
 CONTROL = ".ctl"  # the suffix of control files, where a test has such
@@ -56,7 +56,9 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
         if entry is None:
             raise error("path.missing", path=path, what="feed file or directory")
         paths += [one.path for one in entries_of(path)] if entry.kind == "directory" else [path]
-    paths = [path for path in paths if not naming.is_hidden(posixpath.basename(path)) and not path.endswith(CONTROL)]
+    paths = [
+        path for path in paths if not file_names.is_hidden(posixpath.basename(path)) and not path.endswith(CONTROL)
+    ]
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     before = known.feed if known else ()
     files = [FeedFile(posixpath.basename(path), len(read(path)), whole(read(path)), now) for path in paths]
@@ -112,7 +114,7 @@ def apply(rows: Rows, _: set[str], feeds: dict[str, bytes]) -> Rows:
     """Apply feed files in any order: of each key, the highest sequence wins."""
     rows = dict(rows)
     for name, content in feeds.items():
-        sequence = naming.sequence(name)
+        sequence = file_names.sequence(name)
         assert sequence is not None
         for line in content.decode().splitlines():
             key, value = line.split(",")

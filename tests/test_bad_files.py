@@ -22,12 +22,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from mutator import delimiter, manifest, pipeline, storage
+from mutator import storage
+from mutator.dataset import manifest
 from mutator.errors import ConfigError, DataError, StorageError
-from mutator.formats import text
-from mutator.formats.block import Window
-from mutator.formats.text_blocks import TextFormat
-from mutator.layout import RowLayout
+from mutator.formats.blocks.row_layout import RowLayout
+from mutator.formats.blocks.text_rows import TextFormat
+from mutator.formats.content import Window
+from mutator.formats.files import lines
+from mutator.pipeline import merge
+from mutator.rules.delimiter import field_delimiter
 from mutator.storage.compression import decompress
 from tests import local_engine
 from tests.job import BY_NAME, CONFIG, ENGINES, FEED, Job, known, rows
@@ -307,10 +310,12 @@ def test_a_row_longer_than_many_splits_is_held_once(engine):
             yield b"x" * 1000
 
     if engine == "records":
-        assert list(text.rows(blocks(), text.LF, 1, 3000)) == []
+        assert list(lines.rows(blocks(), lines.LF, 1, 3000)) == []
     else:
-        layout = RowLayout(delimiter=delimiter.parse(","), id_fields=(0,), order_field=None, order_type="sequence")
-        content = SimpleNamespace(window=Window(text.LF, 1, 3000), blocks=blocks)
+        layout = RowLayout(
+            delimiter=field_delimiter.parse(","), id_fields=(0,), order_field=None, order_type="sequence"
+        )
+        content = SimpleNamespace(window=Window(lines.LF, 1, 3000), blocks=blocks)
         batches = TextFormat().read(content, layout, trusted=False)
         assert sum(len(batch.block) + len(batch.rejects) for batch in batches) == 0
     assert sum(read) <= 4000  # and not to the end of the row
@@ -335,7 +340,7 @@ def test_file_that_changes_while_it_is_read(job, where, split, content, after):
             path.write_bytes(FEED)
 
     def mutate(settings, **places):
-        return pipeline.run(change_and_merge, settings, **places)
+        return merge.run(change_and_merge, settings, **places)
 
     job.refused(
         DataError,
@@ -366,7 +371,7 @@ def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
     def change_and_merge(plan, staging):
         with monkeypatch.context() as patched:
             patched.setattr(storage, "BLOCK", 64)
-            patched.setattr("mutator.engine.content.blocks", blocks)
+            patched.setattr("mutator.engine.split_content.blocks", blocks)
             try:
                 return local_engine.merge(plan, staging)
             finally:
@@ -374,7 +379,7 @@ def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
                 opened.close()
 
     why = "the file changed while it was read" if kind == "txt" else "the file is damaged"
-    job.refused(DataError, path, why, mutate=lambda settings, **more: pipeline.run(change_and_merge, settings, **more))
+    job.refused(DataError, path, why, mutate=lambda settings, **more: merge.run(change_and_merge, settings, **more))
 
 
 @pytest.mark.parametrize("what", ["nothing", "link", "directory"])
@@ -397,7 +402,7 @@ def test_file_that_is_another_thing_when_it_is_read(job, what):
         StorageError,
         path,
         {"nothing": "No such file or directory", "link": "symbolic link", "directory": "not a regular file"}[what],
-        mutate=lambda settings, **places: pipeline.run(change_and_merge, settings, **places),
+        mutate=lambda settings, **places: merge.run(change_and_merge, settings, **places),
     )
 
 

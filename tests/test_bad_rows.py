@@ -9,12 +9,14 @@ import json
 
 import pytest
 
-from mutator import config, plan, survey
+from mutator import config
 from mutator.cli import main
-from mutator.engine.blockread import read_runs
-from mutator.engine.content import REJECT
-from mutator.engine.read import read_task
+from mutator.engine.blocks.read import read_runs
+from mutator.engine.records.read import read_task
+from mutator.engine.split_content import REJECT
 from mutator.errors import ConfigError, DataError
+from mutator.plan import run_plan
+from mutator.plan.inspect import survey
 from tests.job import BY_NAME, CONFIG, ENGINES, FEED, MASTER, WITH_OP, Job, known, rows, snapshot
 
 
@@ -218,11 +220,11 @@ def test_more_rejects_than_can_be_set_aside_do_not_travel(job):
     job.add("bad.txt", b"one field\n" * 10_000)
     settings = config.parse(CONFIG)
     found = survey.look_at(settings, str(job.master), [str(job.feed)])
-    made = plan.make_plan(settings, found, "run", 0, job.engine)
+    made = run_plan.make_plan(settings, found, "run", 0, job.engine)
     read = {"records": read_task, "blocks": read_runs}[job.engine]
     elements = [element for task in made.tasks for element in read(made, task)]
 
-    assert sum(element[0][0] == made.ledger and element[0][2] == REJECT for element in elements) == plan.SAMPLES
+    assert sum(element[0][0] == made.ledger and element[0][2] == REJECT for element in elements) == run_plan.SAMPLES
     job.refused(DataError, "10,000 feed rows cannot be read")
 
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from mutator import pipeline
 from mutator.errors import ConfigError, DataError, StateError, StorageError
+from mutator.pipeline import merge
 from tests.job import CONFIG, ENGINES, MASTER, WITH_OP, Job, known, rows
 
 
@@ -300,7 +300,7 @@ def test_op_codes_begin_or_end(job):
 
 def test_clock_that_goes_backwards(managed, monkeypatch):
     before = known(managed.master).committed
-    monkeypatch.setattr(pipeline.time, "time", lambda: 1_000_000_000.0)
+    monkeypatch.setattr(merge.time, "time", lambda: 1_000_000_000.0)
     managed.run()
 
     assert known(managed.output).committed >= before

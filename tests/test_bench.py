@@ -331,7 +331,7 @@ def test_the_sampler_sees_the_children_of_a_process():
 
 @pytest.mark.parametrize(
     ("argument", "is_worker"),
-    [("mutator.engine.daemon", True), ("spark.python.daemon.module=mutator.engine.daemon", False)],
+    [("mutator.engine.spark.daemon", True), ("spark.python.daemon.module=mutator.engine.spark.daemon", False)],
 )
 def test_a_jvm_that_is_told_of_the_daemon_is_no_worker(argument, is_worker):
     command = [sys.executable, "-c", "print(flush=True); input()", argument]

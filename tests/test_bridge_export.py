@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import dataset
 
-from mutator import manifest, verify
 from mutator.bridge import PathTable, export, import_to_path
-from mutator.bridge.dataset import output_dialect
+from mutator.bridge.text_dataset import output_dialect
+from mutator.dataset import manifest
 from mutator.errors import ConfigError, DataError, MutatorError, StateError
+from mutator.pipeline import verify
 from tests import local_engine
 from tests.bridge_tables import KINDS, each, each_twice, known, new_run, plain, read, rows_of, text_of, write
 from tests.columns_data import file_of, tables

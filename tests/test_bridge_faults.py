@@ -18,10 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mutator import config, owner
+from mutator import config
 from mutator.bridge import PathTable, run
+from mutator.dataset.commit import process as owner
 from mutator.errors import ConfigError, MutatorError
-from mutator.partitions import values_of
+from mutator.rules.partition_paths import values_of
 from tests import local_engine, model
 from tests.bridge_tables import Bridged, each, plain
 from tests.cluster import ROOT, environment

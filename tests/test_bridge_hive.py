@@ -291,7 +291,7 @@ def insert(spark, *lines, name="sales", how="INTO"):
 
 
 def files_of(spark, name="sales"):
-    from mutator.hive.table import HiveTable
+    from mutator.bridge.hive.table import HiveTable
 
     return {(one.partition, one.path, one.modified) for one in HiveTable(spark, name).files()}
 
@@ -449,11 +449,11 @@ def test_rows_of_the_partition_of_null_stay(hive, how):
 
 @pytest.mark.parametrize("output", ["text", pytest.param("parquet", marks=pytest.mark.soak)])
 def test_external_table_over_a_master(hive, output):
-    page = Path(cli.__file__).parent.parent.joinpath("docs/bridge.md").read_text()
+    page = Path(cli.__file__).parents[2].joinpath("docs/bridge.md").read_text()
     blocks = re.findall(r"```sql\n(.*?)```", page.partition("### An external table over")[2], re.DOTALL)
     assert len(blocks) == 2
     create = blocks[output == "parquet"].strip().rstrip(";")
-    sample = Path(cli.__file__).parent.parent / "sample_data/product"
+    sample = Path(cli.__file__).parents[2] / "sample_data/product"
 
     def case(spark, root):
         base = Path(root, "base")

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from mutator import sample
-from mutator.cli import bulk_mutate, main
+from mutator.cli import bulk_mutate, main, sample
 from mutator.storage import storage_for
 from tests.cluster import ROOT, SAMPLE, environment, merged_sample, rows
 
@@ -381,7 +380,7 @@ def test_report_that_cannot_be_written(place, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal(place, capsys, monkeypatch, number, code):
-    monkeypatch.setattr("mutator.pipeline.carry_out", lambda *_, **__: os.kill(os.getpid(), number))
+    monkeypatch.setattr("mutator.pipeline.merge.carry_out", lambda *_, **__: os.kill(os.getpid(), number))
 
     fails(capsys, code, ["run", *options("out")], "stopped from outside; nothing was published")
 
@@ -425,7 +424,7 @@ def test_master_that_is_not_what_its_manifest_says(place, capsys):
 
 
 def test_bug_shows_its_traceback_and_asks_for_a_report(place, capsys, monkeypatch):
-    monkeypatch.setattr("mutator.pipeline.carry_out", lambda *_, **__: 1 // 0)
+    monkeypatch.setattr("mutator.pipeline.merge.carry_out", lambda *_, **__: 1 // 0)
 
     assert run("out") == 70
 

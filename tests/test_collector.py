@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from mutator.collector import paused
+from mutator.dataset.gc_pause import paused
 
 
 @pytest.fixture(autouse=True)

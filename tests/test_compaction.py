@@ -37,10 +37,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from mutator import cli, pipeline, schema
+from mutator import cli
+from mutator.config.sources import read_settings
 from mutator.errors import DataError
-from mutator.formats.avro_schema import to_arrow
-from mutator.settings import read_settings
+from mutator.formats.files.avro_schema import to_arrow
+from mutator.pipeline import merge
+from mutator.rules import schema_evolution as schema
 from tests import local_engine
 from tests.columns_data import file_of
 from tests.test_readme import console_blocks, same, settle, steps
@@ -244,7 +246,7 @@ def test_all_of_them_on_spark(sc, tmp_path):
 
     def wrong(numbered):
         number, run = numbered
-        mutate = partial(pipeline.mutate, sc, engine=ENGINES[number % 2])
+        mutate = partial(merge.mutate, sc, engine=ENGINES[number % 2])
         try:
             check(run, tmp_path / name_of(run), mutate, "avro")
         except AssertionError as difference:

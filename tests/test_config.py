@@ -4,8 +4,8 @@ import pytest
 
 from mutator.cli import main
 from mutator.config import load, parse
+from mutator.config.sources import parse_override
 from mutator.errors import ConfigError
-from mutator.settings import parse_override
 
 KEY = "id.field.ordinals"
 BY = "temporal.ordering.field.ordinal"
@@ -616,7 +616,7 @@ def test_faults_of_the_command_line_alone():
 
 
 def test_a_faulty_configuration_ends_before_spark_starts(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("mutator.session.spark_context", None)  # whoever calls it gets an error
+    monkeypatch.setattr("mutator.engine.spark.session.spark_context", None)  # whoever calls it gets an error
     path = tmp_path / "bumu.properties"
     path.write_text("id.field.ordinals=0\nnum.reducer=0\n")
     places = ["--master", "m", "--feed", "f", "--output", str(tmp_path / "o")]

@@ -12,16 +12,16 @@ from dataclasses import replace
 import pytest
 
 from mutator import config as configuration
-from mutator import control, failpoint
-from mutator.errors import ConfigError, DataError, MutatorError
-from mutator.interrupt import Interrupted
-from mutator.log import Log
+from mutator.dataset.version_log import Log
+from mutator.errors import ConfigError, DataError, MutatorError, failpoints
+from mutator.errors.interrupts import Interrupted
+from mutator.plan.inspect import control_files
+from mutator.plan.inspect.survey import look_at
 from mutator.storage import entries_of, storage_for
-from mutator.survey import look_at
-from mutator.workflow import run as run_workflow
-from mutator.workflow import status
-from mutator.workflow.base import Base
-from mutator.workflow.recovery import recover
+from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory import status
+from mutator.workflow.directory.base import Base
+from mutator.workflow.directory.recovery import recover
 from tests import plain_workflow
 from tests.job import CONFIG, WITH_OP, Job
 from tests.model_storage import KINDS, Killed, ModelStorage, mounted
@@ -63,7 +63,7 @@ READ = [
 
 @pytest.mark.parametrize(("text", "said"), READ)
 def test_what_is_read(text, said):
-    assert control.parse(text.encode(), NAME) == said
+    assert control_files.parse(text.encode(), NAME) == said
 
 
 UNUSABLE = [
@@ -96,7 +96,7 @@ UNUSABLE = [
 @pytest.mark.parametrize(("data", "why"), UNUSABLE, ids=[str(number) for number in range(len(UNUSABLE))])
 def test_what_cannot_be_used(data, why):
     with pytest.raises(ValueError, match=r"\w") as caught:
-        control.parse(data, NAME)
+        control_files.parse(data, NAME)
 
     assert why in str(caught.value)
 
@@ -408,7 +408,7 @@ def test_newer_file_gets_no_control_file_of_an_older_one(place, newer):
 
 
 def local_merge(place):
-    from mutator.workflow import merge_by
+    from mutator.workflow.directory import merge_by
     from tests import local_engine
 
     return merge_by(configuration.parse(place.settings), local_engine.merge)
@@ -423,7 +423,7 @@ def test_another_configuration_puts_them_back(place, monkeypatch):
         place.arrive("ups_2.txt", "a,newer")
         raise Interrupted(15)
 
-    monkeypatch.setattr(sys.modules["mutator.workflow.run"].Run, "roll_back", lambda self: None)
+    monkeypatch.setattr(sys.modules["mutator.workflow.directory.phases"].Run, "roll_back", lambda self: None)
     with suppress(Interrupted):
         run_workflow(str(place.path), configuration.parse(place.settings), die)
     monkeypatch.undo()
@@ -435,15 +435,15 @@ def test_another_configuration_puts_them_back(place, monkeypatch):
 
 
 def test_every_point_of_the_workflow_that_is_of_control_files_is_passed(place, monkeypatch):
-    monkeypatch.setenv(failpoint.VARIABLE, "none")
-    monkeypatch.setattr(failpoint, "PASSED", [])
+    monkeypatch.setenv(failpoints.VARIABLE, "none")
+    monkeypatch.setattr(failpoints, "PASSED", [])
     place.arrive("ups_2.txt", "a,2")
     place.arrive("ups_2.txt.ctl", "2")
     refused(place.run, 3, "says rows=2")
 
-    of_control = {name for name in failpoint.WORKFLOW_FAILPOINTS if "control" in name}
+    of_control = {name for name in failpoints.WORKFLOW_FAILPOINTS if "control" in name}
     assert len(of_control) == 3
-    assert of_control - set(failpoint.PASSED) == set()
+    assert of_control - set(failpoints.PASSED) == set()
 
 
 # --- the workflow's protocol, on a model of each kind of storage
@@ -533,7 +533,7 @@ def no_lock(monkeypatch):
     """A dead process leaves its lock to this one: who holds it is tested elsewhere."""
     from contextlib import nullcontext
 
-    from mutator.workflow import operations
+    from mutator.workflow.directory import operations
 
     monkeypatch.setattr(operations, "locked", lambda *_: nullcontext())
 
@@ -619,7 +619,7 @@ def test_feed_file_that_is_withdrawn_while_it_is_taken_leaves_its_control_file()
     [("http://h/a%20b.txt?v=1", "http://h/a%20b.txt.ctl?v=1"), ("s3://b/a?b.txt", "s3://b/a?b.txt.ctl")],
 )
 def test_address_of_a_control_file(address, beside):
-    assert control._beside(address, ".ctl") == beside
+    assert control_files._beside(address, ".ctl") == beside
 
 
 def test_where_nothing_moves_a_control_file_vouches_once():

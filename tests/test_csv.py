@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from mutator.config import parse
 from mutator.errors import ConfigError, DataError
-from mutator.formats.block import InMemory, Window
-from mutator.formats.kinds import KINDS
-from mutator.formats.tabular import Dialect
+from mutator.formats.content import InMemory, Window
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import KINDS
 from tests.named_runs import Work
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string()), ("c", pa.string())])

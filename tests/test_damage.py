@@ -11,8 +11,9 @@ from itertools import islice
 
 import pytest
 
-from mutator import manifest, pipeline
+from mutator.dataset import manifest
 from mutator.errors import MutatorError, StateError
+from mutator.pipeline import merge as pipeline
 from tests import local_engine
 from tests.job import BY_NAME, CONFIG, ENGINES, Job, known, rows
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mutator import delimiter
-from mutator.delimiter import Delimiter, parse
+from mutator.rules.delimiter import field_delimiter
+from mutator.rules.delimiter.field_delimiter import Delimiter, parse
 
 # regex, row, Arrays.asList(row.split(regex, -1)) in Java
 JAVA = [
@@ -457,4 +457,4 @@ def test_any_text_gives_a_delimiter_or_a_reason(text: str, row: bytes) -> None:
 
 
 def test_docstrings() -> None:
-    assert doctest.testmod(delimiter).failed == 0
+    assert doctest.testmod(field_delimiter).failed == 0

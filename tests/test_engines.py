@@ -19,14 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mutator
-from mutator import manifest
-from mutator.engine import parts
+from mutator.dataset import manifest
+from mutator.dataset.side_columns import read_tombstones
+from mutator.engine.blocks import hash_parts
 from mutator.errors import DataError, StateError
-from mutator.formats.parquet_columns import read_tombstones
-from mutator.keyhash import bucket_of
-from mutator.plan import Plan
+from mutator.pipeline.verify import verify
+from mutator.plan.run_plan import Plan
+from mutator.rules.key_hash import bucket_of
 from mutator.storage.local import LocalStorage
-from mutator.verify import verify
 from tests import local_engine, model
 from tests.test_laws import Dataset, Runs, make_files, make_snapshots, make_world, scratch
 
@@ -129,7 +129,7 @@ def test_feed_in_parts_gives_the_same(rng, little):
 def test_feed_of_more_than_memory_bytes_is_done_in_parts(tmp_path, monkeypatch):
     """Without this the test above would prove nothing."""
     spilled = []
-    monkeypatch.setattr(parts.Parts, "_spill", spy(parts.Parts._spill, spilled))
+    monkeypatch.setattr(hash_parts.Parts, "_spill", spy(hash_parts.Parts._spill, spilled))
     master = managed(tmp_path, num_reducer=2)
     assert spilled == []
     made = merge(tmp_path, master, feed(tmp_path, u=[(key, 2) for key in KEYS]), memory_bytes=50)
@@ -189,14 +189,14 @@ def merge(
     """Run; options are settings with ``_`` for ``.``. plans: gets the plan of the run."""
     given = {**base, **{name.replace("_", "."): str(value) for name, value in options.items()}}
     clock = SimpleNamespace(time=lambda: now / 1000, monotonic=time.monotonic)
-    make_plan = mutator.pipeline.make_plan
+    make_plan = mutator.pipeline.merge.make_plan
 
     def remember(*given: Any) -> Plan:
         plan = make_plan(*given)
         (plans if plans is not None else []).append(plan)
         return plan
 
-    with patch("mutator.pipeline.time", clock), patch("mutator.pipeline.make_plan", remember):
+    with patch("mutator.pipeline.merge.time", clock), patch("mutator.pipeline.merge.make_plan", remember):
         return on(
             given,
             master=str(master),

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.errors import ConfigError, DataError
-from mutator.formats.block import InMemory, Window
-from mutator.formats.convert import converted
-from mutator.formats.escaped import separates
-from mutator.formats.kinds import KINDS, promised
-from mutator.formats.tabular import Dialect
-from mutator.held import held_schema
-from mutator.precedence import parse_timestamp
+from mutator.formats.content import InMemory, Window
+from mutator.formats.files.escaped import separates
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import KINDS, promised
+from mutator.formats.values.convert import converted
+from mutator.plan.rows.storable_types import held_schema
+from mutator.rules.order_values import parse_timestamp
+from mutator.rules.typed_values import exact, plain_decimals
 from mutator.storage.compression import sniff
-from mutator.typed import exact, plain_decimals
 from tests.columns_data import as_table, file_of, read_whole, same_rows
 from tests.named_runs import Work
 

@@ -20,19 +20,20 @@ import pyarrow as pa
 import pytest
 
 import mutator
-from mutator import checksum, manifest, pipeline
-from mutator.engine import blocks, records
-from mutator.engine.blockread import ROWS, RUN, TOMBSTONES, read_runs
-from mutator.engine.blockwrite import write_group
-from mutator.engine.content import RECEIPT, REJECT
-from mutator.engine.read import FEED, MASTER, TOMBSTONE, read_task
-from mutator.engine.write import write_bucket
+from mutator.dataset import checksum, manifest
+from mutator.dataset.commit.staging import SUCCESS
+from mutator.dataset.side_columns import read_tombstones
+from mutator.engine.blocks.merge_bucket import write_group
+from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, read_runs
+from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, read_task
+from mutator.engine.records.write import write_bucket
+from mutator.engine.spark import blocks, records
+from mutator.engine.split_content import RECEIPT, REJECT
 from mutator.errors import StorageError, error
-from mutator.failpoint import FAILPOINTS
-from mutator.formats.parquet_columns import read_tombstones
-from mutator.formats.text_blocks import TextWriter
-from mutator.keyhash import bucket_of
-from mutator.staging import SUCCESS
+from mutator.errors.failpoints import FAILPOINTS
+from mutator.formats.blocks.text_rows import TextWriter
+from mutator.pipeline import merge
+from mutator.rules.key_hash import bucket_of
 from tests import local_engine
 from tests.cluster import ROOT, environment, run
 
@@ -310,7 +311,7 @@ def test_fault_of_writing_is_raised_so_that_another_attempt_is_made(places, tmp_
     watched(write_bucket, local_engine, "write_bucket")
     watched(write_group, local_engine, "write_group")
     watched(local_engine.broadcast.patch, local_engine.broadcast, "patch")
-    monkeypatch.setattr("mutator.engine.staged.Counted.write", full)
+    monkeypatch.setattr("mutator.dataset.commit.staged_file.Counted.write", full)
 
     with pytest.raises(StorageError, match="No space left on device"):
         local_engine.mutate(**call_of(join, places, tmp_path / "out"))
@@ -632,7 +633,7 @@ def test_receipt_of_a_bucket_that_is_lost_or_doubled_stops_the_run(places, tmp_p
         return receipts
 
     with pytest.raises(StorageError) as caught:
-        pipeline.run(engine, **call_of(join, places, tmp_path / "out"))
+        merge.run(engine, **call_of(join, places, tmp_path / "out"))
     check_not_published(caught.value, tmp_path)
 
 
@@ -646,7 +647,7 @@ def test_receipt_of_a_carried_bucket_that_is_lost_or_doubled_stops_the_run(place
             return receipts
 
         with pytest.raises(StorageError) as caught:
-            pipeline.run(engine, **call_of("aligned", places, tmp_path / "out"))
+            merge.run(engine, **call_of("aligned", places, tmp_path / "out"))
         check_not_published(caught.value, tmp_path)
 
 
@@ -658,6 +659,6 @@ def test_staged_file_that_is_lost_stops_the_run(places, tmp_path, join):
         return receipts
 
     with pytest.raises(StorageError, match="it is missing") as caught:
-        pipeline.run(engine, **call_of(join, places, tmp_path / "out"))
+        merge.run(engine, **call_of(join, places, tmp_path / "out"))
     assert caught.value.kind == "receipt"
     assert list(tmp_path.iterdir()) == []

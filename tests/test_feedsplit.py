@@ -17,17 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from mutator import cli, config, failpoint, feedsplit, splitrecord
-from mutator.bridge.each import in_turn
-from mutator.checksum import whole
-from mutator.errors import ConfigError, DataError, MutatorError, StateError
-from mutator.feedsplit.files import feed_files
-from mutator.feedsplit.write import split_file
-from mutator.formats.text import rows as text_rows
-from mutator.partition_by import directory_of_row, parse_fields
-from mutator.splitrecord import PATH
+from mutator import cli, config
+from mutator.dataset import split_record
+from mutator.dataset.checksum import whole
+from mutator.dataset.split_record import PATH
+from mutator.engine.spark.each import in_turn
+from mutator.errors import ConfigError, DataError, MutatorError, StateError, failpoints
+from mutator.formats.files.lines import rows as text_rows
+from mutator.rules.partition_transforms import directory_of_row, parse_fields
 from mutator.storage import storage_for
 from mutator.storage.compression import zstd
+from mutator.workflow.partitions import split as feedsplit
+from mutator.workflow.partitions.split.files import feed_files
+from mutator.workflow.partitions.split.write import split_file
 from tests.job import snapshot
 
 CONFIG = {"id.field.ordinals": "0"}
@@ -67,7 +69,7 @@ class Feed:
         for file in record.files:
             assert file.rows == sum(part.rows for part in file.parts) + file.rejected
             assert {posixpath.basename(part.path) for part in file.parts} <= {file.name}
-        assert splitrecord.parse((self.to / PATH).read_bytes(), "record") == record
+        assert split_record.parse((self.to / PATH).read_bytes(), "record") == record
 
     def parts(self, name):
         """Return what each partition has of a file."""
@@ -428,14 +430,16 @@ def test_a_record_of_which_a_byte_is_wrong(feed):
     data = (feed.to / PATH).read_bytes()
 
     with pytest.raises(StateError, match="damaged"):
-        splitrecord.parse(data.replace(b"field_0=a", b"field_0=b"), "record")
-    record = splitrecord.parse(data, "record")
+        split_record.parse(data.replace(b"field_0=a", b"field_0=b"), "record")
+    record = split_record.parse(data, "record")
     part = replace(record.files[0].parts[0], path="../x")
     with pytest.raises(StateError, match="outside of the directory"):
-        splitrecord.parse(splitrecord.dump(replace(record, files=(replace(record.files[0], parts=(part,)),))), "record")
+        split_record.parse(
+            split_record.dump(replace(record, files=(replace(record.files[0], parts=(part,)),))), "record"
+        )
 
 
-POINTS = [point for point in failpoint.FAILPOINTS if point.split(".")[0] in ("stage", "publish")] + [
+POINTS = [point for point in failpoints.FAILPOINTS if point.split(".")[0] in ("stage", "publish")] + [
     "split.part.written"
 ]
 
@@ -444,13 +448,13 @@ POINTS = [point for point in failpoint.FAILPOINTS if point.split(".")[0] in ("st
 def test_whole_or_nothing(feed, monkeypatch, point):
     feed.put("ups_1.txt", b"a\nb\n")
     before = snapshot(feed.root)
-    monkeypatch.setenv(failpoint.VARIABLE, f"{point}:raise")
+    monkeypatch.setenv(failpoints.VARIABLE, f"{point}:raise")
     with pytest.raises(OSError, match="failpoint"):
         feed.split("0")
-    monkeypatch.delenv(failpoint.VARIABLE)
+    monkeypatch.delenv(failpoints.VARIABLE)
 
     if point in ("publish.renamed", "publish.done"):
-        feed.check(splitrecord.parse((feed.to / PATH).read_bytes(), "record"))
+        feed.check(split_record.parse((feed.to / PATH).read_bytes(), "record"))
         return
     assert snapshot(feed.root) == before
     feed.split("0")
@@ -463,10 +467,10 @@ def test_on_s3(s3, feed, monkeypatch, point):
     place = f"{s3.bucket()}/lake/split"
     by, settings = parse_fields("k=0"), config.parse(CONFIG)
     if point is not None:
-        monkeypatch.setenv(failpoint.VARIABLE, f"{point}:raise")
+        monkeypatch.setenv(failpoints.VARIABLE, f"{point}:raise")
         with pytest.raises(OSError, match="failpoint"):
             feedsplit.split_feed(settings, by, [str(feed.feed)], place, in_turn)
-        monkeypatch.delenv(failpoint.VARIABLE)
+        monkeypatch.delenv(failpoints.VARIABLE)
         assert storage_for(place).look(place) is None
     feedsplit.split_feed(settings, by, [str(feed.feed)], place, in_turn)
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mutator.formats.block import InMemory, Window
-from mutator.formats.convert import converted
-from mutator.formats.kinds import KINDS
-from mutator.formats.tabular import Dialect
+from mutator.formats.content import InMemory, Window
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import KINDS
+from mutator.formats.values.convert import converted
 from tests.columns_data import HEADER, as_table, file_of, read_whole, same_rows, tables
 
 COLUMNS = ["parquet", "orc", "avro"]

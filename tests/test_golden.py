@@ -19,9 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from mutator import config, manifest, pipeline
+from mutator import config
+from mutator.dataset import manifest
+from mutator.dataset.side_columns import read_tombstones
 from mutator.errors import MutatorError
-from mutator.formats.parquet_columns import read_tombstones
+from mutator.pipeline import merge
 from tests import local_engine
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -128,7 +130,7 @@ def test_cases_on_spark(sc, tmp_path, cases):
     """Both engines at once, because a case is mostly waiting: for jobs to be planned, and for files to be durable."""
 
     def check_all(engine):
-        mutate, work = partial(pipeline.mutate, sc, engine=engine), tmp_path / engine
+        mutate, work = partial(merge.mutate, sc, engine=engine), tmp_path / engine
         work.mkdir()
         wrong = {}
         for case in cases:

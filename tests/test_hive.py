@@ -14,12 +14,12 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from mutator.bridge.hive.metastore import STATISTICS
+from mutator.bridge.hive.staged_table import Staged
+from mutator.bridge.hive.table import HiveTable
 from mutator.errors import MutatorError
-from mutator.failpoint import HIVE_FAILPOINTS
-from mutator.hive.metastore import STATISTICS
-from mutator.hive.staged_table import Staged
-from mutator.hive.table import HiveTable
-from mutator.partitions import DEFAULT
+from mutator.errors.failpoints import HIVE_FAILPOINTS
+from mutator.rules.partition_paths import DEFAULT
 
 pytestmark = pytest.mark.xdist_group("hive")
 
@@ -336,7 +336,7 @@ def test_session_without_a_metastore_is_refused():
 
 @pytest.mark.soak  # the bridge's own test meets it, too
 def test_second_process_on_the_embedded_metastore_is_told_so(hive):
-    program = "from mutator.session import spark_session\nwith spark_session('second', hive=True): pass"
+    program = "from mutator.engine.spark.session import spark_session\nwith spark_session('second', hive=True): pass"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=hive.environment,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from mutator.interrupt import Interrupted, catch_signals, check_signals, deferred_signals
+from mutator.errors.interrupts import Interrupted, catch_signals, check_signals, deferred_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from mutator import verify as verification
 from mutator.errors import ConfigError, DataError
-from mutator.formats.kinds import KINDS as KINDS_OF_FILES
+from mutator.formats.files.registry import KINDS as KINDS_OF_FILES
+from mutator.pipeline import verify as verification
 from tests.named_runs import BY_ID, ENGINES, KINDS, TYPED, Work, avro, rows_of
 
 BY_FILE = {"id.field.ordinals": "id"}

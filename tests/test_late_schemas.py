@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from mutator import manifest
+from mutator.dataset import manifest
 from mutator.errors import DataError
 from tests import local_engine
 from tests.columns_data import file_of, read_whole

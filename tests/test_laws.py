@@ -34,12 +34,13 @@ from pyspark import SparkContext
 from pyspark.errors import PythonException
 
 import mutator
-from mutator import checksum, keyhash
+from mutator.dataset import checksum
+from mutator.dataset.side_columns import read_sequences, read_tombstones
 from mutator.errors import DataError, StateError
-from mutator.formats.parquet_columns import read_sequences, read_tombstones
-from mutator.keyhash import bucket_of
-from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
-from mutator.precedence import precedence
+from mutator.rules import key_hash
+from mutator.rules.key_hash import bucket_of
+from mutator.rules.order_values import precedence
+from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
 from tests import local_engine, model
 from tests.model import Key, Row
 
@@ -300,15 +301,15 @@ def few_hashes(number: int) -> Iterator[None]:
         return hashes % np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
 
     def few_of_columns(columns: Any) -> Any:
-        return few(keyhash.hash_columns(columns))
+        return few(key_hash.hash_columns(columns))
 
     def few_of_key(key: Key, buckets: int) -> int:
-        return int(few(np.array([keyhash.hash_key(key)], np.uint64))[0]) % buckets
+        return int(few(np.array([key_hash.hash_key(key)], np.uint64))[0]) % buckets
 
     with (
-        patch("mutator.formats.text_blocks.hash_columns", few_of_columns),
-        patch("mutator.engine.blockread.hash_columns", few_of_columns),
-        patch("mutator.engine.read.bucket_of", few_of_key),
+        patch("mutator.formats.blocks.text_rows.hash_columns", few_of_columns),
+        patch("mutator.engine.blocks.read.hash_columns", few_of_columns),
+        patch("mutator.engine.records.read.bucket_of", few_of_key),
         patch(f"{__name__}.bucket_of", few_of_key),
     ):
         yield
@@ -351,7 +352,7 @@ class Runs:
         }
         output = str(self.work / f"output-{self._number}")
         clock = SimpleNamespace(time=lambda: self.now / 1000, monotonic=time.monotonic)
-        with patch("mutator.pipeline.time", clock):
+        with patch("mutator.pipeline.merge.time", clock):
             report = self.engine(config=config, master=master, feed=places, output=output, **of_run)
         made = read_back(self.shape, output, report)
         check_accounting(report.counts, made)

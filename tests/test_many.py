@@ -6,8 +6,10 @@ import shutil
 
 import pytest
 
-from mutator import cli, many, pipeline
+from mutator import cli
 from mutator.errors import MutatorError
+from mutator.pipeline import merge
+from mutator.workflow import many
 from tests.many_tables import DEFAULTS, Folder, rows_of
 
 
@@ -39,7 +41,7 @@ def test_each_table_is_merged_as_alone(folder, sc):
 def test_files_are_those_of_a_run_alone(folder, sc, tmp_path, engine, settings):
     (table,) = folder.tables(f"[tables.t1.settings]\n{settings}").only(["t1"])
     folder.put("feed/t1/del_2.txt", "3,,300\n")
-    alone = pipeline.mutate(
+    alone = merge.mutate(
         sc, table.config, master=table.master, feed=table.feed, output=tmp_path / "alone", engine=engine
     )
 
@@ -53,7 +55,7 @@ def test_files_are_those_of_a_run_alone(folder, sc, tmp_path, engine, settings):
 
 
 def test_large_tables_take_the_way_of_a_run_alone(folder, sc, monkeypatch):
-    monkeypatch.setattr("mutator.engine.alone._SMALL", 0)
+    monkeypatch.setattr("mutator.engine.spark.single_task._SMALL", 0)
 
     done = many.run(folder.tables(), lambda: sc, at_once=3)
 

@@ -10,11 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from mutator import cli, many, pipeline
-from mutator.engine import alone
+from mutator import cli
+from mutator.engine.spark import single_task
 from mutator.errors import MutatorError, error
-from mutator.interrupt import catch_signals
-from mutator.many.attempt import Attempt
+from mutator.errors.interrupts import catch_signals
+from mutator.pipeline import merge as pipeline
+from mutator.workflow import many
+from mutator.workflow.many.attempt import Attempt
 from tests.cluster import environment, run
 from tests.many_tables import Folder, rows_of
 
@@ -30,7 +32,7 @@ def states(summary):
 
 def hang(monkeypatch, table, before=lambda: None):
     """Let a table's Spark job hang until it is cancelled. before: what happens first, in the table's thread."""
-    real = alone.merge
+    real = single_task.merge
 
     def hanging(sc, plan, staging):
         if not any(f"/{table}/" in one.source.path for one in plan.inputs):
@@ -39,7 +41,7 @@ def hang(monkeypatch, table, before=lambda: None):
         sc.parallelize([1, 2], 2).foreach(lambda _: time.sleep(3600))
         raise AssertionError("the job was not cancelled")
 
-    monkeypatch.setattr(alone, "merge", hanging)
+    monkeypatch.setattr(single_task, "merge", hanging)
 
 
 def test_deadline_of_one_table(folder, sc, monkeypatch):
@@ -67,7 +69,7 @@ def test_time_until_spark_is_there_is_none_of_a_table(folder, sc, monkeypatch):
 
     clock = [1000.0]
     stopped = SimpleNamespace(monotonic=lambda: clock[0], time=time.time)
-    monkeypatch.setattr("mutator.many.attempt.time", stopped)
+    monkeypatch.setattr("mutator.workflow.many.attempt.time", stopped)
     monkeypatch.setitem(many.run.__globals__, "time", stopped)
 
     done = many.run(folder.tables('[tables.t1]\ndeadline = "10m"\n'), slow, only=["t1"])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mutator import many
 from mutator.errors import MutatorError
-from mutator.many.places import Places, clashes
+from mutator.workflow import many
+from mutator.workflow.many.path_conflicts import Places, clashes
 from tests.many_tables import Folder
 
 

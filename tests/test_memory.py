@@ -45,9 +45,9 @@ def write_rows(path, first, count, keys, width, columns, order):
 def make(work, case):
     """Write master and feed, and the sorted map output of the run over them; return the plan and the map's peak."""
     from mutator.config import parse
-    from mutator.engine.blockread import ROWS, RUN, TOMBSTONES, read_runs
-    from mutator.plan import make_plan
-    from mutator.survey import look_at
+    from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, read_runs
+    from mutator.plan.inspect.survey import look_at
+    from mutator.plan.run_plan import make_plan
     from tests import local_engine
 
     columns, width = case.get("columns", 4), case["width"]
@@ -91,9 +91,9 @@ def streamed(work):
 
 
 def reduce(work):
-    from mutator.engine.blockwrite import write_group
+    from mutator.engine.blocks.merge_bucket import write_group
 
-    import_module("mutator.engine.daemon")  # loads what every worker has before it gets its first task
+    import_module("mutator.engine.spark.daemon")  # loads what every worker has before it gets its first task
     child = os.fork()  # what it allocates is none of this process
     if not child:
         status = 1

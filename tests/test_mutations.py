@@ -13,9 +13,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator.engine import spool
-from mutator.engine.duplicates import duplicates
-from mutator.engine.mutations import (
+from mutator.engine.blocks import spool
+from mutator.engine.blocks.duplicates import duplicates
+from mutator.engine.blocks.mutations import (
     Mutations,
     fold,
     groups_of_keys,
@@ -23,9 +23,9 @@ from mutator.engine.mutations import (
     mutations_of_table,
     table_of_mutations,
 )
+from mutator.engine.blocks.winners import Winners
 from mutator.engine.tally import Tally
-from mutator.engine.winners import Winners
-from mutator.ordercolumn import column_type
+from mutator.rules.order_columns import column_type
 
 # Files: two of one name in two directories, an earlier name of the same sequence, one of another sequence.
 FILES = [(0, 3), (1, 3), (1, 3), (2, 4)]  # rank of the base name, sequence

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator.ordercolumn import column_type, parse_column, ranks, to_column, to_value
-from mutator.precedence import ORDER_TYPES
-from mutator.spans import Spans
+from mutator.rules.byte_columns import Spans
+from mutator.rules.order_columns import column_type, parse_column, ranks, to_column, to_value
+from mutator.rules.order_values import ORDER_TYPES
 
 LONGS = st.one_of(
     st.integers(-(2**65), 2**65).map(lambda n: b"%d" % n),

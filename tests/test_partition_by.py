@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mutator.partition_by import (
+from mutator.rules.partition_paths import DEFAULT, directory_of, values_of
+from mutator.rules.partition_transforms import (
     PartitionField,
     directory_of_row,
     parse_fields,
@@ -14,7 +15,6 @@ from mutator.partition_by import (
     text_of,
     values_text,
 )
-from mutator.partitions import DEFAULT, directory_of, values_of
 from tests.test_ordercolumn import LONGS, TIMESTAMPS
 
 TRANSFORMS = {

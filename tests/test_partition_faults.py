@@ -8,10 +8,9 @@ import shutil
 
 import pytest
 
-from mutator import failpoint
-from mutator.errors import StorageError
-from mutator.failpoint import FAILPOINTS, PARTITION_FAILPOINTS
-from mutator.log import Log
+from mutator.dataset.version_log import Log
+from mutator.errors import StorageError, failpoints
+from mutator.errors.failpoints import FAILPOINTS, PARTITION_FAILPOINTS
 from tests import local_engine
 from tests.parted import (
     FEED,
@@ -156,12 +155,12 @@ def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, die, mo
     call = call_of(places[scope], scope, tmp_path / "beside" / "out")
     for point in dict.fromkeys(die("run", **call)):
         shutil.rmtree(tmp_path / "beside")
-        monkeypatch.setenv(failpoint.VARIABLE, f"{point}:raise")
+        monkeypatch.setenv(failpoints.VARIABLE, f"{point}:raise")
 
         with pytest.raises((OSError, StorageError), match=f"failpoint {point}"):
             local_engine.mutate(**call)
 
-        monkeypatch.delenv(failpoint.VARIABLE)
+        monkeypatch.delenv(failpoints.VARIABLE)
         left = list((tmp_path / "beside").iterdir())
         assert left == ([tmp_path / "beside" / "out"] if is_visible(point) else []), point
 

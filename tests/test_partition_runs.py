@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mutator import cli, config, failpoint, feedsplit
-from mutator.bridge.each import in_turn
-from mutator.errors import ConfigError, MutatorError, StateError
-from mutator.partition_by import parse_fields
-from mutator.partition_runs import run_partitions
+from mutator import cli, config
+from mutator.engine.spark.each import in_turn
+from mutator.errors import ConfigError, MutatorError, StateError, failpoints
+from mutator.rules.partition_transforms import parse_fields
 from mutator.storage import storage_for
+from mutator.workflow.partitions import split as feedsplit
+from mutator.workflow.partitions.runs import run_partitions
 from tests import local_engine
 from tests.job import snapshot
 
@@ -205,10 +206,10 @@ def test_what_was_stopped_goes_on(case, monkeypatch, point):
     case.run()
     undisturbed = case.follow().feed(FEED.replace(b"00,", b"50,")).root / "undisturbed"
     case.run(undisturbed)
-    monkeypatch.setenv(failpoint.VARIABLE, f"{point}:raise")
+    monkeypatch.setenv(failpoints.VARIABLE, f"{point}:raise")
     with pytest.raises(OSError, match="failpoint"):
         case.run()
-    monkeypatch.delenv(failpoint.VARIABLE)
+    monkeypatch.delenv(failpoints.VARIABLE)
 
     assert case.output.exists() == (point == "runs.published")
     if case.output.exists():
@@ -239,10 +240,10 @@ def test_a_fault_in_one_partition_stops_the_loop_and_leaves_the_others(case):
 
 
 def test_another_feed_does_not_go_on_with_it(case, monkeypatch):
-    monkeypatch.setenv(failpoint.VARIABLE, "runs.partition.done:raise")
+    monkeypatch.setenv(failpoints.VARIABLE, "runs.partition.done:raise")
     with pytest.raises(OSError, match="failpoint"):
         case.run()
-    monkeypatch.delenv(failpoint.VARIABLE)
+    monkeypatch.delenv(failpoints.VARIABLE)
     case.feed(FEED)
 
     case.refused(StateError, "begun with another feed and split")
@@ -264,10 +265,10 @@ def touch(path):
     ],
 )
 def test_changed_inputs_do_not_go_on_with_it(case, monkeypatch, change, says):
-    monkeypatch.setenv(failpoint.VARIABLE, "runs.partition.done:raise")
+    monkeypatch.setenv(failpoints.VARIABLE, "runs.partition.done:raise")
     with pytest.raises(OSError, match="failpoint"):
         case.run()
-    monkeypatch.delenv(failpoint.VARIABLE)
+    monkeypatch.delenv(failpoints.VARIABLE)
     change(case)
 
     case.refused(StateError, "was begun with another content of", says, "run with what it was begun with")
@@ -277,10 +278,10 @@ def test_another_commit_of_a_managed_partition_does_not_go_on_with_it(case, monk
     case.run()
     case.run(case.root / "other")
     case.follow().feed(b"a,7,400,U,new\n")
-    monkeypatch.setenv(failpoint.VARIABLE, "runs.partition.done:raise")
+    monkeypatch.setenv(failpoints.VARIABLE, "runs.partition.done:raise")
     with pytest.raises(OSError, match="failpoint"):
         case.run()
-    monkeypatch.delenv(failpoint.VARIABLE)
+    monkeypatch.delenv(failpoints.VARIABLE)
     shutil.rmtree(case.parted / "k=c")
     shutil.copytree(case.root / "other" / "k=c", case.parted / "k=c")
 
@@ -421,10 +422,10 @@ def test_file_names_give_the_order(tmp_path, gaps):
 def test_on_s3(s3, case, monkeypatch, point):
     place = f"{s3.bucket()}/lake/output"
     if point is not None:
-        monkeypatch.setenv(failpoint.VARIABLE, f"{point}:raise")
+        monkeypatch.setenv(failpoints.VARIABLE, f"{point}:raise")
         with pytest.raises(OSError, match="failpoint"):
             case.run(place)
-        monkeypatch.delenv(failpoint.VARIABLE)
+        monkeypatch.delenv(failpoints.VARIABLE)
     if point != "runs.recorded":
         case.run(place)
     with pytest.raises(StateError, match="exists already"):

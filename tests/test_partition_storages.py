@@ -8,8 +8,8 @@ import uuid
 
 import pytest
 
-from mutator.dataset import read_manifest
-from mutator.staging import published, sweep
+from mutator.dataset.commit.staging import published, sweep
+from mutator.dataset.directory import read_manifest
 from mutator.storage import entries_of, storage_for
 from tests import local_engine
 from tests.disk_model import Recorder, disk_of

@@ -18,10 +18,10 @@ import pytest
 from pyarrow import ArrowException
 
 import mutator
-from mutator.engine import partitioned
+from mutator.dataset.filter_packs import read_filters
+from mutator.engine.spark import partitions
 from mutator.errors import DataError, MutatorError, StateError
-from mutator.failpoint import VARIABLE
-from mutator.formats.key_filters import read_filters
+from mutator.errors.failpoints import VARIABLE
 from mutator.storage.local import LocalStorage
 from tests import local_engine
 from tests.cluster import ROOT, environment
@@ -204,7 +204,7 @@ def test_worker_that_is_killed_between_two_copies(sc, places, undisturbed, tmp_p
 @every_scope
 def test_executor_that_is_lost_between_the_steps(sc, places, undisturbed, tmp_path, monkeypatch, scope):
     """Its routes are gone, and are computed again from the files."""
-    monkeypatch.setattr(partitioned, "make_directories", between(lambda: forget(sc)))
+    monkeypatch.setattr(partitions, "make_directories", between(lambda: forget(sc)))
 
     mutator.mutate(sc, **call_of(places[scope], scope, tmp_path / "out"))
 
@@ -214,7 +214,7 @@ def test_executor_that_is_lost_between_the_steps(sc, places, undisturbed, tmp_pa
 
 def between(act):
     """Do something between the steps."""
-    make = partitioned.make_directories
+    make = partitions.make_directories
 
     def make_directories(plan, staging):
         make(plan, staging)
@@ -246,7 +246,7 @@ def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, 
         path.write_bytes(changed.get(how, content.replace(b",b,", b",y,").replace(b",n,", b",z,")))
         forget(sc)
 
-    monkeypatch.setattr(partitioned, "make_directories", between(change))
+    monkeypatch.setattr(partitions, "make_directories", between(change))
     before = contents(own / "managed")
 
     said_is = "a file changed during the run" if how == "other partitions" else "the file changed while it was read"
@@ -348,9 +348,9 @@ def test_hidden_file_in_a_partition_is_no_data(place, tmp_path, scope, name):
 @pytest.mark.parametrize("kind", ["data", "tombstones"])
 def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeypatch, kind):
     """Of a partition that nothing comes to; the filters say here that every file may hold every key."""
-    monkeypatch.setattr("mutator.engine.locate.may_hold", lambda _, hashes: hashes == hashes)
-    monkeypatch.setattr("mutator.engine.locate.bisect.bisect_left", lambda *_: 0)
-    monkeypatch.setattr("mutator.engine.locate.bisect.bisect_right", lambda found, _: len(found))
+    monkeypatch.setattr("mutator.engine.partitions.locate.may_hold", lambda _, hashes: hashes == hashes)
+    monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_left", lambda *_: 0)
+    monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_right", lambda found, _: len(found))
     own = place("table")
     path = quiet(own / "managed", "data")
     if kind == "tombstones":
@@ -415,7 +415,7 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
         told.append(caught.value)
         return local_engine.merge(plan, staging)
 
-    mutator.pipeline.run(slow, **call)
+    mutator.pipeline.merge.run(slow, **call)
 
     assert [(one.kind, one.exit_code) for one in told] == [("output.busy", 5)]
     assert list(output.parent.iterdir()) == [output]

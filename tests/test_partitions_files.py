@@ -11,7 +11,7 @@ import pytest
 
 from mutator import config
 from mutator.errors import ConfigError, DataError, MutatorError, StateError
-from mutator.partition_runs import run_partitions
+from mutator.workflow.partitions.runs import run_partitions
 from tests import local_engine
 from tests.job import snapshot
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mutator import manifest
+from mutator.dataset import manifest
+from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
 from mutator.errors import MutatorError, StateError
-from mutator.formats.key_filters import KeyFilter, read_filters, write_filters
-from mutator.keyfilter import filter_of, may_hold
+from mutator.rules.bloom_filter import filter_of, may_hold
 from tests.test_laws import scratch
 from tests.test_partitions_files import put_all, rows_by_directory, run
 

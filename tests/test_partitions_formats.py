@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mutator import manifest
-from mutator.formats.block import InMemory, Window
-from mutator.formats.convert import converted
-from mutator.formats.kinds import KINDS
-from mutator.formats.parquet_columns import read_tombstones
-from mutator.formats.tabular import Dialect
-from mutator.typed import exact
+from mutator.dataset import manifest
+from mutator.dataset.side_columns import read_tombstones
+from mutator.formats.content import InMemory, Window
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import KINDS
+from mutator.formats.values.convert import converted
+from mutator.rules.typed_values import exact
 from tests import local_engine
 from tests.columns_data import file_of, read_whole
 from tests.test_format_laws import COLUMNS, World, make_world, put, schema_of, worlds

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mutator
-from mutator import config, feedsplit
-from mutator.bridge.each import in_turn
+from mutator import config
+from mutator.engine.spark.each import in_turn
 from mutator.errors import ConfigError, DataError, MutatorError, StateError
-from mutator.partition_by import parse_fields
+from mutator.rules.partition_transforms import parse_fields
+from mutator.workflow.partitions import split
 from tests import local_engine
 from tests.job import snapshot
 from tests.partition_worlds import TableRuns, draw_table, files_of, make_speed
@@ -51,7 +52,7 @@ def test_a_run_for_each_partition_is_one_run_of_all(seed):
         master = put_all(root / "m", {"a.txt": rows(12)})
         feed = put_all(root / "f", {"ups_1.txt": rows(8), "ups_2.txt": rows(4), "del_3.txt": rows(3)})
         for source, to in ((master, "ms"), (feed, "fs")):
-            feedsplit.split_feed(config.parse(settings_), parse_fields(by), [source], str(root / to), in_turn)
+            split.split_feed(config.parse(settings_), parse_fields(by), [source], str(root / to), in_turn)
         run({**settings_, "partitioned.by": by, "key.scope": "partition"}, master, feed, root / "whole")
         whole = rows_by_directory(root / "whole")
         parts = {str(path.parent.relative_to(root / to)) for to in ("ms", "fs") for path in (root / to).rglob("*.txt")}

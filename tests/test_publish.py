@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from mutator import manifest
-from mutator.checksum import whole
+from mutator.dataset import manifest
+from mutator.dataset.checksum import whole
+from mutator.dataset.commit.publish import check_output, publish
+from mutator.dataset.commit.staging import SUCCESS, sweep
+from mutator.dataset.manifest import DataFile, Manifest, SideFile
 from mutator.errors import StateError, StorageError
-from mutator.manifest import DataFile, Manifest, SideFile
-from mutator.publish import check_output, publish
-from mutator.staging import SUCCESS, sweep
 from mutator.storage import local, storage_for
 
 DATA = {"part-0.txt": b"a,1\n", "part-1.txt": b"b,2\nc,3\n"}
@@ -347,6 +347,6 @@ def test_many_runs_at_once_publish_one_output(output, tmp_path):
 
     losers = [text for run, text in zip(runs, said, strict=True) if run.returncode]
     assert len(losers) == 3, said
-    assert all("\nmutator.errors.StateError: " in text for text in losers), losers
+    assert all("\nmutator.errors.exceptions.StateError: " in text for text in losers), losers
     assert os.listdir(tmp_path) == ["out"]
     assert tree(output) == WHOLE

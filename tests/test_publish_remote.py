@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from mutator import failpoint, manifest
-from mutator.checksum import whole
-from mutator.dataset import is_straggler
-from mutator.errors import MutatorError, error
-from mutator.manifest import DataFile, Manifest
-from mutator.owner import Owner
-from mutator.publish import check_output, publish
-from mutator.staging import SUCCESS, announcements, published
+from mutator.dataset import manifest
+from mutator.dataset.checksum import whole
+from mutator.dataset.commit.process import Owner
+from mutator.dataset.commit.publish import check_output, publish
+from mutator.dataset.commit.staging import SUCCESS, announcements, published
+from mutator.dataset.directory import is_straggler
+from mutator.dataset.manifest import DataFile, Manifest
+from mutator.errors import MutatorError, error, failpoints
 from mutator.storage import entries_of, storage_for
 from tests.plain_workflow import put, read
 
@@ -121,7 +121,7 @@ def names(path):
 def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(lake, request, kind, point):
     place = lake(kind)
     output, storage = f"{place}/out", storage_for(place)
-    environment = dict(os.environ) | {failpoint.VARIABLE: point}
+    environment = dict(os.environ) | {failpoints.VARIABLE: point}
     process = FRESH.Process(target=publish_in_child, args=(output, 1, environment))
     process.start()
     process.join()
@@ -186,7 +186,7 @@ def test_run_of_another_machine_is_never_taken_for_dead(place, monkeypatch):
         raise SystemExit  # and cannot clean up
 
     with monkeypatch.context() as patch:
-        patch.setattr("mutator.staging._end", lambda *_: None)
+        patch.setattr("mutator.dataset.commit.staging._end", lambda *_: None)
         with pytest.raises(SystemExit):
             publish(output, run_id(1), stuck)
     (announced,) = announcements(output)

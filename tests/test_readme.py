@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mutator import cli
-from mutator.keyhash import bucket_of, hash_key
-from mutator.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
+from mutator.rules.key_hash import bucket_of, hash_key
+from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -123,7 +123,7 @@ def test_the_make_targets_of_the_readme_exist():
 
 
 def test_every_setting_is_in_the_options_table():
-    source = (ROOT / "mutator" / "config.py").read_text()
+    source = (ROOT / "mutator" / "config" / "settings.py").read_text()
     known = set(re.findall(r'read\(\s*"([a-z.]+)"', source))
     rows = re.findall(r"^\| (`[a-z.]+`(?:, `[a-z.]+`)*) \|", README, re.MULTILINE)
     documented = {key for row in rows for key in re.findall(r"`([a-z.]+)`", row)}

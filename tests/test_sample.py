@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mutator import sample
-from mutator.sample import products, sales
-from mutator.sample.draw import seeded
+from mutator.cli import sample
+from mutator.cli.sample import products, sales
+from mutator.cli.sample.draw import seeded
 
 SAMPLE_DATA = Path(__file__).parent.parent / "sample_data"
 README = (SAMPLE_DATA / "README.md").read_text(encoding="utf-8")

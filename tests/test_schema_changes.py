@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from mutator.errors import ConfigError, DataError
-from mutator.formats.kinds import KINDS as KINDS_OF_FILES
+from mutator.formats.files.registry import KINDS as KINDS_OF_FILES
 from tests.named_runs import ENGINES, TYPED, Work, avro
 
 # A kind of files of the master, and of the feed.

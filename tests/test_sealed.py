@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mutator import sealed
+from mutator.dataset import checksummed_json
 
 THINGS = [
     [{"a": 1, "b": {"x": "}\n{", "y": []}, "c": "}{\r\n\u2028"}, {"a": "\r", "p": {"q": None}}, {}],
@@ -16,7 +16,7 @@ THINGS = [
 
 @pytest.mark.parametrize("things", THINGS)
 def test_each_thing_has_a_line(things):
-    data = sealed.dump("example", 1, {"things": things, "last": [1, 2]})
+    data = checksummed_json.dump("example", 1, {"things": things, "last": [1, 2]})
 
     lines = data.decode("ascii").split("\n")
     begin = lines.index(' "things": [') + 1
@@ -24,4 +24,4 @@ def test_each_thing_has_a_line(things):
         *(f"  {json.dumps(one)}{',' if one is not things[-1] else ''}" for one in things),
         " ],",
     ]
-    assert sealed.parse(data, "example", 1) == {"things": things, "last": [1, 2]}
+    assert checksummed_json.parse(data, "example", 1) == {"things": things, "last": [1, 2]}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator.engine import spool
-from mutator.engine.spool import SortedSpool, scratch_directory
+from mutator.engine.blocks import spool
+from mutator.engine.blocks.spool import SortedSpool, scratch_directory
 
 KEYS = st.sampled_from([b"", b"a", b"a\x00", b"\xff", b"\n", b"aa"])
 NUMBERS = st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mutator.dataset.commit.publish import publish
 from mutator.errors import ConfigError, MutatorError, StorageError
-from mutator.publish import publish
 from mutator.storage import absolute, s3_client
 from mutator.storage import s3 as s3_module
 from mutator.storage.s3 import S3Storage

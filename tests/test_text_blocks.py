@@ -10,16 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mutator import delimiter
-from mutator.formats import text, text_scan
-from mutator.formats.block import InMemory, NotReadable, Record, Reject, Window, patched
-from mutator.formats.text_blocks import TextFormat
-from mutator.keyhash import hash_key
-from mutator.layout import RowLayout, Unreadable, compile_reader
-from mutator.ordercolumn import to_value
-from mutator.spans import joined
+from mutator.formats.blocks.contract import Record, patched
+from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
+from mutator.formats.blocks.text_rows import TextFormat
+from mutator.formats.content import InMemory, NotReadable, Reject, Window
+from mutator.formats.files import line_scan
+from mutator.formats.files import lines as text
+from mutator.rules.byte_columns import joined
+from mutator.rules.delimiter import field_delimiter
+from mutator.rules.key_hash import hash_key
+from mutator.rules.order_columns import to_value
 
-COMMA = delimiter.parse(",")
+COMMA = field_delimiter.parse(",")
 FIELD = st.sampled_from([b"", b"a", b"b", b"12", b"7", b"+3", b"x" * 9, b"D", b"U", b"\r", b"\xff\x00", b"1\r"])
 ROWS = st.lists(st.lists(FIELD, min_size=1, max_size=4).map(b",".join), max_size=9)
 LAYOUTS = st.builds(
@@ -128,7 +130,7 @@ def test_the_same_rows_and_rejects(monkeypatch, data, rows, ending, layout, bom)
     content = (b"\xef\xbb\xbf" if bom else b"") + b"".join(row + data.draw(mark) for row in rows)
     content = content[: len(content) - data.draw(st.integers(0, 2))]
     header_end = data.draw(st.integers(0, 6)) if ending != text.EXACT_LF else 0
-    monkeypatch.setattr(text_scan, "CHUNK", data.draw(st.integers(1, 20)))
+    monkeypatch.setattr(line_scan, "CHUNK", data.draw(st.integers(1, 20)))
     cuts = sorted({0, len(content), *data.draw(st.lists(st.integers(0, len(content)), max_size=3))})
     for start, end in pairwise(cuts) if len(cuts) > 1 else [(0, 0)]:
         expected = by_rows(content, ending, start, end, bom, header_end, layout)
@@ -198,8 +200,8 @@ def test_a_trusted_file_with_what_is_no_row_is_damaged(ids):
 def test_which_layouts_it_takes():
     takes = TextFormat().takes
     assert takes(RowLayout(delimiter=COMMA, id_fields=(0,))) is None
-    assert "is a pattern" in takes(RowLayout(delimiter=delimiter.parse(r",\s*"), id_fields=(0,)))
-    assert "longer than one byte" in takes(RowLayout(delimiter=delimiter.parse("::"), id_fields=(0,)))
+    assert "is a pattern" in takes(RowLayout(delimiter=field_delimiter.parse(r",\s*"), id_fields=(0,)))
+    assert "longer than one byte" in takes(RowLayout(delimiter=field_delimiter.parse("::"), id_fields=(0,)))
 
 
 @pytest.mark.parametrize("exact", [True, False])

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mutator.dataset.side_columns import read_sequences
 from mutator.errors import DataError
-from mutator.formats.parquet_columns import read_sequences
 from tests.named_runs import ENGINES, TYPED, Work
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from mutator.engine import merge
-from mutator.engine.merge import merge_bucket
-from mutator.engine.read import FEED, MASTER, TOMBSTONE, Element
+from mutator.engine.records import merge
+from mutator.engine.records.merge import merge_bucket
+from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
-from mutator.outcome import TRUTH_TABLE, check_sums
-from mutator.precedence import precedence
+from mutator.rules.order_values import precedence
+from mutator.rules.outcome import TRUTH_TABLE, check_sums
 
 NOW, EARLIER = 2_000, 1_000  # commit times of this run and of the tombstone's
 KEY = (b"k",)

@@ -17,12 +17,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from mutator import checksum, cli, manifest
+from mutator import cli
+from mutator.dataset import checksum, manifest
+from mutator.dataset.commit.staging import SUCCESS
+from mutator.dataset.side_columns import read_sequences, write_sequences
 from mutator.errors import StateError
-from mutator.formats.parquet_columns import read_sequences, write_sequences
-from mutator.keyhash import bucket_of
-from mutator.staging import SUCCESS
-from mutator.verify import verify
+from mutator.pipeline.verify import verify
+from mutator.rules.key_hash import bucket_of
 from tests import local_engine
 
 FLIPS = 60  # a file
@@ -92,8 +93,8 @@ def on_partitions(_, shared, tasks, count, read, reduce):
 @pytest.fixture
 def plain(monkeypatch):
     """Verify without Spark."""
-    monkeypatch.setattr("mutator.verify.on_partitions", on_partitions)
-    monkeypatch.setattr("mutator.verify.shared_with", shared_with)
+    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
+    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
     return lambda path: verify(None, str(path))
 
 

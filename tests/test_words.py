@@ -18,19 +18,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator import checksum, errors, keyhash, manifest, naming
-from mutator.errors import MutatorError, StateError, error
-from mutator.formats import text
-from mutator.formats.parquet_columns import (
+from mutator import errors
+from mutator.dataset import checksum, manifest
+from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
+from mutator.dataset.side_columns import (
     TombstoneWriter,
     read_sequences,
     read_tombstones,
     tombstone_table,
     write_sequences,
 )
-from mutator.keyhash import bucket_of, hash_columns, hash_key, murmur64a
-from mutator.manifest import DataFile, FeedFile, Manifest, SideFile
-from mutator.precedence import (
+from mutator.errors import MutatorError, StateError, error
+from mutator.formats.files import lines
+from mutator.rules import file_names, key_hash
+from mutator.rules.byte_columns import Spans, joined, offsets_of, packed
+from mutator.rules.key_hash import bucket_of, hash_columns, hash_key, murmur64a
+from mutator.rules.order_values import (
     NO_SEQUENCE,
     ORDER_TYPES,
     format_order,
@@ -40,7 +43,6 @@ from mutator.precedence import (
     parse_timestamp,
     precedence,
 )
-from mutator.spans import Spans, joined, offsets_of, packed
 
 PACKAGE = Path(__file__).resolve().parent.parent / "mutator"
 
@@ -78,20 +80,20 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mutator"
     ],
 )
 def test_sequence(name, sequence):
-    assert naming.sequence(name) == sequence
+    assert file_names.sequence(name) == sequence
 
 
 @given(st.integers(0, 2**63 - 1), st.sampled_from(["", ".txt", ".csv", ".tsv.gz", ".bz2", ".txt.zst", ".xz"]))
 def test_every_sequence_is_read_back(number, suffix):
-    assert naming.sequence(f"ups_1_{number}{suffix}") == number
+    assert file_names.sequence(f"ups_1_{number}{suffix}") == number
 
 
 def test_delete_files_and_hidden_names():
-    assert naming.is_delete_file("delaware.txt", "del")
-    assert not naming.is_delete_file("Del_1.txt", "del")
-    assert not naming.is_delete_file("ups_del.txt", "del")
-    assert not naming.is_delete_file("del_1.txt", None)
-    assert [name for name in ("_a", ".a", "a_", "a.") if naming.is_hidden(name)] == ["_a", ".a"]
+    assert file_names.is_delete_file("delaware.txt", "del")
+    assert not file_names.is_delete_file("Del_1.txt", "del")
+    assert not file_names.is_delete_file("ups_del.txt", "del")
+    assert not file_names.is_delete_file("del_1.txt", None)
+    assert [name for name in ("_a", ".a", "a_", "a.") if file_names.is_hidden(name)] == ["_a", ".a"]
 
 
 # --- order values
@@ -358,7 +360,7 @@ def test_murmur64a_as_published(data, seed, expected):
     ],
 )
 def test_buckets_of_keys(key, hashed, buckets):
-    assert keyhash.HASH_NAME == "murmur64a"
+    assert key_hash.HASH_NAME == "murmur64a"
     assert hash_key(key) == hashed
     assert [bucket_of(key, count) for count in (1, 2, 7, 64, 128)] == buckets
 
@@ -404,13 +406,13 @@ def test_what_is_no_checksum(wrong):
 
 def naive_rows(data, ending):
     """Split all of a file, the obvious way; return (offset, row)."""
-    mark = b"\r" if ending == text.CR else b"\n"
+    mark = b"\r" if ending == lines.CR else b"\n"
     found, offset = [], 0
     pieces = data.split(mark)
     for number, piece in enumerate(pieces):
         last = number == len(pieces) - 1
         if not (last and not piece):
-            row = piece[:-1] if ending == text.LF and not last and piece.endswith(b"\r") else piece
+            row = piece[:-1] if ending == lines.LF and not last and piece.endswith(b"\r") else piece
             found.append((offset, row))
         offset += len(piece) + 1
     return found
@@ -421,13 +423,13 @@ contents = st.lists(st.sampled_from([b"a", b"bc", b",", b"\n", b"\r", b"\r\n", b
 )
 
 
-@given(contents, st.sampled_from([text.LF, text.CR, text.EXACT_LF]), st.integers(1, 9), st.integers(1, 9))
+@given(contents, st.sampled_from([lines.LF, lines.CR, lines.EXACT_LF]), st.integers(1, 9), st.integers(1, 9))
 def test_splits_give_each_row_once(data, ending, split, block):
     found = []
     for start in range(0, max(len(data), 1), split):
         begin = max(start - 1, 0)
         blocks = [data[at : at + block] for at in range(begin, len(data), block)]
-        found.append(list(text.rows(blocks, ending, start, start + split)))
+        found.append(list(lines.rows(blocks, ending, start, start + split)))
 
     assert [row for rows in found for row in rows] == naive_rows(data, ending)
     for number, rows in enumerate(found):
@@ -438,15 +440,15 @@ def test_splits_give_each_row_once(data, ending, split, block):
 def test_line_ends(data, block):
     blocks = [data[at : at + block] for at in range(0, len(data), block)]
 
-    assert text.line_end(blocks) == (text.CR if b"\r" in data and b"\n" not in data else text.LF)
+    assert lines.line_end(blocks) == (lines.CR if b"\r" in data and b"\n" not in data else lines.LF)
 
 
 def test_wide_encodings():
-    assert text.wide_encoding("a".encode("utf-16")) == "UTF-16"
-    assert text.wide_encoding(b"\xfe\xff\x00a") == "UTF-16"
-    assert text.wide_encoding("a".encode("utf-32")) == "UTF-32"
-    assert text.wide_encoding(text.UTF8_BOM + b"a") is None
-    assert text.wide_encoding(b"") is None
+    assert lines.wide_encoding("a".encode("utf-16")) == "UTF-16"
+    assert lines.wide_encoding(b"\xfe\xff\x00a") == "UTF-16"
+    assert lines.wide_encoding("a".encode("utf-32")) == "UTF-32"
+    assert lines.wide_encoding(lines.UTF8_BOM + b"a") is None
+    assert lines.wide_encoding(b"") is None
 
 
 # --- columns beside the data

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from mutator import config as configuration
-from mutator import workflow
 from mutator.cli import main
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, StateError
-from mutator.interrupt import catch_signals
-from mutator.log import Log
-from mutator.verify import verify
-from mutator.workflow import operations
-from mutator.workflow.verification import verify_base
+from mutator.errors.interrupts import catch_signals
+from mutator.pipeline.verify import verify
+from mutator.workflow import directory
+from mutator.workflow.directory import operations
+from mutator.workflow.directory.verification import verify_base
 from tests import local_engine
 from tests.cluster import ROOT, SAMPLE, environment, merged_sample, rows, submit
 from tests.test_verify import on_partitions, shared_with
@@ -37,7 +37,7 @@ BY_FIELD = {
 }
 
 
-run_module = sys.modules["mutator.workflow.run"]  # the package has a function of this name
+run_module = sys.modules["mutator.workflow.directory.phases"]  # the package has a function of this name
 
 
 class Place:
@@ -53,15 +53,15 @@ class Place:
 
     def run(self, **more):
         config = configuration.parse(self.settings | {key.replace("_", "."): value for key, value in more.items()})
-        merge = workflow.merge_by(config, local_engine.merge)
-        return workflow.run(str(self.path), config, merge, sleep=lambda _: None)
+        merge = directory.merge_by(config, local_engine.merge)
+        return directory.run(str(self.path), config, merge, sleep=lambda _: None)
 
     def status(self, **more):
         settings = self.settings | {key.replace("_", "."): value for key, value in more.items()}
-        return workflow.status(str(self.path), configuration.parse(settings))
+        return directory.status(str(self.path), configuration.parse(settings))
 
     def restore(self, to):
-        return workflow.restore(str(self.path), to, configuration.parse(self.settings))
+        return directory.restore(str(self.path), to, configuration.parse(self.settings))
 
     def rows(self, place="master"):
         return sorted(line for path in (self.path / place).glob("part-*") for line in path.read_text().split())
@@ -269,7 +269,7 @@ def test_run_waits_for_files_that_are_only_a_little_too_young(by_name):
         slept.append(seconds)
         time.sleep(seconds)
 
-    done = workflow.run(str(by_name.path), config, workflow.merge_by(config, local_engine.merge), sleep=sleep)
+    done = directory.run(str(by_name.path), config, directory.merge_by(config, local_engine.merge), sleep=sleep)
 
     assert done.version == 1
     assert 0 < slept[0] < 1.1
@@ -298,13 +298,13 @@ def test_file_of_the_same_name_that_arrives_during_a_run_that_fails(by_name):
     """The one that was taken goes back beside it, and is merged first."""
     by_name.arrive("ups_2.txt", "a,2", "broken")
     config = configuration.parse(by_name.settings)
-    merge = workflow.merge_by(config, local_engine.merge)
+    merge = directory.merge_by(config, local_engine.merge)
 
     def while_it_runs(task):
         by_name.arrive("ups_2.txt", "a,newer")
         return merge(task)
 
-    refused(lambda: workflow.run(str(by_name.path), config, while_it_runs), 3, "cannot be read")
+    refused(lambda: directory.run(str(by_name.path), config, while_it_runs), 3, "cannot be read")
 
     assert by_name.names("incr") == ["ups_2.txt", "ups_2.txt"]
     waiting = dict(by_name.status().waiting)
@@ -323,13 +323,13 @@ def test_marker_goes_where_its_file_goes(by_name):
     by_name.arrive("ups_2.txt", "a,2", "broken")
     by_name.arrive("ups_2.txt.ready")
     config = configuration.parse(by_name.settings)
-    merge = workflow.merge_by(config, local_engine.merge)
+    merge = directory.merge_by(config, local_engine.merge)
 
     def while_it_runs(task):
         by_name.arrive("ups_2.txt", "half of a newer o")
         return merge(task)
 
-    refused(lambda: workflow.run(str(by_name.path), config, while_it_runs), 3, "cannot be read")
+    refused(lambda: directory.run(str(by_name.path), config, while_it_runs), 3, "cannot be read")
 
     (aside,) = (path for path in (by_name.path / "incr").iterdir() if path.is_dir())
     assert sorted(path.name for path in aside.iterdir()) == ["ups_2.txt", "ups_2.txt.ready"]
@@ -398,7 +398,7 @@ def test_restore_that_is_told_to_stop_too_late_says_so(by_name, monkeypatch, cap
 def test_file_that_grows_after_it_was_taken_stops_the_run(by_name):
     by_name.arrive("ups_2.txt", "a,2")
     config = configuration.parse(by_name.settings)
-    merge = workflow.merge_by(config, local_engine.merge)
+    merge = directory.merge_by(config, local_engine.merge)
 
     def while_it_runs(task):
         made = merge(task)
@@ -406,7 +406,7 @@ def test_file_that_grows_after_it_was_taken_stops_the_run(by_name):
             stream.write("b,2\n")
         return made
 
-    refused(lambda: workflow.run(str(by_name.path), config, while_it_runs), 3, "changed while it was read")
+    refused(lambda: directory.run(str(by_name.path), config, while_it_runs), 3, "changed while it was read")
     assert by_name.names("incr") == ["ups_2.txt"]
     assert by_name.run().version == 1
     assert by_name.rows()[:2] == ["a,2", "b,2"]
@@ -440,8 +440,8 @@ def test_restore_brings_tombstones_sequences_horizon_and_feed_files_back(by_name
 
 def test_verify_finds_every_flipped_bit_and_every_cut(by_name, monkeypatch):
     """In every kind of file that a base publishes: log entries, datasets, backups, archived feed files."""
-    monkeypatch.setattr("mutator.verify.on_partitions", on_partitions)
-    monkeypatch.setattr("mutator.verify.shared_with", shared_with)
+    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
+    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
     by_name.arrive("ups_5.txt", "a,5", "e,5")
     by_name.arrive("del_6.txt", "b,x")
     by_name.run()
@@ -586,7 +586,7 @@ def test_watch_ends_by_a_signal_and_leaves_nothing_half_done(sample_base):
             assert watching.poll() is None
         watching.send_signal(signal.SIGTERM)
         assert watching.wait(60) == 143
-    status = workflow.status(str(sample_base), replace(configuration.Config(id_fields=(0,))))
+    status = directory.status(str(sample_base), replace(configuration.Config(id_fields=(0,))))
     assert (status.version.number, status.recovered, status.problems) == (1, (), ())
 
 
@@ -622,7 +622,7 @@ def test_twenty_spark_merges_killed_at_random_times(sample_base):
             time.sleep(rng.uniform(0, 0.05))
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-        state = workflow.status(str(sample_base), configuration.Config(id_fields=(0,)))
+        state = directory.status(str(sample_base), configuration.Config(id_fields=(0,)))
         stages.add((state.version.kind, bool(state.recovered)))
         assert state.problems == (), number
         assert main([str(word) for word in argv[3:]]) == 0

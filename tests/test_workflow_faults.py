@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import pytest
 
-from mutator import owner
+from mutator.dataset.commit import process as owner
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
-from mutator.log import Log
-from mutator.workflow import lock, operations, restore, status
-from mutator.workflow import run as run_workflow
-from mutator.workflow.base import Base, look_at_dataset
-from mutator.workflow.recovery import recover
-from mutator.workflow.run import Run
+from mutator.workflow.directory import lock, operations, restore, status
+from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory.base import Base, look_at_dataset
+from mutator.workflow.directory.phases import Run
+from mutator.workflow.directory.recovery import recover
 from tests.model_storage import KINDS, Killed, ModelStorage, mounted
 from tests.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
 

@@ -11,14 +11,14 @@ from contextlib import suppress
 
 import pytest
 
-from mutator import failpoint, manifest
-from mutator.errors import MutatorError, error
-from mutator.failpoint import FAILPOINTS, WORKFLOW_FAILPOINTS
-from mutator.log import Log
+from mutator.dataset import manifest
+from mutator.dataset.version_log import Log
+from mutator.errors import MutatorError, error, failpoints
+from mutator.errors.failpoints import FAILPOINTS, WORKFLOW_FAILPOINTS
 from mutator.storage import local
-from mutator.workflow import history, restore, status
-from mutator.workflow import run as run_workflow
-from mutator.workflow.base import Base
+from mutator.workflow.directory import history, restore, status
+from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory.base import Base
 from tests.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge
 
 NAMES = list(FEEDS)
@@ -72,13 +72,13 @@ def in_child(act, point="none"):
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.environ[failpoint.VARIABLE] = point
-        failpoint.PASSED.clear()
+        os.environ[failpoints.VARIABLE] = point
+        failpoints.PASSED.clear()
         code = 1
         with suppress(BaseException):
             act()
             code = 0
-        os.write(writer, json.dumps([code, failpoint.PASSED]).encode())
+        os.write(writer, json.dumps([code, failpoints.PASSED]).encode())
         os._exit(code)
     os.close(writer)
     _, how = os.waitpid(child, 0)

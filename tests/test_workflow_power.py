@@ -7,12 +7,12 @@ import signal
 
 import pytest
 
+from mutator.dataset.commit.process import Owner
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
-from mutator.log import Log
-from mutator.owner import Owner
 from mutator.storage import local
-from mutator.workflow import status
-from mutator.workflow.base import Base, look_at_dataset
+from mutator.workflow.directory import status
+from mutator.workflow.directory.base import Base, look_at_dataset
 from tests.disk_model import Recorder, disk_of
 from tests.model_storage import ModelStorage, mounted
 from tests.plain_workflow import CONFIG, check

@@ -12,20 +12,20 @@ from contextlib import contextmanager, nullcontext, suppress
 
 import pytest
 
-from mutator import failpoint, owner
 from mutator import storage as registry
-from mutator.dataset import read_manifest
-from mutator.errors import MutatorError, error
-from mutator.log import Log
+from mutator.dataset.commit import process as owner
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.version_log import Log
+from mutator.errors import MutatorError, error, failpoints
 from mutator.storage import absolute, entries_of, storage_for
 from mutator.storage import s3 as s3_module
-from mutator.workflow import history, journal, masters, operations, restore, status
-from mutator.workflow import run as run_workflow
-from mutator.workflow.base import Base
-from mutator.workflow.journal import Journal
-from mutator.workflow.masters import master_of
-from mutator.workflow.recovery import Recovered
-from mutator.workflow.verification import is_base
+from mutator.workflow.directory import history, journal, operations, restore, status, versions
+from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory.base import Base
+from mutator.workflow.directory.journal import Journal
+from mutator.workflow.directory.recovery import Recovered
+from mutator.workflow.directory.verification import is_base
+from mutator.workflow.directory.versions import master_of
 from tests.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge, put, read
 from tests.test_workflow_local import in_child, points
 
@@ -100,7 +100,7 @@ FRESH.set_forkserver_preload(["tests.test_workflow_remote"])
 def in_fresh_process(base, point="none"):
     """Run on a base in a process of its own; return (signal or 0, the failpoints that it passed)."""
     receiver, sender = FRESH.Pipe(duplex=False)
-    environment = dict(os.environ) | {failpoint.VARIABLE: point}
+    environment = dict(os.environ) | {failpoints.VARIABLE: point}
     process = FRESH.Process(target=run_and_tell, args=(base, environment, sender))
     process.start()
     sender.close()
@@ -114,7 +114,7 @@ def in_fresh_process(base, point="none"):
 def run_and_tell(base, environment, sender):
     os.environ.update(environment)
     run_it(base)
-    sender.send(failpoint.PASSED)
+    sender.send(failpoints.PASSED)
 
 
 @pytest.mark.parametrize("step", [SOME, ALL])
@@ -469,7 +469,7 @@ def test_paused_pruner_does_not_remove_what_is_restored_meanwhile(s3, monkeypatc
                 restore_without_lock(base)
             tried.append(name)
 
-    monkeypatch.setattr(masters, "failpoint", pause)
+    monkeypatch.setattr(versions, "failpoint", pause)
     run_workflow(base, settings, merge, sleep=lambda _: None)
     assert tried
     assert check(Base(base), FED) == set(FED)
@@ -488,9 +488,9 @@ def test_restore_that_came_first_keeps_the_pruner_from_removing(s3, monkeypatch)
     base = new_base(f"{s3.bucket()}/base", 2)
     begun = Journal("20260101T000000Z-01234567", "restore", 2, "")
     journal.begin(Base(base), begun)
-    assert masters.prune(Base(base), Log(base), 0) == []
+    assert versions.prune(Base(base), Log(base), 0) == []
     journal.end(Base(base), begun.run)
-    assert masters.prune(Base(base), Log(base), 0) == [1]
+    assert versions.prune(Base(base), Log(base), 0) == [1]
 
 
 def test_file_that_comes_again_is_skipped_once(s3):

@@ -48,7 +48,7 @@ class OnSpark(Contender):
         return PathTable(str(path), self._each())
 
     def _each(self) -> Any:
-        from mutator.engine.spark import each_on
+        from mutator.engine.spark.shuffle import each_on
 
         return each_on(self.spark.sparkContext)
 
@@ -103,7 +103,7 @@ class BridgeRun(OnSpark):
 
         from mutator import config
         from mutator.bridge import run
-        from mutator.pipeline import on_spark
+        from mutator.pipeline.merge import on_spark
 
         settings = config.parse(SETTINGS["parquet"])
         merge_on = on_spark(lambda: nullcontext(self.spark.sparkContext))
@@ -165,7 +165,7 @@ def columns() -> str:
 
 def new_run() -> str:
     """Return an id that no other run has."""
-    from mutator.naming import new_run_id
+    from mutator.rules.file_names import new_run_id
 
     return new_run_id(time.time())
 

@@ -29,7 +29,7 @@ def session(scratch: Path, **settings: str) -> SparkSession:
         .config("spark.ui.enabled", "false")
         # as the session that mutator starts has it; nobody else here has Python workers
         .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.python.daemon.module", "mutator.engine.daemon")
+        .config("spark.python.daemon.module", "mutator.engine.spark.daemon")
         .config("spark.ui.showConsoleProgress", "false")
     )
     for name, value in settings.items():

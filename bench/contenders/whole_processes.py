@@ -21,7 +21,7 @@ SUBMIT = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "mutator.engine.daemon",
+    "spark.python.daemon.module": "mutator.engine.spark.daemon",
 }
 
 

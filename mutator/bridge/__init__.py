@@ -1,18 +1,22 @@
 """The format bridge: tables of other storage formats, by way of delimited text.
 
-    export     a table → a text copy
-    importing  a text copy → a table
-    run        export, if need be → merge → import, with the text copy kept
-    state      which text copy belongs to which state of a table
-
-Two kinds of tables (``table.Table``): a directory (``path_table``) and a table of the metastore (``metastore_table``).
-What stands in a text copy is said in ``dataset``; ``layout``, ``split``, ``write`` and ``tasks`` read and write files.
+contract           what the bridge asks of a table: list its files, replace them in one step
+path_table         a table that is a directory of ORC, Parquet or Avro files; table_files lists them
+hive               a table of a metastore
+exporting          a table → a text copy (text_dataset)
+importing          a text copy → a table
+round_trip         export if needed → merge → import; the text copy is kept
+state_log          which text copy belongs to which state of a table
+recovery           finish, or put back, the work of a run that was killed
+digests            which partitions a merge has changed
+tasks, write       a task: read a file, write files; file_content and rows_by_partition serve it
+report             the report of a round trip
 """
 
-from mutator.bridge.export import export
+from mutator.bridge.exporting import export
+from mutator.bridge.hive.metastore_table import MetastoreTable, import_to_table
 from mutator.bridge.importing import import_to_path
-from mutator.bridge.metastore_table import MetastoreTable, import_to_table
 from mutator.bridge.path_table import PathTable
-from mutator.bridge.run import one_byte, run
+from mutator.bridge.round_trip import one_byte, run
 
 __all__ = ["MetastoreTable", "PathTable", "export", "import_to_path", "import_to_table", "one_byte", "run"]

@@ -14,15 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from mutator.bridge.content import FileContent
-from mutator.bridge.each import Each
-from mutator.bridge.split import parted
-from mutator.bridge.tasks import Piece, checked, guarded
-from mutator.formats.escaped import Unescaped
-from mutator.formats.text_scan import Table, chunks
-from mutator.keyhash import hash_columns
-from mutator.spans import PAD, Spans
-from mutator.table import Partition
+from mutator.bridge.contract import Partition
+from mutator.bridge.file_content import FileContent
+from mutator.bridge.rows_by_partition import parted
+from mutator.bridge.tasks import Piece
+from mutator.engine.guarded import checked, guarded
+from mutator.engine.spark.each import Each
+from mutator.formats.files.escaped import Unescaped
+from mutator.formats.files.line_scan import Table, chunks
+from mutator.rules.byte_columns import PAD, Spans
+from mutator.rules.key_hash import hash_columns
 
 __all__ = ["Digests", "changed_partitions", "digests_of"]
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mutator.bridge.dataset import check_apart, make_manifest, output_dialect, read_dataset, spec_of, text_pieces
-from mutator.bridge.each import Each
 from mutator.bridge.tasks import read_piece
+from mutator.bridge.text_dataset import check_apart, make_manifest, output_dialect, read_dataset, spec_of, text_pieces
 from mutator.bridge.write import write_table
-from mutator.dataset import differing_parts
+from mutator.dataset.commit.publish import publish
+from mutator.dataset.directory import differing_parts
+from mutator.dataset.manifest import Manifest
+from mutator.engine.spark.each import Each
 from mutator.errors import error
-from mutator.manifest import Manifest
-from mutator.naming import some
-from mutator.publish import publish
+from mutator.rules.file_names import some
 from mutator.storage import absolute, writable_storage_for
 
 __all__ = ["Imported", "import_to_path", "read_rows", "text_copy", "whole_copy"]

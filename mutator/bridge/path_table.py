@@ -9,26 +9,27 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from mutator import manifest
-from mutator.bridge.content import FileContent
-from mutator.bridge.dataset import make_manifest, output_dialect, spec_of
-from mutator.bridge.each import Each
-from mutator.bridge.layout import Found, found_files, look_at_files, milliseconds, united
-from mutator.bridge.tasks import Piece, Receipt, checked, guarded, read_piece
+from mutator.bridge.contract import Batches, Partition, TableFile, Work, files_of
+from mutator.bridge.file_content import FileContent
+from mutator.bridge.table_files import Found, found_files, look_at_files, milliseconds, united
+from mutator.bridge.tasks import Piece, Receipt, read_piece
+from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of
 from mutator.bridge.write import seal, write_table
-from mutator.checksum import of_blocks
-from mutator.dataset import read_manifest
+from mutator.dataset import manifest
+from mutator.dataset.checksum import of_blocks
+from mutator.dataset.commit.staging import SUCCESS
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest import Manifest
+from mutator.engine.guarded import checked, guarded
+from mutator.engine.spark.each import Each
 from mutator.errors import MutatorError, error
-from mutator.failpoint import failpoint
-from mutator.formats.kinds import KINDS
-from mutator.formats.tabular import Dialect
-from mutator.manifest import Manifest
-from mutator.naming import is_hidden, some
-from mutator.partitions import values_of
-from mutator.redact import without_secrets
-from mutator.staging import SUCCESS
+from mutator.errors.failpoints import failpoint
+from mutator.errors.redact import without_secrets
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import KINDS
+from mutator.rules.file_names import is_hidden, some
+from mutator.rules.partition_paths import values_of
 from mutator.storage import Storage, absolute, blocks, storage_for, walk, writable_storage_for
-from mutator.table import Batches, Partition, TableFile, Work, files_of
 
 __all__ = ["PathTable"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mutator.report import Report
+from mutator.pipeline.report import Report
 
 __all__ = ["BridgeReport"]
 

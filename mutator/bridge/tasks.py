@@ -6,25 +6,25 @@ A fault travels as data, because an exception that is raised in an executor lose
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mutator.bridge.content import FileContent
-from mutator.engine.staged import Counted
-from mutator.errors import MutatorError, error, rebuilt
-from mutator.failpoint import failpoint
-from mutator.formats.block import NotReadable, Window
-from mutator.formats.convert import converted
-from mutator.formats.kinds import KINDS
-from mutator.formats.tabular import Dialect
-from mutator.spans import Flags
+from mutator.bridge.file_content import FileContent
+from mutator.dataset.commit.staged_file import Counted
+from mutator.errors import error
+from mutator.errors.failpoints import failpoint
+from mutator.formats.content import NotReadable, Window
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import KINDS
+from mutator.formats.values.convert import converted
+from mutator.rules.byte_columns import Flags
 from mutator.storage import storage_for
 
-__all__ = ["Faulty", "Piece", "Receipt", "checked", "guarded", "read_piece", "write_file"]
+__all__ = ["Piece", "Receipt", "read_piece", "write_file"]
 
 _WHOLE = 1 << 62  # bytes of a checksum chunk
 _ODD = "holds what its type has not, such as text that is not UTF-8"
@@ -45,29 +45,6 @@ class Piece:
 
 
 Receipt = dict[str, Any]  # what the manifest says of a file: path, rows, bytes, checksum
-
-
-class Faulty(NamedTuple):
-    """A fault on its way from a task to the driver."""
-
-    kind: str
-    text: str
-
-
-def guarded(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; an error of the catalogue comes back as ``Faulty``."""
-    try:
-        return work(*arguments)
-    except MutatorError as fault:
-        return Faulty(fault.kind, str(fault))
-
-
-def checked(found: Sequence[Any]) -> list[Any]:
-    """Return what tasks have returned; raises the first fault among it."""
-    for one in found:
-        if isinstance(one, Faulty):
-            raise rebuilt(*one)
-    return list(found)
 
 
 def read_piece(piece: Piece, schema: Any) -> Iterator[Any]:

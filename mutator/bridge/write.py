@@ -10,19 +10,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator import manifest
-from mutator.bridge.dataset import output_dialect
-from mutator.bridge.each import Each
-from mutator.bridge.export import part_name
-from mutator.bridge.split import by_partition
-from mutator.bridge.tasks import Receipt, checked, guarded, write_file
-from mutator.formats.kinds import KINDS
-from mutator.formats.tabular import Dialect
-from mutator.manifest import Manifest
-from mutator.partitions import directory_of
-from mutator.staging import SUCCESS
+from mutator.bridge.contract import Batches, Partition
+from mutator.bridge.exporting import part_name
+from mutator.bridge.rows_by_partition import by_partition
+from mutator.bridge.tasks import Receipt, write_file
+from mutator.bridge.text_dataset import output_dialect
+from mutator.dataset import manifest
+from mutator.dataset.commit.staging import SUCCESS
+from mutator.dataset.manifest import Manifest
+from mutator.engine.guarded import checked, guarded
+from mutator.engine.spark.each import Each
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import KINDS
+from mutator.rules.partition_paths import directory_of
 from mutator.storage import Storage, storage_for
-from mutator.table import Batches, Partition
 
 __all__ = ["seal", "write_table"]
 

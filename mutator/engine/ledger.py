@@ -7,12 +7,13 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from mutator.engine.content import DAMAGE, RECEIPT, TALLY, Receipt
-from mutator.engine.staged import Counted, create
-from mutator.failpoint import failpoint
-from mutator.manifest import SideFile
-from mutator.plan import SAMPLES, Plan
-from mutator.redact import without_secrets
+from mutator.dataset.commit.staged_file import Counted
+from mutator.dataset.manifest import SideFile
+from mutator.engine.split_content import DAMAGE, RECEIPT, TALLY, Receipt
+from mutator.engine.task_files import create
+from mutator.errors.failpoints import failpoint
+from mutator.errors.redact import without_secrets
+from mutator.plan.run_plan import SAMPLES, Plan
 
 __all__ = ["write_ledger"]
 

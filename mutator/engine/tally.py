@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mutator.plan import SAMPLES
+from mutator.plan.run_plan import SAMPLES
 
 __all__ = ["Tally"]
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mutator.errors import MutatorError, error
-from mutator.failpoint import failpoint
+from mutator.errors.failpoints import failpoint
 from mutator.storage import globbing
 from mutator.storage.entry import Entry, walked
 from mutator.storage.hdfs_client import (

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from mutator.errors import MutatorError, error
-from mutator.failpoint import failpoint
+from mutator.errors.failpoints import failpoint
 from mutator.storage.entry import Entry
 from mutator.storage.local_rename import NO_LINKS, exchange, rename_noreplace
 

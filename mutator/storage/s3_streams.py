@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import IO, Any
 
 from mutator.errors import MutatorError, error
-from mutator.failpoint import failpoint
+from mutator.errors.failpoints import failpoint
 from mutator.storage.s3_client import Address, client, code_of, faults, service_errors, storage_error
 from mutator.storage.stream import ReadStream, scratch_place
 

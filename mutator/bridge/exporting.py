@@ -1,0 +1,80 @@
+"""Export a table to delimited text: a text copy, which appears whole or not at all.
+
+table -> batches of rows, in tasks -> a text file each -> manifest and sidecar -> one rename
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mutator.bridge.contract import Batches, Table
+from mutator.bridge.tasks import Receipt, write_file
+from mutator.bridge.text_dataset import TEXT, check_apart, make_manifest, output_dialect, spec_of
+from mutator.dataset.commit.publish import publish
+from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.schema_file import write_sidecar
+from mutator.engine.guarded import checked, guarded
+from mutator.errors import error
+from mutator.formats.files.kind import Dialect
+from mutator.storage import absolute, writable_storage_for
+
+__all__ = ["Exported", "export", "part_name"]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export has written."""
+
+    manifest: Manifest
+    litter: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return sum(part.rows for part in self.manifest.files)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of text."""
+        return sum(part.bytes for part in self.manifest.files)
+
+
+def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Sequence[FeedFile] = ()) -> Exported:
+    """Write all rows of a table as text to a directory that must not exist.
+
+    run: an id that no other run has. delimiter: one byte. feed: what had been merged into the table before, so that it
+    is not merged again. Raises StateError where the table changes meanwhile; then nothing is published.
+    """
+    to = absolute(to)
+    to = writable_storage_for(to).resolve(to)
+    if to != table.name:  # then the output exists
+        check_apart(to, table.name, "table and text")
+    schema, dialect = output_dialect(table.schema, TEXT, delimiter=delimiter)
+    spec = spec_of(TEXT, schema, dialect, table.partition_fields)
+
+    def write(staging: str) -> Manifest:
+        before = table.files()
+        work = partial(_write, staging, run, schema, dialect)
+        receipts = [one for one in checked(table.export(work)) if one is not None]
+        if table.files() != before:
+            raise error("table.changed", table=table.name, what="was exported")
+        return make_manifest(run, spec, sorted(receipts, key=_path), write_sidecar(staging, spec), feed)
+
+    published = publish(to, run, write)
+    return Exported(published.manifest, published.litter)
+
+
+def part_name(run: str, number: int, attempt: int, suffix: str) -> str:
+    """Return the name of a task's file, which no other attempt has."""
+    return f"part-{number:05d}-{run}" + (f"-{attempt}" if attempt else "") + suffix
+
+
+def _path(receipt: Receipt) -> str:
+    return str(receipt["path"])
+
+
+def _write(staging: str, run: str, schema: Any, dialect: Dialect, batches: Batches, number: int, attempt: int) -> Any:
+    return guarded(write_file, staging, part_name(run, number, attempt, ".txt"), TEXT, schema, dialect, batches)

@@ -1,0 +1,65 @@
+"""DataFrames as batches of Arrow columns, in tasks: what the bridge reads a table with, and hands its rows to Spark."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from mutator.engine.spark.shuffle import attempt, spark_faults
+from mutator.errors import error
+
+__all__ = ["frame_of", "on_batches"]
+
+Batches = Iterator[Any]  # of pa.RecordBatch
+
+
+def on_batches(frame: DataFrame, schema: Any, work: Callable[[Batches, int, int], Any]) -> list[Any]:
+    """Apply a function to the rows of each task, the task's number and its attempt; return what it returned.
+
+    schema: of the rows, as Arrow has it: Spark gives instants in the session's time zone.
+    """
+    with spark_faults(frame.sparkSession.sparkContext):
+        # rows -> what the function returns, one a task
+        found = _mapped(frame, partial(_worked, schema, work), "result binary").collect()
+    return [pickle.loads(row.result) for row in found]
+
+
+def frame_of(spark: SparkSession, pieces: Sequence[Any], read: Callable[[Any], Batches], like: DataFrame) -> DataFrame:
+    """Return the rows of all pieces, each read by a task of its own. like: has the schema of the rows."""
+    numbered = [(pickle.dumps(piece),) for piece in pieces]
+    # (piece)
+    rows = spark.sparkContext.parallelize(numbered, max(len(numbered), 1))
+    # -> rows
+    return _mapped(spark.createDataFrame(rows, "piece binary"), partial(_read, read), like.schema)
+
+
+def _mapped(frame: DataFrame, function: Callable[[Batches], Batches], schema: Any) -> DataFrame:
+    try:
+        return frame.mapInArrow(function, schema)
+    except ImportError:
+        raise error("hive.pandas", where=sys.executable) from None
+
+
+def _worked(schema: Any, work: Callable[[Batches, int, int], Any], batches: Batches) -> Batches:
+    context = TaskContext.get()
+    number = 0 if context is None else context.partitionId()
+    found = work(_cast(schema, batches), number, attempt())
+    yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(found)]}, pa.schema([("result", pa.binary())]))
+
+
+def _cast(schema: Any, batches: Batches) -> Batches:
+    for batch in batches:
+        yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+
+
+def _read(read: Callable[[Any], Batches], batches: Batches) -> Batches:
+    for batch in batches:
+        for piece in batch.column(0).to_pylist():
+            yield from read(pickle.loads(piece))

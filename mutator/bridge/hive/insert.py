@@ -1,0 +1,121 @@
+"""``INSERT OVERWRITE`` of a table by Spark, with the settings that it needs for the time of the statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from mutator.bridge.hive.staged_table import canonical
+from mutator.engine.spark.shuffle import spark_faults
+from mutator.errors import error
+
+__all__ = ["insert_overwrite", "is_set", "quote", "refuse_careless", "without_ansi"]
+
+# With these Spark would leave out rows of files that it cannot read.
+CARELESS = (
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.files.ignoreCorruptFiles",
+    "spark.files.ignoreMissingFiles",
+    "spark.sql.hive.verifyPartitionPath",
+)
+WRITING = {
+    "hive.exec.dynamic.partition": "true",
+    "hive.exec.dynamic.partition.mode": "nonstrict",
+    "hive.exec.max.dynamic.partitions": "1000000",
+    "hive.exec.max.dynamic.partitions.pernode": "1000000",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.storeAssignmentPolicy": "STRICT",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+}
+
+
+def insert_overwrite(
+    frame: DataFrame,
+    table: str,
+    fields: Mapping[str, pa.DataType],
+    wanted: Sequence[Mapping[str, str | None]],
+) -> bool:
+    """Write rows to the one partition that is named, if it is one with values, else to that of each row's values.
+
+    table: quoted. fields: the partition fields. Returns whether the partition was named: then it is there now, also
+    without a row.
+    """
+    spark, clause = frame.sparkSession, ", ".join(map(quote, fields))
+    static = len(wanted) == 1 and all(_can_be_named(value, fields[field]) for field, value in wanted[0].items())
+    if static:
+        clause = ", ".join(f"{quote(field)}='{value}'" for field, value in wanted[0].items())
+        for field, value in wanted[0].items():  # a static insert would take the rows of any other partition, too
+            same = f.col(quote(field)).cast("string").eqNullSafe(f.lit(canonical(str(value), fields[field])))
+            frame = frame.where(f.assert_true(same, f"a row is not of {field}={value}").isNull())
+        frame = frame.drop(*fields)
+    view = re.sub(r"\W+", "_", f"{table}_rows").strip("_")
+    frame.createOrReplaceTempView(view)
+    try:
+        with _settings(spark), spark_faults(spark.sparkContext):
+            partition = f"PARTITION ({clause}) " if clause else ""
+            spark.sql(f"INSERT OVERWRITE TABLE {table} {partition}SELECT * FROM {quote(view)}")
+    finally:
+        spark.catalog.dropTempView(view)
+    return static
+
+
+def refuse_careless(spark: SparkSession) -> None:
+    """Refuse a session that reads what it can and says nothing of the rest."""
+    for setting in CARELESS:
+        if is_set(spark, setting):
+            raise error("hive.setting", setting=setting)
+
+
+def is_set(spark: SparkSession, setting: str) -> bool:
+    """Tell whether a setting is true, be it by default; one that Spark does not know is not."""
+    try:
+        return str(spark.conf.get(setting)).lower() == "true"
+    except (Py4JError, PySparkException):
+        return False
+
+
+def without_ansi(spark: SparkSession) -> SparkSession:
+    """Return a session like another one, in which text that is no number is NULL."""
+    if not is_set(spark, "spark.sql.ansi.enabled"):
+        return spark
+    like = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    like.conf.set("spark.sql.ansi.enabled", "false")
+    return like
+
+
+def quote(name: str) -> str:
+    """Return a name as SQL takes any.
+
+    >>> quote("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _can_be_named(value: str | None, kind: pa.DataType) -> bool:
+    return bool(value) and not set(str(value)) & set("'\\") and (pa.types.is_string(kind) or pa.types.is_integer(kind))
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    before = {key: spark.conf.get(key, None) for key in WRITING}
+    try:
+        for key, value in WRITING.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)

@@ -1,0 +1,168 @@
+"""A Hive table as it stands: what it holds, where, and whether it is one that can be changed by moving it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from mutator.bridge.contract import TableFile
+from mutator.bridge.hive.insert import is_set, quote, refuse_careless, without_ansi
+from mutator.bridge.hive.metastore import Entry, Metastore, is_hidden
+from mutator.bridge.hive.spark_types import arrow_schema
+from mutator.bridge.hive.staged_table import partition_name, partition_values
+from mutator.errors import MutatorError, error
+from mutator.rules.partition_paths import DEFAULT
+
+__all__ = ["LiveTable"]
+
+CHAR = "__CHAR_VARCHAR_TYPE_STRING"
+NAME = re.compile(r"(?:(\w+)\.)?(\w+)", re.ASCII)
+KINDS = {
+    "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat": "orc",
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat": "parquet",
+    "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat": "avro",
+}
+
+
+class LiveTable:
+    """A table of ORC, Parquet or Avro files in the metastore of a Spark session."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._spark, self._metastore = spark, Metastore(spark)
+        parts = NAME.fullmatch(name)
+        if parts is None:
+            raise error("hive.missing", table=name)
+        with self._metastore.faults(name):
+            self._database = (parts[1] or spark.catalog.currentDatabase()).lower()
+            self._table = parts[2].lower()
+            self.name = f"{self._database}.{self._table}"
+            entry = self._entry()
+            self.partition_fields = tuple(entry.partitionColumnNames().mkString("\n").split())
+            self.kind = self._kind(entry)
+            self._is_serde = self._provider(entry) == "hive"
+            purge = ("external.table.purge", "true") in self._metastore.items(entry.properties())
+            self.managed: bool = purge or entry.tableType().name() == "MANAGED"
+            spark.catalog.refreshTable(self._quoted(self._table))
+            schema = spark.table(self._quoted(self._table)).schema
+            try:
+                self.schema: pa.Schema = arrow_schema(schema)
+            except TypeError as fault:
+                raise self._unfit(str(fault), "leave that field out of the table") from None
+            # What Spark notes of a type that it reads as a text.
+            self._padded = {one.name for one in schema if str(one.metadata.get(CHAR, "")).startswith("char(")}
+            for name in self.partition_fields:
+                kind = self.schema.field(name).type
+                if pa.types.is_floating(kind) or pa.types.is_timestamp(kind):
+                    cure = "partition it by a text, a number that is whole or a decimal, a date or a boolean"
+                    raise self._unfit(f"is partitioned by {name}, which is {kind} and has no one spelling", cure)
+
+    def files(self) -> tuple[TableFile, ...]:
+        """Return every live data file: the state of the table."""
+        with self._metastore.faults(self.name):
+            return self._files({place: name for name, place in self._places().items()})
+
+    @property
+    def keeps_milliseconds(self) -> bool:
+        """Tell whether instants lose what is finer when they are written: Hive's own Avro has milliseconds."""
+        return self.kind == "avro" and self._is_serde
+
+    def partitions(self) -> tuple[str, ...]:
+        """Return the names of all partitions, as their directories have them."""
+        with self._metastore.faults(self.name):
+            return tuple(sorted(self._places())) if self.partition_fields else ()
+
+    def read(self) -> DataFrame:
+        """Return the rows."""
+        refuse_careless(self._spark)
+        with self._metastore.faults(self.name):
+            self._spark.catalog.refreshTable(self._quoted(self._table))
+            unread = self._fields_with_null()
+            spark = self._spark
+            if any(not pa.types.is_string(self.schema.field(name).type) for name in unread):
+                spark = without_ansi(spark)
+            rows = spark.table(self._quoted(self._table))
+            return rows.select(*(self._column(name, name in unread) for name in self.schema.names))
+
+    def _column(self, name: str, unread: bool) -> Column:
+        column = f.col(quote(name))
+        if unread and pa.types.is_string(self.schema.field(name).type):
+            return f.nullif(column, f.lit(DEFAULT)).alias(name)
+        # Blanks fill a CHAR up, and mean nothing.
+        return f.rtrim(column).alias(name) if name in self._padded else column
+
+    def _fields_with_null(self) -> set[str]:
+        """Return the partition fields whose NULL Spark would not read as NULL.
+
+        It reads a table through Hive's own classes as Hive's name for it: text, or a number that cannot be parsed.
+        """
+        native = is_set(self._spark, f"spark.sql.hive.convertMetastore{self.kind.title()}")
+        if native or not self.partition_fields or not self._is_serde:
+            return set()
+        names = self._places()
+        return {field for field in self.partition_fields for name in names if partition_values(name)[field] is None}
+
+    def _places(self) -> dict[str, str]:
+        """Return where the partitions lie, or the table."""
+        if not self.partition_fields:
+            return {"": self._metastore.location(self._entry())}
+        return self._places_of(self._table)
+
+    def _places_of(self, table: str) -> dict[str, str]:
+        found = self._metastore.partitions(self._database, table)
+        return {self._name(one): self._metastore.location(one) for one in found}
+
+    def _name(self, partition: Entry) -> str:
+        spec = partition.spec()
+        return partition_name({field: spec.apply(field) for field in self.partition_fields})
+
+    def _files(self, places: Mapping[str, str]) -> tuple[TableFile, ...]:
+        """Return the files of places with the names of their partitions."""
+        found = []
+        for place, name in places.items():
+            for path, size, modified, is_directory in self._metastore.listed(place):
+                if is_hidden(path):
+                    continue
+                if is_directory:
+                    raise error("hive.nested", table=self.name, path=path)
+                found.append(TableFile(name, path, size, modified))
+        return tuple(sorted(found))
+
+    def _quoted(self, table: str) -> str:
+        return f"{quote(self._database)}.{quote(table)}"
+
+    def _entry(self) -> Entry:
+        found = self._metastore.table(self._database, self._table)
+        if found is None:
+            raise error("hive.missing", table=self.name)
+        return found
+
+    def _kind(self, entry: Entry) -> str:
+        """Return the format, of a table that can be changed by moving it."""
+        if entry.tableType().name() not in ("MANAGED", "EXTERNAL"):
+            raise self._unfit(f"is a {entry.tableType().name().lower()}", "name the table that holds the rows")
+        provider = self._provider(entry)
+        if provider == "hive":
+            reader = self._metastore.value(entry.storage().inputFormat())
+            kind = KINDS.get(reader, reader.rpartition(".")[2])
+        else:
+            kind = provider
+        if kind not in KINDS.values():
+            raise self._unfit(f"holds {kind}", "only tables of ORC, Parquet and Avro files can be merged into")
+        if ("transactional", "true") in [(k, v.lower()) for k, v in self._metastore.items(entry.properties())]:
+            raise self._unfit("is transactional, and its files belong to Hive", "merge into it with Hive's MERGE")
+        if entry.bucketSpec().isDefined() or not entry.unsupportedFeatures().isEmpty():
+            what = entry.unsupportedFeatures().mkString(", ") or "bucketing"
+            raise self._unfit(f"has what Spark cannot write ({what})", "copy its rows to a table without that")
+        if self.partition_fields and not entry.tracksPartitionsInCatalog():
+            raise self._unfit("has partitions that are not in the metastore", "run MSCK REPAIR TABLE")
+        return kind
+
+    def _provider(self, entry: Entry) -> str:
+        return (self._metastore.value(entry.provider()) or "hive").lower()
+
+    def _unfit(self, what: str, cure: str) -> MutatorError:
+        return error("hive.kind", table=self.name, what=what, cure=cure)

@@ -1,0 +1,165 @@
+"""What lies at a path that is a table: data files, perhaps in directories of partitions, and one schema for all."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mutator.bridge.contract import TableFile
+from mutator.bridge.tasks import Piece
+from mutator.errors import error
+from mutator.formats.content import NotReadable, Window
+from mutator.formats.files.kind import Dialect, Look
+from mutator.formats.files.registry import KINDS
+from mutator.plan.inspect.probe import whole
+from mutator.rules import file_names
+from mutator.rules.partition_paths import values_of
+from mutator.rules.schema_evolution import normal, widened
+from mutator.storage import Entry, Storage, storage_for
+from mutator.storage.compression import sniff
+
+__all__ = ["Found", "found_files", "look_at_files", "milliseconds", "united"]
+
+_CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}
+_RANGE = 64 << 20  # bytes of a file that a task reads
+_AT_WORK = ("_temporary", ".hive-staging", ".spark-staging")  # where others write what they have not committed yet
+_LOGS = ("_delta_log", ".hoodie", "_spark_metadata")  # Delta Lake, Hudi, the file sink of Spark's streams
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file of a table, with all that reading it needs."""
+
+    file: TableFile
+    kind: str
+    schema: Any  # of the file, normal types
+    checksum: str | None = None
+    rows: int | None = None  # where a manifest says it
+    int96: bool = False  # it has times in Parquet's old form, which is not written any more
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield what tasks read: large files in ranges."""
+        size = self.file.bytes
+        ranged = KINDS[self.kind].in_ranges and self.checksum is None
+        step = _RANGE if ranged else max(size, 1)
+        for start in range(0, max(size, 1), step):
+            yield Piece(
+                self.file.path,
+                size,
+                self.kind,
+                self.schema,
+                window=Window("", start, min(start + step, size) if step < size else None),
+                checksum=self.checksum,
+                partition=values_of(self.file.partition) if self.file.partition else (),
+            )
+
+
+def found_files(storage: Storage, path: str) -> list[TableFile]:
+    """Return the data files at and below a path. Raises ConfigError for what is neither a file nor a partition."""
+    entry = storage.look(path)
+    if entry is None:
+        raise error("path.missing", path=path, what="table")
+    if entry.kind != "directory":
+        raise error("path.kind", path=path, what=entry.kind, cure="name the directory that it is in")
+    for name in _LOGS:
+        if storage.look(posixpath.join(path, name)) is not None:
+            why = f"has a log, {name}, which says what of its files counts, and is not read here"
+            raise error("table.place", path=path, why=why, cure="write its rows to a plain table, and name that")
+    return sorted(_below(storage, path, ""))
+
+
+def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFile]:
+    for entry in storage.entries(directory):
+        if entry.name.startswith(_AT_WORK):
+            why, cure = "holds what another program has not committed yet", "wait for it, or remove what it has left"
+            raise error("table.place", path=entry.path, why=why, cure=cure)
+        if file_names.is_hidden(entry.name):
+            continue
+        if entry.kind == "directory" and "=" in entry.name[1:]:
+            yield from _below(storage, entry.path, posixpath.join(partition, entry.name))
+        elif entry.kind == "file":
+            yield TableFile(partition, entry.path, entry.bytes, milliseconds(entry))
+        else:
+            cure = "a table has data files, and directories such as dt=2026-01-31 for its partitions"
+            raise error("path.kind", path=entry.path, what=entry.kind, cure=cure)
+
+
+def milliseconds(entry: Entry) -> int:
+    """Return when a file was written."""
+    return round((entry.modified if entry.written is None else entry.written) * 1000)
+
+
+def look_at_files(files: Sequence[TableFile]) -> list[Found]:
+    """Look into files: what they are, and their schemas. Raises DataError."""
+    found = []
+    for file in files:
+        with storage_for(file.path).open(file.path) as stream:
+            kind = _CONTAINERS.get(sniff(stream.read(64)) or "")
+        if kind is None:
+            what = "is neither ORC, Parquet nor Avro" if file.bytes else "is empty, and no ORC, Parquet or Avro file is"
+            raise error("format", path=file.path, what=what, cure="take it out of the table")
+        try:
+            with storage_for(file.path).open(file.path) as stream:
+                look: Look = KINDS[kind].look(whole(stream, None), Dialect())
+        except NotReadable as fault:
+            raise error("damaged", path=file.path, why=fault) from None
+        found.append(
+            Found(file, kind, normal(look.schema, file.path), int96=kind == "parquet" and _has_int96(file.path))
+        )
+    return found
+
+
+def _has_int96(path: str) -> bool:
+    with storage_for(path).open(path) as stream:
+        schema = pq.ParquetFile(whole(stream, None)).schema
+        return any(schema.column(number).physical_type == "INT96" for number in range(len(schema)))
+
+
+def united(found: Sequence[Found], path: str) -> tuple[Any, tuple[str, ...]]:
+    """Return the schema of all rows, the partition fields last, and the names of these.
+
+    Fields that some files lack may be NULL, and a field that has several types gets the one that holds all of them.
+    Raises DataError where there is none, or files are partitioned by other fields than the others.
+    """
+    partitions = {tuple(name for name, _ in _values(one.file)) for one in found}
+    if len(partitions) > 1:
+        shown = " and ".join(", ".join(names) or "no field" for names in sorted(partitions))
+        what = f"is partitioned by {shown}"
+        raise error("format", path=path, what=what, cure="name a table whose files are all as deep as each other")
+    names = partitions.pop() if partitions else ()
+    fields: dict[str, Any] = {}
+    where: dict[str, str] = {}
+    for one in found:
+        for part in one.schema:
+            if part.name in names:
+                continue
+            before = fields.get(part.name)
+            if before is None:
+                fields[part.name], where[part.name] = part, one.file.path
+                continue
+            kind = widened(before.type, part.type)
+            if kind is None:
+                raise error(
+                    "schema.type",
+                    field=part.name,
+                    one=before.type,
+                    path=where[part.name],
+                    other=part.type,
+                    other_path=one.file.path,
+                    why="no type holds both",
+                )
+            fields[part.name] = before.with_type(kind).with_nullable(before.nullable or part.nullable)
+    for name, part in fields.items():
+        if any(one.schema.get_field_index(name) < 0 for one in found):
+            fields[name] = part.with_nullable(True)
+    # A directory says no type, and text is what it says.
+    return pa.schema([*fields.values(), *(pa.field(name, pa.string()) for name in names)]), names
+
+
+def _values(file: TableFile) -> tuple[tuple[str, str | None], ...]:
+    return values_of(file.partition) if file.partition else ()

@@ -1,0 +1,175 @@
+"""The values of settings: text to what it means, or a ValueError that says what was expected.
+
+>>> duration("90d"), size("64m")
+(7776000, 67108864)
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from mutator.rules.partition_transforms import PartitionField, parse_fields, text_of
+
+__all__ = [
+    "codes",
+    "duration",
+    "field_count",
+    "flag",
+    "fraction",
+    "joint",
+    "null",
+    "one_of",
+    "ordinal_or_unset",
+    "ordinals",
+    "partition_fields",
+    "positive",
+    "size",
+    "suffix",
+    "texts",
+    "whole",
+]
+
+
+def texts(text: str) -> tuple[str, ...]:
+    """Read different names with commas between them."""
+    parts = tuple(part.strip() for part in text.split(","))
+    if "" in parts or len(set(parts)) != len(parts):
+        raise ValueError("must be different names with commas between them")
+    return parts
+
+
+def codes(text: str) -> tuple[bytes, ...]:
+    """Read op codes with commas between them, as bytes."""
+    if not all(part.strip() for part in text.split(",")):
+        raise ValueError("must be op codes with commas between them, none of them empty")
+    return tuple(part.strip().encode("utf-8", "surrogateescape") for part in text.split(","))
+
+
+def joint(text: str) -> bytes:
+    """Read what is written between fields, as bytes."""
+    if "\n" in text:
+        raise ValueError("holds a line feed, which ends a row")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def null(text: str) -> bytes:
+    """Read what stands for NULL in CSV, as bytes."""
+    if set(text) & set('"\r\n'):
+        raise ValueError("holds a quote or a line end, and what stands for NULL has no quotes")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def flag(text: str) -> bool:
+    """Read true or false."""
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.strip().lower() == "true"
+
+
+def whole(text: str) -> int:
+    """Read a whole number, 0 or more."""
+    if not re.fullmatch(r"[0-9]{1,18}", text.strip()):
+        raise ValueError("must be a whole number, 0 or more")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1 to 999999."""
+    if not re.fullmatch(r"[0-9]{1,6}", text.strip()) or int(text) < 1:
+        raise ValueError("must be a whole number from 1 to 999999")
+    return int(text)
+
+
+def ordinal(text: str, names: tuple[str, ...]) -> int | str:
+    """Read a field's ordinal, or its name; an ordinal where the names of all fields are known."""
+    text = text.strip()
+    if text in names:
+        return names.index(text)
+    if re.fullmatch(r"[0-9]{1,6}", text):
+        return int(text)
+    if names:
+        near = difflib.get_close_matches(text, names, n=1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(f"must be an ordinal counted from 0, or one of field.names{meant}")
+    if not text or re.fullmatch(r"[-+]?[0-9.]+", text):
+        raise ValueError("must be an ordinal counted from 0, or a name")
+    return text
+
+
+def ordinal_or_unset(text: str, names: tuple[str, ...]) -> int | str | None:
+    """Read an ordinal; -1 is the original job's way to say unset."""
+    return None if text.strip() == "-1" else ordinal(text, names)
+
+
+def ordinals(text: str, names: tuple[str, ...]) -> tuple[int | str, ...]:
+    """Read ordinals or names with commas between them."""
+    return tuple(ordinal(part, names) for part in text.split(","))
+
+
+def partition_fields(text: str, names: tuple[str, ...]) -> tuple[PartitionField, ...]:
+    """Read partition fields; their sources are ordinals where the names of all fields are known."""
+    made = []
+    for one in parse_fields(text):
+        source = ordinal(str(one.source), names)
+        plain = one.transform == "identity" and isinstance(one.source, int) and one.name == f"field_{one.source}"
+        name = names[one.source] if plain and isinstance(one.source, int) and one.source < len(names) else one.name
+        made.append(replace(one, source=source, name=name))
+    return parse_fields(text_of(made))  # names may be equal now
+
+
+def field_count(text: str) -> int | str:
+    """Read auto, any, or a number of fields."""
+    text = text.strip()
+    if text in ("auto", "any"):
+        return text
+    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
+        raise ValueError("must be auto, any, or the number of fields of a feed row")
+    return int(text)
+
+
+def fraction(text: str) -> float:
+    """Read a number from 0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 1:
+        raise ValueError("must be a number from 0 to 1")
+    return value
+
+
+def duration(text: str) -> int:
+    """Read a duration such as 90d, to seconds."""
+    match = re.fullmatch(r"([0-9]{1,9})\s*([smhdw])", text.strip())
+    if not match:
+        raise ValueError("must be a duration such as 90d, 12h, 30m or 45s")
+    return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2]]
+
+
+def size(text: str) -> int:
+    """Read a size such as 64m, to bytes."""
+    match = re.fullmatch(r"([0-9]{1,15})\s*([kmg]?)(i?b)?", text.strip().lower())
+    if not match or int(match[1]) < 1:
+        raise ValueError("must be a size such as 67108864, 64m or 1g")
+    return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]
+
+
+def suffix(text: str) -> str:
+    """Read the end of a file name, such as .ready."""
+    if not re.fullmatch(r"[^/\s\x00-\x1f]{1,50}", text.strip()):
+        raise ValueError("must be the end of a file name, such as .ready")
+    return text.strip()
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    """Make the reader of a setting that has just these values."""
+
+    def choose(text: str) -> str:
+        if text.strip() not in values:
+            raise ValueError(f"must be {' or '.join((', '.join(values[:-1]), values[-1]))}")
+        return text.strip()
+
+    return choose

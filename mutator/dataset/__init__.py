@@ -1,0 +1,1 @@
+"""A dataset on disk, and how it is committed."""

@@ -1,0 +1,158 @@
+"""From files that nobody sees to a dataset that everybody does, in a single step.
+
+    stage    a place of the run's own (``staging``)
+    merge    writes into it; returns what to publish
+    seal     sizes are checked; all that the receipts do not name is litter and goes
+    publish  one rename to a name that must not exist; all that it names is durable by then, each file and directory
+
+Where a storage cannot rename, the merge writes where the files stay, and the exclusive creation of the manifest is the
+step: a directory without one is no dataset yet. A kill before the step leaves litter, which the next run to the same
+output names and removes. A kill after it leaves the whole output. The merge is a function, so that all of this is
+tested without Spark.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from mutator.dataset import manifest, split_record
+from mutator.dataset.commit.staged_file import WORK
+from mutator.dataset.commit.staging import SUCCESS, Record, announcements, clear, published, record_path, staging
+from mutator.dataset.split_record import SplitRecord
+from mutator.errors import MutatorError, error
+from mutator.errors.failpoints import failpoint
+from mutator.errors.interrupts import deferred_signals
+from mutator.storage import Storage, storage_for, walk
+
+__all__ = ["check_output", "publish"]
+
+
+_FEW = 8  # directories that the storage makes durable one by one
+
+
+Made = TypeVar("Made", bound=Record)
+
+
+@dataclass(frozen=True)
+class Published(Generic[Made]):
+    """What became visible, and what an earlier run had left."""
+
+    manifest: Made
+    litter: tuple[str, ...]
+
+
+def publish(output: str, run: str, merge: Callable[[str], Made]) -> Published[Made]:
+    """Merge into a staging directory and make it the output, whole or not at all.
+
+    output: path that must not exist. merge: writes its files into the directory that it is given and returns the
+    manifest that names them, or the record of a split feed; whatever it raises leaves nothing behind. Raises StateError
+    where the output exists or is being written, StorageError of the kind ``publish.uncertain`` where it cannot be found
+    out whether it is published.
+    """
+    storage = storage_for(output)
+    check_output(output)
+    storage.make_directory(posixpath.dirname(output))
+    with staging(storage, output, run) as (place, litter):
+        made = _by_rename(storage, place, output, merge) if storage.renames else _in_place(storage, output, merge)
+    failpoint("publish.done")
+    return Published(made, litter)
+
+
+def check_output(output: str) -> None:
+    """Raise StateError where the output is there already; litter of a run is not."""
+    storage = storage_for(output)
+    if storage.look(output) is None:
+        return
+    if storage.renames or published(storage, output) is not None or not announcements(output):
+        raise error("output.exists", path=output)
+
+
+def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str], Made]) -> Made:
+    work = posixpath.join(staged, WORK)
+    for name in ("tombstones", "order", "rejected", "filters"):
+        storage.make_directory(posixpath.join(work, manifest.DIRECTORY, name))
+    failpoint("stage.created")
+    made = merge(work)
+    failpoint("stage.merged")
+    here = _sizes(work)
+    written = [part for part in made.parts() if part.path in here]
+    carried = [part.path for part in made.parts() if part.path not in here]
+    for path in carried:  # files that stay where they are linked to
+        if (entry := storage.look(f"{staged}/{path}")) is not None:
+            here[path] = entry.bytes
+    _check(here, made)
+    directories = {posixpath.dirname(part.path) for part in written} | {manifest.DIRECTORY}
+    storage.make_directories([posixpath.join(staged, directory) for directory in sorted(directories)])
+    for part in written:
+        storage.rename_new(posixpath.join(work, part.path), posixpath.join(staged, part.path))
+    failpoint("stage.files.moved")
+    # What is left is of attempts that did not count. One that is still running finds no directory to write to.
+    storage.remove(work)
+    failpoint("stage.litter.removed")
+    with storage.create_new(posixpath.join(staged, record_path(made))) as stream:
+        stream.write(_dump(made))
+    failpoint("stage.manifest.written")
+    with storage.create_new(posixpath.join(staged, SUCCESS)):
+        pass
+    failpoint("stage.success.written")
+    if carried or len(directories) > _FEW:
+        storage.sync_all(staged)
+    try:
+        storage.rename_new(staged, output)
+    except FileExistsError:
+        raise error("output.exists", path=output) from None
+    failpoint("publish.renamed")
+    return made
+
+
+def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Made:
+    if storage.look(output) is not None:  # nothing of a run any more: that was swept
+        raise error("output.exists", path=output)
+    failpoint("stage.created")
+    made = merge(output)
+    failpoint("stage.merged")
+    if published(storage, output) is not None:
+        raise error("output.exists", path=output)
+    _check(_sizes(output), made)
+    clear(storage, output, made)
+    failpoint("stage.litter.removed")
+    with storage.create_new(posixpath.join(output, SUCCESS)):
+        pass
+    failpoint("stage.success.written")
+    path = posixpath.join(output, record_path(made))
+    try:
+        # A signal while the request is under way would leave it open whether the dataset is there.
+        with deferred_signals(), storage.create_new(path) as stream:
+            stream.write(_dump(made))
+    except MutatorError as fault:
+        try:
+            there = published(storage, output)
+        except MutatorError as second:
+            raise error("publish.uncertain", path=path, why=second) from None
+        if there is None:
+            raise error("publish.uncertain", path=path, why=fault) from None
+        if there.commit != made.commit:
+            raise error("output.exists", path=output) from None
+    failpoint("stage.manifest.written")
+    return made
+
+
+def _dump(made: Record) -> bytes:
+    return split_record.dump(made) if isinstance(made, SplitRecord) else manifest.dump(made)
+
+
+def _sizes(directory: str) -> dict[str, int]:
+    """Return the bytes of all files below a directory, by their paths in it."""
+    return {one.path.removeprefix(f"{directory}/"): one.bytes for one in walk(directory)}
+
+
+def _check(here: Mapping[str, int], made: Record) -> None:
+    """Hold the files that were written, and those that were carried over, against the manifest."""
+    for part in made.parts():
+        if here.get(part.path) != part.bytes:
+            found = f"it has {here[part.path]} bytes, not {part.bytes}" if part.path in here else "it is missing"
+            raise error("receipt", path=part.path, why=found)
+    failpoint("stage.verified")

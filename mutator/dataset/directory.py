@@ -1,0 +1,67 @@
+"""A dataset that this program wrote: its directory compared with its manifest."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+
+from mutator.dataset import manifest, split_record
+from mutator.dataset.manifest import Manifest, Part
+from mutator.errors import error
+from mutator.rules import file_names
+from mutator.storage import Entry, Storage, blocks
+
+__all__ = [
+    "check_files",
+    "differing_parts",
+    "is_straggler",
+    "read_manifest",
+]
+
+
+def read_manifest(storage: Storage, directory: str) -> Manifest | None:
+    """Read the manifest of a directory; None for one that no run wrote, such as a split feed."""
+    path = posixpath.join(directory, manifest.PATH)
+    if storage.look(path) is None:
+        split = storage.look(posixpath.join(directory, split_record.PATH)) is not None
+        if not split and storage.look(posixpath.join(directory, manifest.DIRECTORY)) is not None:
+            raise error("manifest.damaged", path=path, why="it is missing beside the rest of its directory")
+        return None
+    with storage.open(path) as stream:
+        return manifest.parse(b"".join(blocks(stream)), path)
+
+
+def check_files(storage: Storage, master: str, parts: Sequence[Part], visible: Iterable[Entry]) -> None:
+    """Raise StateError where a directory is not what its manifest says. visible: what is in it, as far as it shows."""
+    there = {entry.path.removeprefix(f"{master}/"): entry for entry in visible}
+    problems = differing_parts(storage, master, parts, there)
+    named = {part.path for part in parts}
+    for path, entry in sorted(there.items()):
+        hidden = any(map(file_names.is_hidden, path.split("/")))
+        if path not in named and not hidden and not is_straggler(storage, entry.name):
+            problems.append(f"{path} is not one of its files")
+    if problems:
+        raise error("manifest.files", path=master, what=file_names.some(problems))
+
+
+def differing_parts(
+    storage: Storage, directory: str, parts: Sequence[Part], there: Mapping[str, Entry] | None = None
+) -> list[str]:
+    """Say which files of a manifest are missing, or have another size. there: what was seen of it just now."""
+    problems = []
+    for part in sorted(parts, key=lambda part: part.path):
+        entry = (there or {}).get(part.path) or storage.look(posixpath.join(directory, part.path))
+        if entry is None:
+            problems.append(f"{part.path} is missing")
+        elif entry.kind != "file" or entry.bytes != part.bytes:
+            problems.append(f"{part.path} has {entry.bytes} bytes and should have {part.bytes}")
+    return problems
+
+
+def is_straggler(storage: Storage, name: str) -> bool:
+    """Tell whether a file that no manifest names is of a task that ended after its run did, or was killed.
+
+    It is no part of the dataset, and no fault of it either. That can only be where files are written where they stay;
+    elsewhere such a task finds no directory.
+    """
+    return not storage.renames and file_names.has_run_id(name)

@@ -1,0 +1,151 @@
+"""What a directory is: ``_mutator/manifest.json`` names every file of a dataset and how it was made.
+
+A listing is never the truth; the manifest is. Its own checksum covers all its bytes: a manifest whose text is not
+exactly what this program writes for its content is damaged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from mutator.dataset import checksummed_json
+from mutator.dataset.gc_pause import paused
+from mutator.errors import error
+
+__all__ = [
+    "DIRECTORY",
+    "FORMAT_VERSION",
+    "PATH",
+    "DataFile",
+    "FeedFile",
+    "Manifest",
+    "Part",
+    "SideFile",
+    "dump",
+    "is_without_key",
+    "parse",
+]
+
+FORMAT_VERSION = 1
+DIRECTORY = "_mutator"
+PATH = "_mutator/manifest.json"
+_OF_PARTITIONS = ("buckets", "filter", "form")
+_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # what is no name of a file or directory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One file that belongs to a dataset. Paths are relative to its directory."""
+
+    path: str
+    bucket: int | None
+    rows: int
+    bytes: int
+    checksum: str
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    buckets: int | None = None  # of its partition; None: the dataset has no partitions
+    filter: str | None = None  # path of the pack that has the filter of its keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFile(Part):
+    """One data file: visible, with the path of the file that has the sequence of each row."""
+
+    order: str | None = None
+    form: int | None = None  # of the specification's earlier forms, the one it was written in; None: the present one
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideFile(Part):
+    """One file below ``_mutator/``: tombstones, order (row sequences), filters of keys, or rejected rows."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class FeedFile:
+    """One feed file that was consumed."""
+
+    name: str
+    bytes: int
+    checksum: str
+    committed: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that the next run must know about a dataset. Order values are text in the form of their type."""
+
+    commit: str
+    parent: str | None
+    run: str
+    committed: str  # ISO 8601, UTC
+    spec: Mapping[str, Any]  # key, order, delimiter, width, op code: a run with another spec is an error
+    buckets: int | None
+    hash: str | None
+    horizon: str | None  # highest order value of a tombstone that has expired
+    snapshot: str | None  # highest order value of the last full snapshot
+    files: tuple[DataFile, ...]
+    beside: tuple[SideFile, ...]
+    feed: tuple[FeedFile, ...]
+    counts: Mapping[str, int]
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return every file of the dataset but the manifest itself."""
+        return (*self.files, *self.beside)
+
+
+def is_without_key(manifest: Manifest) -> bool:
+    """Tell whether a dataset was exported, or imported, and no run has said yet what its key is."""
+    return bool(manifest.spec["key"].get("fields") == [])
+
+
+@paused()
+def dump(manifest: Manifest) -> bytes:
+    """Write a manifest as JSON that ends with the checksum of what stands before it."""
+    document = {part.name: getattr(manifest, part.name) for part in fields(manifest)}
+    for name in ("files", "beside", "feed"):
+        document[name] = [_members(part) for part in document[name]]
+    return checksummed_json.dump("mutator", FORMAT_VERSION, document)
+
+
+def _members(part: Part | FeedFile) -> dict[str, Any]:
+    """Return what is said of a file; what only partitions have is left out where there are none."""
+    return {name: value for name, value in vars(part).items() if value is not None or name not in _OF_PARTITIONS}
+
+
+@paused()
+def parse(data: bytes, path: str) -> Manifest:
+    """Read a manifest; raises StateError where it is damaged or newer than this program."""
+    try:
+        document = checksummed_json.parse(data, "mutator", FORMAT_VERSION)
+        if set(document) != {part.name for part in fields(Manifest)}:
+            raise TypeError("its members are not those of this format")
+        document["files"] = tuple(DataFile(**part) for part in document["files"])
+        document["beside"] = tuple(SideFile(**part) for part in document["beside"])
+        document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
+        manifest = Manifest(**document)
+    except checksummed_json.Newer as fault:
+        raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None
+    except (TypeError, ValueError) as fault:
+        raise error("manifest.damaged", path=path, why=fault) from None
+    beside = {part.path for part in manifest.beside}
+    for what, named in (
+        ("file of sequences", (part.order for part in manifest.files)),
+        ("pack of filters", (part.filter for part in manifest.parts())),
+    ):
+        for other in named:
+            if other is not None and other not in beside:
+                raise error("manifest.damaged", path=path, why=f"it does not name the {what} {other}")
+    for part in manifest.parts():
+        if not _is_safe(part.path):
+            raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
+    return manifest
+
+
+def _is_safe(path: str) -> bool:
+    """Tell whether a path from a manifest stays below its directory."""
+    return not _UNSAFE.search(path)

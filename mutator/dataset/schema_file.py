@@ -1,0 +1,37 @@
+"""The schema of a dataset of delimited text, beside it: ``_mutator/schema.json``, for people and for other programs.
+
+The manifest has the same, exactly; this file is what one would want to read without this program.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import Any
+
+from mutator.dataset import checksum
+from mutator.dataset.manifest import SideFile
+from mutator.formats.files.registry import KINDS
+from mutator.storage import storage_for
+
+__all__ = ["PATH", "write_sidecar"]
+
+PATH = "_mutator/schema.json"
+
+
+def write_sidecar(directory: str, spec: dict[str, Any]) -> tuple[SideFile, ...]:
+    """Write the sidecar of a dataset that needs one; return what the manifest says of it."""
+    if spec["format"] != "escaped":
+        return ()
+    partitions = spec.get("partitioned by", [])
+    fields = [
+        {"name": one.name, "type": str(one.type), "nullable": one.nullable, "partition": one.name in partitions}
+        for one in KINDS["escaped"].stored(spec).schema
+    ]
+    document = {"delimiter": spec["escaped"]["delimiter"], "null": "\\N", "escape": "\\", "fields": fields}
+    content = json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+    with storage_for(directory).create_new(posixpath.join(directory, PATH)) as stream:
+        stream.write(content)
+    return (
+        SideFile(path=PATH, bucket=None, rows=0, bytes=len(content), checksum=checksum.whole(content), kind="schema"),
+    )

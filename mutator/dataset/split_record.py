@@ -1,0 +1,103 @@
+"""What stands in ``_mutator/partition.json`` of a split feed: which file went where, row by row counted.
+
+It is sealed as a manifest is, and for a split feed it is what a manifest is for a dataset: without it the directory is
+no split feed yet.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from mutator.dataset import checksummed_json
+from mutator.dataset.manifest import SideFile
+from mutator.errors import error
+
+__all__ = ["FORMAT_VERSION", "PATH", "SplitFile", "SplitPart", "SplitRecord", "dump", "parse"]
+
+FORMAT_VERSION = 1
+PATH = "_mutator/partition.json"
+
+
+@dataclass(frozen=True)
+class SplitPart:
+    """The rows of one feed file that belong to one partition: a file of the same name in its directory."""
+
+    path: str  # relative to that of the split feed
+    rows: int
+    bytes: int
+    checksum: str
+
+    @property
+    def directory(self) -> str:
+        """The partition."""
+        return posixpath.dirname(self.path)
+
+
+@dataclass(frozen=True)
+class SplitFile:
+    """One feed file that was split."""
+
+    source: str
+    name: str  # which all of its parts have
+    bytes: int
+    checksum: str
+    rows: int  # the sum of its parts' and of the rejected ones
+    rejected: int
+    ignored: int  # blank lines and headers
+    parts: tuple[SplitPart, ...]
+
+
+@dataclass(frozen=True)
+class SplitRecord:
+    """All that is known of a split feed."""
+
+    commit: str
+    run: str
+    committed: str  # ISO 8601, UTC
+    by: str  # as ``partition_by.text_of`` writes it
+    files: tuple[SplitFile, ...]
+    beside: tuple[SideFile, ...]  # rejected rows
+
+    def parts(self) -> tuple[SplitPart | SideFile, ...]:
+        """Return every file of the split feed but the record itself."""
+        return (*self._split(), *self.beside)
+
+    def rows_by_partition(self) -> dict[str, int]:
+        """Return how many rows each partition has got, by directory."""
+        found: dict[str, int] = {}
+        for part in self._split():
+            found[part.directory] = found.get(part.directory, 0) + part.rows
+        return dict(sorted(found.items()))
+
+    def _split(self) -> Iterator[SplitPart]:
+        return (part for file in self.files for part in file.parts)
+
+
+def dump(record: SplitRecord) -> bytes:
+    """Write a record as JSON that ends with the checksum of what stands before it."""
+    return checksummed_json.dump("mutator split feed", FORMAT_VERSION, asdict(record))
+
+
+def parse(data: bytes, path: str) -> SplitRecord:
+    """Read a record; raises StateError where it is damaged or newer than this program."""
+    try:
+        document: dict[str, Any] = checksummed_json.parse(data, "mutator split feed", FORMAT_VERSION)
+        if set(document) != {part.name for part in fields(SplitRecord)}:
+            raise TypeError("its members are not those of this format")
+        document["files"] = tuple(
+            SplitFile(**{**one, "parts": tuple(SplitPart(**part) for part in one["parts"])})
+            for one in document["files"]
+        )
+        document["beside"] = tuple(SideFile(**part) for part in document["beside"])
+        record = SplitRecord(**document)
+    except checksummed_json.Newer as fault:
+        raise error("split.damaged", path=path, why=f"its format has version {fault.version}") from None
+    except (TypeError, ValueError, KeyError) as fault:
+        raise error("split.damaged", path=path, why=fault) from None
+    for part in record.parts():
+        if any(step in ("", ".", "..") or "\0" in step for step in part.path.split("/")):
+            raise error("split.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
+    return record

@@ -1,0 +1,1 @@
+"""The blocks engine, an Arrow block at a time: plain functions."""

@@ -1,0 +1,138 @@
+"""The broadcast join: the folded feed goes to every task, and each patches its own part of the master.
+
+    fold     everything that is read of the feed -> the winners, as Arrow IPC, and the ledger's elements
+    patch    a few splits of the master, the winners -> a file, and which winners were met
+    finish   what is left of the winners -> a file of inserted rows, tombstones; the ledger
+
+Nothing of the master moves, so its files keep their rows; a key hash says nothing about where a row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.blocks.master import from_files
+from mutator.engine.blocks.merge import Output, insert_and_bury, merge_blocks, merge_tombstones
+from mutator.engine.blocks.mutations import fold, joined_mutations, mutations_of_table, table_of_mutations
+from mutator.engine.blocks.read import Run, mutations_of_run, rejected, table_bytes, tombstones
+from mutator.engine.blocks.winners import Winners
+from mutator.engine.bucket_files import Files
+from mutator.engine.ledger import write_ledger
+from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.split_content import DAMAGE, Damage, Receipt, damage_of, receipt_of, tombstones_receipt
+from mutator.engine.tally import Tally
+from mutator.errors import MutatorError
+from mutator.errors.failpoints import failpoint
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input, Split
+
+__all__ = ["Met", "finish", "fold_feed", "met_by", "patch"]
+
+
+class Met(NamedTuple):
+    """Numbers of winners, int64: those that rows met, the tied ones of them, and those that become tombstones."""
+
+    rows: bytes
+    mixed: bytes
+    buried: bytes
+
+
+def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
+    """Return the winners of all runs; no bytes where there is no mutation."""
+    runs = [mutations_of_run(plan, Run(*value)) for _, value in elements]
+    return table_bytes(table_of_mutations(fold(plan, joined_mutations(runs)))) if runs else b""
+
+
+def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: int) -> dict[str, Any]:
+    """Merge the winners into the splits of one task; the receipt also has "met" and "ledger"."""
+    failpoint("task.started", attempt)
+    keep_freed_memory()
+    tally = Tally()
+    ledger: list[Any] = []
+    receipts: dict[tuple[int, int], Any] = {}
+
+    def done(split: Split, one: Input, batch: Any, receipt: Receipt) -> None:
+        ledger.extend(rejected(plan, split, one, batch, receipt))
+        receipts[split.input, split.number] = receipt_of(plan, split, receipt)
+
+    winners = _winners(plan, folded, tally)
+    none = np.zeros(0, np.int64)
+    none_met = Met(b"", b"", b"")
+    try:
+        with ExitStack() as stack:
+            output = Output(plan, tally, plan.by_file_name, stack)
+            files = Files(plan, staging, plan.unit(task), attempt, stack)
+            blocks = partial(from_files, plan, plan.local[task], done)
+            for kept in merge_blocks(winners, blocks, none, output, _nothing, stack):
+                files.write(*kept)
+            files.close()
+    except Damage as fault:
+        split = plan.local[task][0]
+        element = ((plan.ledger, (), DAMAGE, (split.input, split.number)), fault.args)
+        return {**Tally().receipt(), "files": [], "beside": [], "ledger": [element], "met": none_met}
+    tally.counts["output rows"] += files.rows
+    data, beside = files.receipts()
+    met = Met(*(places.tobytes() for places in winners[0].met_rows())) if winners else none_met
+    return {
+        **tally.receipt(),
+        "files": data,
+        "beside": beside,
+        "ledger": [*ledger, *receipts.values()],
+        "met": met,
+    }
+
+
+def met_by(patched: Sequence[dict[str, Any]]) -> Met:
+    """Return which winners some row met, one as often as it was met."""
+    return Met(*(b"".join(column) for column in zip(*(one["met"] for one in patched), strict=True)))
+
+
+def finish(
+    plan: Plan, staging: str | None, folded: bytes, met: Met, ledger: list[Any], attempt: int
+) -> list[dict[str, Any]]:
+    """Insert and bury what met no row; return the receipts of this last task and of the ledger."""
+    tally = Tally()
+    with ExitStack() as stack:
+        output = Output(plan, tally, True, stack)
+        files = Files(plan, staging, plan.unit(len(plan.local) - 1), attempt, stack)
+        tables = (table for split in plan.local[-1] for table in _tombstones(plan, split, ledger))
+        winners = _winners(plan, folded, tally)
+        for one in winners:
+            rows, counts = np.unique(np.frombuffer(met.rows, np.int64), return_counts=True)
+            one.met[rows] = True
+            one.note("met twice", rows[counts > 1])
+            one.mixed[np.frombuffer(met.mixed, np.int64)] = True
+            one.bury(np.frombuffer(met.buried, np.int64))
+        merge_tombstones(plan, winners[0] if winners else None, tables, output)
+        for one in winners:
+            insert_and_bury(one, output)
+        files.finish(output.inserted.tables(), output.tombstones.tables(), tally)
+        data, beside = files.receipts()
+    receipt = {**tally.receipt(), "files": data, "beside": beside}
+    return [receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0][2:]))]
+
+
+def _tombstones(plan: Plan, split: Split, ledger: list[Any]) -> Iterator[Any]:
+    one = plan.inputs[split.input]
+    try:
+        receipt = tombstones_receipt(plan, split, one)
+        yield from tombstones(plan, split, one)
+        ledger.append(receipt_of(plan, split, receipt))
+    except (Damage, MutatorError) as fault:
+        ledger.append(((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(one, fault)))
+
+
+def _winners(plan: Plan, folded: bytes, tally: Tally) -> list[Winners]:
+    if not folded:
+        return []
+    return [Winners(plan, mutations_of_table(pa.ipc.open_stream(folded).read_all()), tally)]
+
+
+def _nothing(_: Winners) -> None:
+    """Do nothing: winners are finished when all tasks have met them."""

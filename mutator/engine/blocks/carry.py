@@ -1,0 +1,196 @@
+"""Files of the master that no mutation concerns: they become the output's, too, without being read.
+
+The partitions of a master that nothing came for are linked where they will stay. What must be copied goes by way of the
+place that tasks work in, as all that they write: a task that dies there leaves nothing that is published.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from pyarrow import ArrowException
+
+from mutator.dataset.checksum import ChunkedChecksum, chunk_of
+from mutator.dataset.commit.staged_file import place_of
+from mutator.dataset.directory import check_files
+from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
+from mutator.dataset.manifest import SideFile
+from mutator.dataset.side_columns import oldest_tombstone
+from mutator.engine.blocks.merge import merge_tombstones
+from mutator.engine.blocks.merge_task import UnitTask
+from mutator.engine.split_content import Damage
+from mutator.engine.task_files import create
+from mutator.errors import MutatorError, error
+from mutator.errors.failpoints import failpoint
+from mutator.plan.partition_plan import joined_packs, untouched
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input
+from mutator.storage import blocks, same_storage, storage_for, walk
+
+__all__ = ["Carrier", "carry_partitions", "check_master", "copied", "join_packs", "link_or_copy", "make_directories"]
+
+_AT_ONCE = 16  # files that a task copies
+
+
+class Carrier:
+    """Takes the files of buckets without mutations as they are; only tombstones that expire are written anew."""
+
+    def __init__(self, task: UnitTask, staging: str | None, attempt: int) -> None:
+        self._task, self._staging, self._attempt = task, staging, attempt
+
+    def carry_over(self) -> None:
+        """Make all files of a task the output's, too."""
+        task = self._task
+        for index in dict.fromkeys(split.input for split in task.data):
+            self._carry(index)
+        if any(self._expires(task.plan.inputs[split.input]) for split in task.buried):
+            merge_tombstones(task.plan, None, task.tombstones(), task.output)
+            task.close()
+            return
+        for index in dict.fromkeys(split.input for split in task.buried):
+            self._carry(index)
+
+    def _expires(self, one: Input) -> bool:
+        before = self._task.plan.expire_before
+        if before is None:
+            return False
+        try:
+            with storage_for(one.source.path).open(one.source.path) as stream:
+                return oldest_tombstone(stream) < before
+        except (ArrowException, OSError, AttributeError, LookupError, ValueError):
+            return True  # whatever is wrong with it is found when it is read
+
+    def _carry(self, index: int) -> None:
+        task, one = self._task, self._task.plan.inputs[index]
+        source, part = one.source, one.source.part
+        assert part is not None
+        task.carried.append(index)
+        task.kept.append(part)
+        counts = task.tally.counts
+        if one.side == "tombstones":
+            counts["tombstones in"] += part.rows
+            counts["tombstones out"] += part.rows
+        else:
+            counts["master kept"] += part.rows
+            counts["output rows"] += part.rows
+        if self._staging is None:
+            return
+        link_or_copy(source.path, f"{self._staging}/{part.path}", part.checksum)
+        if source.order_part is not None and source.order_path is not None:
+            task.kept.append(source.order_part)
+            target = f"{self._staging}/{source.order_part.path}"
+            link_or_copy(source.order_path, target, source.order_part.checksum)
+        failpoint("task.carried", self._attempt)
+
+
+def link_or_copy(source: str, target: str, checksum: str) -> None:
+    """Make a file of the master one of the output, too; raises Damage where a copy shows that it is not as it was."""
+    storage = storage_for(target)
+    try:
+        if same_storage(source, target) and storage.link_new(source, target):
+            return
+    except FileExistsError:
+        return  # an earlier attempt of this task did it
+    state = ChunkedChecksum(chunk_of(checksum) or 1 << 62)
+    try:
+        with storage_for(source).open(source) as stream, storage.create_new(target) as copy:
+            for block in blocks(stream):
+                state.update(block)
+                copy.write(block)
+            if state.text() != checksum:
+                why = f"its checksum is {state.text()} and should be {checksum}"
+                raise Damage("manifest.damage", {"path": source, "why": why})
+    except MutatorError:
+        if storage.look(target) is None:  # else another attempt of this task has made a whole copy meanwhile
+            raise
+
+
+def check_master(plan: Plan) -> None:
+    """Raise StateError where the directory of a partitioned master is not what its manifest says."""
+    if plan.master is not None:
+        path = plan.master.path
+        check_files(storage_for(path), path, plan.master.parts, walk(path))
+
+
+def make_directories(plan: Plan, staging: str) -> None:
+    """Make the directories of the partitions that are written: a task that comes too late must find none."""
+    kinds = ["", "_mutator/tombstones/", *(["_mutator/order/"] if plan.by_file_name else [])]
+    directories = sorted({unit.partition for unit in plan.units if unit.partition})
+    storage = storage_for(staging)
+    storage.make_directories([f"{staging}/{kind}{directory}" for directory in directories for kind in kinds])
+    failpoint("merge.directories")
+
+
+def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) -> list[Sequence[tuple[str, str, str]]]:
+    """Link the files of the partitions that are not touched to where they will stay.
+
+    Returns (source, target, checksum) of those that must be copied, because the storage has no links, a few at a time;
+    the directories of the targets are there.
+    """
+    if staging is None or plan.master is None:
+        return []
+    place, storage = place_of(staging), storage_for(staging)
+    parts = [part for _, part in untouched(plan, touched)]
+    storage.make_directories(sorted({posixpath.dirname(f"{place}/{part.path}") for part in parts}))
+    left: list[tuple[str, str, str]] = []
+    linked = same_storage(plan.master.path, place)  # until it is seen that there are no links
+    for part in parts:
+        source, target = f"{plan.master.path}/{part.path}", f"{place}/{part.path}"
+        if linked:
+            with suppress(FileExistsError):
+                linked = storage.link_new(source, target)
+        if not linked:
+            left.append((source, f"{staging}/{part.path}", part.checksum))
+        failpoint("carry.linked")
+    storage.make_directories(sorted({posixpath.dirname(target) for _, target, _ in left}))
+    failpoint("carry.done")
+    return [left[start : start + _AT_ONCE] for start in range(0, len(left), _AT_ONCE)]
+
+
+def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> None:
+    """Copy files that are carried over; raises what a damaged one is."""
+    for part in parts:
+        try:
+            link_or_copy(*part)
+        except Damage as fault:
+            kind, fields = fault.args
+            raise error(kind, **fields) from None
+        failpoint("carry.copied", attempt)
+
+
+def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dict[str, Any] | None:
+    """Write one pack of the filters of several; return what the manifest says of it, None where there is none.
+
+    Raises StateError where one is damaged.
+    """
+    if staging is None or plan.master is None:
+        return None
+    packs = joined_packs(plan, touched)
+    if not packs:
+        return None
+    live = {part.path: part.filter for _, part in untouched(plan, touched) if part.filter in packs}
+    with create(plan, staging, f"_mutator/filters/joined-{plan.run}.parquet") as sink:
+        count = write_filters(sink, _filters_of(plan.master.path, packs, live))  # type: ignore[arg-type]
+        if live:  # see ``locate``
+            one = min(live)
+            raise error("manifest.damage", path=f"{plan.master.path}/{live[one]}", why=f"it has no filter of {one}")
+    failpoint("merge.packs.joined")
+    return asdict(SideFile(kind="filters", bucket=None, rows=count, **sink.receipt()))
+
+
+def _filters_of(master: str, packs: Sequence[str], live: dict[str, str | None]) -> Iterator[KeyFilter]:
+    """Yield the filters of some files, and forget these. live: path of a file -> its pack."""
+    for pack in packs:
+        path = f"{master}/{pack}"
+        try:
+            with storage_for(path).open(path) as stream:
+                for one in read_filters(stream):
+                    if live.get(one.path) == pack:
+                        del live[one.path]
+                        yield one
+        except (ArrowException, OSError, ValueError, LookupError) as fault:
+            raise error("manifest.damage", path=path, why=f"a pack of filters: {fault}") from None

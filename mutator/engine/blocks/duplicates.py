@@ -1,0 +1,117 @@
+"""Rows of one key in a master that nobody promised to be without: the one with the highest precedence survives.
+
+First every hash that occurs twice is found, then only the rows with such a hash are compared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.engine.blocks.spool import SortedSpool, scratch_directory
+from mutator.engine.tally import Tally
+from mutator.formats.blocks.contract import Hashes
+from mutator.plan.run_plan import Plan
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.order_columns import flags
+
+__all__ = ["duplicates", "is_in"]
+
+_FILES = 64
+
+
+def is_in(hashes: Hashes, known: Hashes) -> Flags:
+    """Tell which hashes are among some sorted ones."""
+    if not len(known):
+        return np.zeros(len(hashes), np.bool_)
+    places = np.searchsorted(known, hashes)
+    places[places == len(known)] = 0
+    found: Flags = known[places] == hashes
+    return found
+
+
+def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
+    """Return the numbers of the rows that do not survive, ascending; count them.
+
+    blocks: called for an iterator of the bucket's ``MasterBlock``s, as often as needed.
+    """
+    repeated = _repeated((one.hashes for one in blocks()), plan.memory, stack)
+    if not len(repeated):
+        return np.zeros(0, np.int64)
+    keys = [f"key_{number}" for number in range(plan.key_width)]
+    spool = SortedSpool([*keys, "order", "sequence", "row"], plan.memory, stack)
+    for one in blocks():
+        rows = np.flatnonzero(is_in(one.hashes, repeated))
+        if len(rows):
+            columns = [
+                *one.keys(rows),
+                one.orders(rows),
+                pa.array(one.sequences[rows]),
+                pa.array(one.base + rows),
+            ]
+            spool.append(pa.table(columns, [*keys, "order", "sequence", "row"]))
+    dropped: list[Ints] = []
+    before, several = None, False  # the last row so far, and whether its key has others
+    for table in spool.tables():
+        if before is not None:
+            table = pa.concat_tables([before, table]).combine_chunks()
+        last = np.ones(table.num_rows, np.bool_)  # of its key, as far as can be seen
+        last[:-1] = False
+        for name in keys:
+            column = table.column(name).combine_chunks()
+            last[:-1] |= ~flags(pc.equal(column[1:], column[:-1]))
+        dropped.append(table.column("row").to_numpy()[~last])
+        follows = np.concatenate(([several and before is not None], ~last[:-1]))
+        noted = np.flatnonzero(last & follows)
+        several = bool(noted.size and noted[-1] == table.num_rows - 1)
+        closed = noted[:-1] if several else noted
+        tally.note_all("duplicate IDs", _keys(table, keys, closed))
+        before = table.slice(table.num_rows - 1)
+    if several and before is not None:
+        tally.note_all("duplicate IDs", _keys(before, keys, np.zeros(1, np.int64)))
+    found = np.sort(np.concatenate(dropped))
+    tally.counts["master duplicate"] += len(found)
+    return found
+
+
+def _keys(table: Any, names: list[str], rows: Ints) -> Iterable[tuple[bytes, ...]]:
+    index = pa.array(rows)
+    return zip(*(table.column(name).take(index).to_pylist() for name in names), strict=True)
+
+
+def _repeated(blocks: Iterable[Hashes], most: int, stack: ExitStack) -> Hashes:
+    """Return the hashes that occur more than once, sorted."""
+    held: list[Hashes] = []
+    size, directory = 0, None
+    for hashes in blocks:
+        held.append(hashes)
+        size += hashes.nbytes
+        if size > most:
+            directory = directory or scratch_directory(stack)
+            _spread(held, directory)
+            held, size = [], 0
+    if directory is None:
+        return _twice(np.concatenate(held)) if held else np.zeros(0, np.uint64)
+    _spread(held, directory)
+    paths = [os.path.join(directory, str(number)) for number in range(_FILES)]
+    return np.concatenate([_twice(np.fromfile(path, np.uint64)) for path in paths if os.path.exists(path)])
+
+
+def _spread(held: list[Hashes], directory: str) -> None:
+    """Put hashes into files by their highest bits: what is equal comes to one file, and the files are in order."""
+    for hashes in held:
+        parts = hashes >> np.uint64(58)
+        for part in np.unique(parts):
+            with open(os.path.join(directory, str(part)), "ab") as file:
+                hashes[parts == part].tofile(file)
+
+
+def _twice(hashes: Hashes) -> Hashes:
+    hashes = np.sort(hashes)
+    return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])

@@ -1,0 +1,106 @@
+"""The feed of a reduce task: whole, or in parts by the hash of the key where it is more than the task may hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.blocks.mutations import Mutations, fold, joined_mutations, mutations_of_table, table_of_mutations
+from mutator.engine.blocks.spool import scratch_directory, write_table
+from mutator.engine.blocks.winners import Winners
+from mutator.engine.tally import Tally
+from mutator.formats.blocks.contract import Hashes
+from mutator.plan.run_plan import Plan
+from mutator.rules.byte_columns import Flags
+
+__all__ = ["Parts"]
+
+_PARTS = 256
+_PART_BITS = np.uint64(56)  # the highest eight bits of a hash are the number of its part
+
+
+class Parts:
+    """The folded feed of a task: whole, or in parts by hash where it is more than may be held."""
+
+    def __init__(self, plan: Plan, tally: Tally, stack: ExitStack) -> None:
+        self._plan, self._tally, self._stack = plan, tally, stack
+        self._held: list[Mutations] = []
+        self._bytes = 0
+        self._directory: str | None = None
+        self._none: Mutations | None = None  # no mutations, with the columns of all
+        self._files: list[list[str]] = [[] for _ in range(_PARTS)]
+        self._sizes = [0] * _PARTS
+
+    def append(self, found: Mutations) -> None:
+        """Take folded mutations."""
+        self._held.append(found)
+        self._bytes += found.nbytes
+        if self._bytes > self._plan.memory:
+            whole = fold(self._plan, joined_mutations(self._held))
+            self._held, self._bytes = [whole], whole.nbytes
+            if self._bytes > self._plan.memory // 2:  # most keys have but one: folding again and again would not help
+                self._spill()
+
+    def __len__(self) -> int:
+        return _PARTS if self._directory else len(self._held) and 1
+
+    def _has(self, winners: Winners, hashes: Hashes) -> Flags:
+        part = (hashes >> _PART_BITS).astype(np.int64)
+        found: Flags = (part >= winners.parts.start) & (part < winners.parts.stop)
+        return found
+
+    def __iter__(self) -> Iterator[Winners]:
+        """Yield the winners of as many neighbouring parts at a time as may be held."""
+        if self._directory is None:
+            if self._held:
+                yield self._winners(self._held, range(_PARTS))
+            return
+        self._spill()
+        start = 0
+        while start < _PARTS:
+            end, size = start + 1, self._sizes[start]
+            while end < _PARTS and size + self._sizes[end] <= self._plan.memory:
+                size += self._sizes[end]
+                end += 1
+            found = [_read(os.path.join(self._directory, name)) for names in self._files[start:end] for name in names]
+            assert self._none is not None
+            yield self._winners(found or [self._none], range(start, end))
+            start = end
+
+    def _winners(self, found: list[Mutations], parts: range) -> Winners:
+        return Winners(self._plan, fold(self._plan, joined_mutations(found)), self._tally, parts)
+
+    def _spill(self) -> None:
+        if not self._held:
+            return
+        if self._directory is None:
+            self._directory = scratch_directory(self._stack)
+        found = joined_mutations(self._held)
+        self._none = found.take(np.zeros(0, np.int64))
+        parts = found.hashes >> _PART_BITS
+        for part in np.unique(parts).astype(np.int64).tolist():
+            table = table_of_mutations(found.take(np.flatnonzero(parts == part)))
+            self._files[part].append(f"{part}.{len(self._files[part])}")
+            self._sizes[part] += table.nbytes
+            write_table(os.path.join(self._directory, self._files[part][-1]), table)
+        self._held, self._bytes = [], 0
+
+    def filtered(self, tables: Iterator[Any], winners: Winners) -> Iterator[Any]:
+        """Yield the rows of tables with a column "hash" that belong to the parts of some winners."""
+        if len(self) <= 1:
+            yield from tables
+            return
+        for table in tables:
+            chosen = self._has(winners, table.column("hash").to_numpy())
+            if chosen.any():
+                yield table.filter(pa.array(chosen))
+
+
+def _read(path: str) -> Mutations:
+    with pa.OSFile(path, "rb") as source:
+        return mutations_of_table(pa.ipc.open_stream(source).read_all())

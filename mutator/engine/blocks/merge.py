@@ -1,0 +1,257 @@
+"""The reduce step of the blocks engine: winners meet the master block by block, and what changed is put in its place.
+
+The rows of the master are never sorted: they come in the order of their files and leave in it. A block that no winner
+meets goes out as the bytes that came in; where one does, only its row is replaced or left out. Inserted rows follow, by
+key. Where the feed of a task is more than it may hold, it is done in parts by the hash of the key: each part meets all
+of the master, and what they decide is sorted by row and applied at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.engine.blocks.hash_parts import Parts
+from mutator.engine.blocks.master import MasterBlock
+from mutator.engine.blocks.mutations import LEAVES
+from mutator.engine.blocks.spool import SortedSpool
+from mutator.engine.blocks.winners import GONE, LEAVE, TOUCH, WRITE, Winners, tombstone_table
+from mutator.engine.tally import Tally
+from mutator.formats.blocks.contract import Hashes, patched
+from mutator.formats.blocks.registry import FORMATS
+from mutator.plan.run_plan import Plan
+from mutator.rules.byte_columns import Ints
+from mutator.rules.order_columns import flags, from_texts, texts, to_value
+
+__all__ = ["Blocks", "Output", "insert_and_bury", "merge_blocks", "merge_tombstones"]
+
+Blocks = Callable[[], Iterator[MasterBlock]]
+# Rows, how many they are, their hashes and sequences (None unless ``Output.exact``).
+Kept = tuple[Any, int, Hashes | None, Ints | None]
+
+
+class Output:
+    """What a merge leaves: rows to a writer at once, inserted rows and tombstones sorted by key at the end."""
+
+    def __init__(self, plan: Plan, tally: Tally, exact: bool, stack: ExitStack, *, hashed: bool = False) -> None:
+        """exact: rows must stay one element each, because they go to several files or are numbered.
+
+        hashed: the hashes of their keys are wanted in any case.
+        """
+        self.plan, self.tally, self.exact, self.hashed = plan, tally, exact, hashed
+        self.run_together = FORMATS[plan.format].run_together
+        keys = [f"key_{number}" for number in range(plan.key_width)]
+        self.inserted = SortedSpool(keys, plan.memory, stack)
+        self.tombstones = SortedSpool(keys, plan.memory, stack)
+
+    def bury(self, table: Any) -> None:
+        """Take tombstones."""
+        self.tombstones.append(table)
+
+
+def merge_blocks(
+    parts: Parts | Sequence[Winners],
+    blocks: Blocks,
+    dropped: Ints,
+    output: Output,
+    finish: Callable[[Winners], None],
+    stack: ExitStack,
+) -> Iterator[Kept]:
+    """Yield what lives on, in its order; finish: gets each part's winners at its end.
+
+    dropped: numbers of rows that are none, because another one of their key survives, ascending.
+    """
+    if len(parts) <= 1:
+        winners = next(iter(parts), None)
+        for one in blocks():
+            yield _applied(one, _met(winners, one, dropped), dropped, output)
+        if winners is not None:
+            finish(winners)
+        return
+    decided = SortedSpool(["row"], output.plan.memory, stack)
+    for winners in parts:
+        for one in blocks() if len(winners) else ():
+            met = _met(winners, one, dropped)
+            if met is not None:
+                decided.append(met.set_column(0, "row", pc.add(met.column("row"), one.base)))
+        finish(winners)
+    tables = _Ahead(decided.tables())
+    for one in blocks():
+        yield _applied(one, tables.until(one.base, one.base + len(one.block)), dropped, output)
+
+
+class _Ahead:
+    """Decisions sorted by row, taken up to a row at a time."""
+
+    def __init__(self, tables: Iterator[Any]) -> None:
+        self._tables = tables
+        self._head = next(tables, None)
+
+    def until(self, base: int, end: int) -> Any:
+        """Return the decisions about rows below ``end``, with numbers that count from ``base``; None for none."""
+        ready = []
+        while self._head is not None:
+            rows = self._head.column("row").to_numpy()
+            count = int(np.searchsorted(rows, end))
+            ready.append(self._head.slice(0, count))
+            if count < len(rows):
+                self._head = self._head.slice(count)
+                break
+            self._head = next(self._tables, None)
+        found = pa.concat_tables(ready) if ready else None
+        if found is None or not found.num_rows:
+            return None
+        found = found.combine_chunks()
+        return found.set_column(0, "row", pc.subtract(found.column("row"), base))
+
+
+def _met(winners: Winners | None, one: MasterBlock, dropped: Ints) -> Any:
+    """Return the rows of a block that winners met, what becomes of them, new content and order value; None for none."""
+    if winners is None:
+        return None
+    likely = one.block.likely(winners.firsts) if winners.firsts else None
+    if likely is None:
+        rows, places = winners.match(one.hashes, one.keys)
+    else:
+        hashes = one.known(lambda: one.block.hashes(likely))
+        rows, places = winners.match(hashes, lambda chosen: one.keys(likely[chosen]))
+        rows = likely[rows]
+    out = _dropped_in(one, dropped)
+    if len(out):
+        live = ~np.isin(rows, out)
+        rows, places = rows[live], places[live]
+    if not len(rows):
+        return None
+    held = one.block.written().take(pa.array(rows))
+    actions = winners.meet_rows(places, one.orders(rows), held)
+    gone = np.flatnonzero(actions == GONE)
+    winners.bury(places[gone])
+    index = pa.array(places)
+    return pa.table(
+        {
+            "row": pa.array(rows),
+            "action": pa.array(actions),
+            "order": winners.found.orders.take(index),
+            "written": winners.found.written.take(index),
+        }
+    )
+
+
+def _dropped_in(one: MasterBlock, dropped: Ints) -> Ints:
+    first, last = np.searchsorted(dropped, [one.base, one.base + len(one.block)])
+    return dropped[first:last] - one.base
+
+
+def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
+    """Put what was decided in its place."""
+    block, count, tally = one.block, len(one.block), output.tally
+    out = _dropped_in(one, dropped)
+    rows = met.column("row").to_numpy() if met is not None else np.zeros(0, np.int64)
+    actions = met.column("action").to_numpy() if met is not None else rows
+    gone = np.zeros(count, np.bool_)
+    gone[rows[(actions == GONE) | (actions == LEAVE)]] = True
+    gone[out] = True
+    alone = np.ones(count, np.bool_)  # rows that no winner met
+    alone[rows] = False
+    alone[out] = False
+    if output.plan.full:
+        gone |= alone
+        absent = np.flatnonzero(alone)
+        tally.counts["master deleted by absence"] += len(absent)
+        if len(absent):
+            orders = one.orders(absent)
+            output.bury(tombstone_table(output.plan, one.hashes[absent], one.keys(absent), orders, output.plan.now))
+    else:
+        tally.counts["master kept"] += int(alone.sum())
+    changed = gone.copy()
+    changed[rows[actions == WRITE]] = True
+    places = np.flatnonzero(changed)
+    content = block.written()
+    if len(places):
+        values = content.take(pa.array(places))
+        written = np.flatnonzero(actions == WRITE)
+        if len(written):
+            new = met.column("written").combine_chunks().take(pa.array(written))
+            at = np.searchsorted(places, rows[written])
+            index = np.arange(len(places))
+            index[at] = len(places) + np.arange(len(written))
+            values = pa.concat_arrays([values, new]).take(pa.array(index))
+        content = patched(content, places, values, gone[places], exact=output.exact or not output.run_together)
+    live = count - int(gone.sum())
+    if not output.exact:
+        return content, live, one.hashes[~gone] if output.hashed else None, None
+    sequences = one.sequences
+    if output.plan.by_file_name and met is not None:
+        touched = (actions == TOUCH) | (actions == WRITE)
+        sequences = sequences.copy()
+        sequences[rows[touched]] = met.column("order").to_numpy()[touched]
+    return content, live, one.hashes[~gone], sequences[~gone]
+
+
+def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any], output: Output) -> None:
+    """Let winners meet the tombstones of their keys, and keep those that stay."""
+    tally = output.tally
+    for table in tables:
+        tally.counts["tombstones in"] += table.num_rows
+        names = [name for name in table.column_names if name.startswith("key_")]
+        stay = np.ones(table.num_rows, np.bool_)
+        if winners is not None:
+            keys = [table.column(name).combine_chunks() for name in names]
+            rows, places = winners.match(table.column("hash").to_numpy(), partial(_of_rows, keys))
+            stay[rows[winners.met[places]]] = False  # beside a record: the sums will tell
+            fresh = ~winners.met[places]
+            rows, places = rows[fresh], places[fresh]
+            if len(rows):
+                held = from_texts(plan.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
+                stay[rows[winners.found.moves[places] == LEAVES]] = False  # it is revived in another partition
+                for decision, chosen in winners.meet_tombstones(places, held):
+                    if decision.result == "write":
+                        stay[rows[chosen]] = False
+                        winners.insert(places[chosen])
+                    elif decision.result == "touch tombstone":
+                        table = _touched(plan, table, rows[chosen], winners.found.orders.take(pa.array(places[chosen])))
+        keep_tombstones(plan, table.filter(pa.array(stay)), output)
+
+
+def _of_rows(columns: list[Any], rows: Ints) -> list[Any]:
+    return [column.take(pa.array(rows)) for column in columns]
+
+
+def _touched(plan: Plan, table: Any, rows: Ints, orders: Any) -> Any:
+    """Give tombstones the order values of the deletes that met them."""
+    index = np.arange(table.num_rows)
+    index[rows] = table.num_rows + np.arange(len(rows))
+    old = table.take(pa.array(rows))
+    # The same delete again tells nothing new, so it does not make the tombstone younger.
+    newer = pc.greater(orders, from_texts(plan.order_type, old.column("order").combine_chunks()))
+    times = pc.if_else(newer, pa.scalar(plan.now, pa.int64()), old.column("committed").combine_chunks())
+    new = old.set_column(old.column_names.index("order"), "order", texts(plan.order_type, orders))
+    new = new.set_column(new.column_names.index("committed"), "committed", times)
+    return pa.concat_tables([table, new]).take(pa.array(index)).combine_chunks()
+
+
+def keep_tombstones(plan: Plan, table: Any, output: Output) -> None:
+    """Keep tombstones that have not expired."""
+    if plan.expire_before is not None and table.num_rows:
+        old = flags(pc.less(table.column("committed").combine_chunks(), plan.expire_before))
+        if old.any():
+            expired = from_texts(plan.order_type, table.column("order").combine_chunks().filter(pa.array(old)))
+            output.tally.expire(int(old.sum()), to_value(plan.order_type, pc.max(expired).as_py()))
+            table = table.filter(pa.array(~old))
+    output.bury(table)
+
+
+def insert_and_bury(winners: Winners, output: Output) -> None:
+    """Insert or bury the winners that met nothing, and count what concerns all of them."""
+    insert, bury = winners.meet_nothing()
+    winners.insert(insert)
+    winners.bury(bury)
+    winners.close()
+    output.bury(winners.buried())
+    output.inserted.append(winners.inserted())

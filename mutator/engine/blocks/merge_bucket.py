@@ -1,0 +1,89 @@
+"""The reduce task of the blocks engine: a group of buckets, from what was shuffled to files and a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pyarrow as pa
+
+from mutator.engine.blocks.carry import Carrier
+from mutator.engine.blocks.master import from_shuffle
+from mutator.engine.blocks.merge_task import UnitTask
+from mutator.engine.blocks.mutations import Mutations
+from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, Rows, Run, mutations_of_run
+from mutator.engine.blocks.spool import SortedSpool
+from mutator.engine.bucket_files import Files
+from mutator.engine.malloc import keep_freed_memory
+from mutator.errors.failpoints import failpoint
+from mutator.plan.run_plan import Plan
+
+__all__ = ["Sections", "merge_group", "write_group"]
+
+
+def write_group(plan: Plan, staging: str | None, group: int, attempt: int, elements: Iterable[Any]) -> dict[str, Any]:
+    """Merge a group of buckets and write their files; return the receipt.
+
+    elements: what ``blockread`` made for the group, sorted. staging: None for a dry run.
+    """
+    failpoint("task.started", attempt)
+    keep_freed_memory()
+    with ExitStack() as stack:
+        unit = plan.unit(group)
+        splits = plan.local[group] if plan.join == "aligned" else ()
+        files = Files(plan, staging, unit, attempt, stack)
+        task = UnitTask(plan, unit, splits, files, stack)
+        carrier = Carrier(task, staging, attempt)
+        return task.done(lambda: merge_group(task, Sections(plan, elements, stack), carrier))
+
+
+def merge_group(task: UnitTask, sections: Sections, carrier: Carrier | None = None) -> None:
+    """Let what came with the shuffle meet what lies there; carrier: takes over what nothing came for."""
+    plan = task.plan
+    for found in sections.mutations():
+        task.parts.append(found)
+    if (
+        carrier is not None
+        and plan.join == "aligned"
+        and not len(task.parts)
+        and not plan.full
+        and plan.carries
+        and plan.buckets == plan.master_buckets
+    ):
+        carrier.carry_over()
+    elif plan.join == "shuffle":
+        again = not plan.unique or len(task.parts) > 1
+        task.merge(from_shuffle(plan, sections.rows(), again=again, stack=task.stack), sections.tombstones)
+    else:
+        task.merge(task.from_master, sections.tombstones)
+
+
+class Sections:
+    """Sorted elements, one kind after the other; kinds are asked for in their order."""
+
+    def __init__(self, plan: Plan, elements: Iterable[Any], stack: ExitStack) -> None:
+        """elements: of one group, as ``blockread`` makes them."""
+        self._plan, self._elements = plan, iter(elements)
+        self._head = next(self._elements, None)
+        self._tombstones = SortedSpool(["hash"], plan.memory, stack)
+
+    def _of(self, kind: int) -> Iterator[Any]:
+        while self._head is not None and self._head[0][2] == kind:
+            value = self._head[1]
+            self._head = next(self._elements, None)
+            yield value
+
+    def mutations(self) -> Iterator[Mutations]:
+        """Yield runs of the feed."""
+        return (mutations_of_run(self._plan, Run(*value)) for value in self._of(RUN))
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield rows of the master."""
+        return (Rows(*value) for value in self._of(ROWS))
+
+    def tombstones(self) -> Iterator[Any]:
+        """Yield tables of tombstones, as often as it is called."""
+        for value in self._of(TOMBSTONES):  # they come behind the rows, once
+            self._tombstones.append(pa.ipc.open_stream(value).read_all())
+        yield from self._tombstones.tables()

@@ -1,0 +1,130 @@
+"""The merge of a unit: a partition's buckets, from winners and what the master holds to files and a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from mutator.dataset.manifest import Part
+from mutator.engine.blocks.duplicates import duplicates
+from mutator.engine.blocks.hash_parts import Parts
+from mutator.engine.blocks.master import MasterBlock, from_files
+from mutator.engine.blocks.merge import Blocks, Output, insert_and_bury, merge_blocks, merge_tombstones
+from mutator.engine.blocks.read import tombstones
+from mutator.engine.blocks.winners import Winners
+from mutator.engine.split_content import Damage, Receipt, damage_of, tombstones_receipt
+from mutator.engine.tally import Tally
+from mutator.errors import MutatorError
+from mutator.formats.blocks.contract import Hashes
+from mutator.plan.merge_unit import Unit
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input, Split
+from mutator.rules.byte_columns import Ints
+
+__all__ = ["Taker", "UnitTask"]
+
+
+class Taker(Protocol):
+    """Takes what a merge leaves; ``Files`` writes it."""
+
+    def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
+        """Take the next rows, and how many they are."""
+
+    def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
+        """Take inserted rows and tombstones, which are the last; count all."""
+
+    def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return what was written: data files, and files beside them."""
+
+
+class UnitTask:
+    """The merge of a unit: its winners are put into ``parts``, and then meet what the master holds."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        unit: Unit,
+        splits: Sequence[Split],
+        files: Taker,
+        stack: ExitStack,
+        *,
+        exact: bool = False,
+        hashed: bool = False,
+    ) -> None:
+        """splits: what of the master lies where it is merged. files: takes everything that stays.
+
+        exact: it takes rows one by one. hashed: it takes the hashes of their keys, too.
+        """
+        self.plan, self.unit, self.stack, self.files = plan, unit, stack, files
+        self.tally = Tally()
+        self.receipts: dict[tuple[int, int], Receipt] = {}
+        self.carried: list[int] = []
+        self.kept: list[Part] = []
+        self.data = [split for split in splits if plan.inputs[split.input].side == "master"]
+        self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
+        # Rows of several buckets part again, and rows that are numbered need to be told apart.
+        exact = exact or plan.by_file_name or len(unit.numbers) > 1
+        self.output = Output(plan, self.tally, exact, stack, hashed=hashed)
+        self.parts = Parts(plan, self.tally, stack)
+
+    def done(self, work: Callable[[], None]) -> dict[str, Any]:
+        """Do the work, and return the receipt: of damage, where there is any."""
+        try:
+            work()
+        except Damage as fault:
+            return {**Tally().receipt(), "files": [], "beside": [], "damage": [fault.args]}
+        files, beside = self.files.receipts()
+        kept = [asdict(part) for part in self.kept]
+        return {
+            **self.tally.receipt(),
+            "files": files + [part for part in kept if "kind" not in part],
+            "beside": beside + [part for part in kept if "kind" in part],
+            "receipts": [(place, tuple(receipt)) for place, receipt in self.receipts.items()],
+            "carried": self.carried,
+        }
+
+    def from_master(self) -> Iterator[MasterBlock]:
+        """Read the master's rows where they lie."""
+        return from_files(self.plan, self.data, self._read)
+
+    def _read(self, split: Split, one: Input, _: Any, receipt: Receipt) -> None:
+        self.receipts[split.input, split.number] = receipt
+
+    def merge(self, rows: Blocks, shuffled: Callable[[], Iterator[Any]]) -> None:
+        """Let the winners meet rows and tombstones; shuffled: returns tables of those that came with the shuffle."""
+        plan, parts = self.plan, self.parts
+        dropped = np.zeros(0, np.int64) if plan.unique else duplicates(plan, rows, self.tally, self.stack)
+        finish = partial(self._finish, shuffled)
+        for kept in merge_blocks(parts, rows, dropped, self.output, finish, self.stack):
+            self.files.write(*kept)
+        if not len(parts):
+            merge_tombstones(plan, None, self.tombstones(shuffled), self.output)
+        self.close()
+
+    def _finish(self, shuffled: Callable[[], Iterator[Any]], winners: Winners) -> None:
+        """Let winners that have met all rows meet the tombstones, and then nothing."""
+        tombstones = self.parts.filtered(self.tombstones(shuffled), winners)
+        merge_tombstones(self.plan, winners, tombstones, self.output)
+        insert_and_bury(winners, self.output)
+
+    def close(self) -> None:
+        """Write what comes last: inserted rows, and tombstones."""
+        self.files.finish(self.output.inserted.tables(), self.output.tombstones.tables(), self.tally)
+
+    def tombstones(self, shuffled: Callable[[], Iterator[Any]] | None = None) -> Iterator[Any]:
+        """Read the tombstones: those that were shuffled, and those that lie where they are merged."""
+        if shuffled is not None:
+            yield from shuffled()
+        for split in self.buried:
+            one = self.plan.inputs[split.input]
+            try:
+                if (split.input, split.number) not in self.receipts:
+                    self.receipts[split.input, split.number] = tombstones_receipt(self.plan, split, one)
+                yield from tombstones(self.plan, split, one)
+            except MutatorError as fault:
+                raise Damage(*damage_of(one, fault)) from None

@@ -1,0 +1,215 @@
+"""Bags of mutations as columns, and the fold that leaves one a key: the winner, and what is told of the others.
+
+The fold is a semigroup: mutations may be folded in any grouping, in the map task and again in the reducer, and come to
+the same winners, counts and notes. Tied, for example, combines as (top, winner, mixed): of two folds of one key the
+higher top wins; where the tops are equal, the key is mixed if either is or if their winners differ.
+
+Rows are sorted by the 64-bit hash of their key; keys are compared only where hashes are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats.blocks.contract import Block, Hashes, unequal
+from mutator.formats.blocks.registry import FORMATS
+from mutator.plan.run_plan import Plan
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.order_columns import flags, ranks
+
+__all__ = [
+    "ARRIVES",
+    "LEAVES",
+    "REVIVES",
+    "STAYS",
+    "Mutations",
+    "fold",
+    "groups_of_keys",
+    "joined_mutations",
+    "mutations_of",
+    "mutations_of_table",
+    "table_of_mutations",
+]
+
+
+# A record that changes its partition leaves one and arrives in another; it is a mutation in both. One whose tombstone
+# lies in another partition is revived, and the tombstone leaves.
+STAYS, LEAVES, ARRIVES, REVIVES = range(4)
+
+
+@dataclass(frozen=True)
+class Mutations:
+    """Mutations, each perhaps the winner of several: a column for whatever is known of them."""
+
+    hashes: Hashes
+    keys: tuple[Any, ...]  # a column of canonical bytes for each ID field
+    orders: Any
+    inputs: Ints  # numbers of the files in the plan
+    offsets: Ints
+    deletes: Flags
+    rows: Any  # as they were read
+    written: Any  # as they would be written
+    counts: Ints  # how many mutations it stands for, itself included
+    mixed: Flags  # those with its order value and sequence are not all the same
+    upserts: Flags  # one of them is an upsert
+    moves: Ints  # one of STAYS, LEAVES, …: what a record does whose partition changes
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes they hold, all columns together."""
+        columns = [*self.keys, *(getattr(self, part.name) for part in fields(self) if part.name != "keys")]
+        return sum(column.nbytes for column in columns)
+
+    def take(self, rows: Any) -> Mutations:
+        """Return some of them, by number."""
+        index = pa.array(rows)
+        columns: dict[str, Any] = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if part.name == "keys":
+                columns["keys"] = tuple(column.take(index) for column in value)
+            else:
+                columns[part.name] = value[rows] if isinstance(value, np.ndarray) else value.take(index)
+        return Mutations(**columns)
+
+
+def mutations_of(
+    plan: Plan, block: Block, inputs: Ints, offsets: Ints, known: tuple[Ints, Flags, Flags] | None = None
+) -> Mutations:
+    """Make columns of a block of the feed. known: counts, mixed and upserts of rows that were folded before."""
+    count = len(block)
+    deletes = block.deletes()
+    if plan.by_file_name:
+        orders = pa.array(plan.sequences[inputs])
+    else:
+        orders = block.orders()
+    counts, mixed, upserts = known or (np.ones(count, np.int64), np.zeros(count, np.bool_), ~deletes)
+    return Mutations(
+        block.hashes(),
+        tuple(block.keys()),
+        orders,
+        inputs,
+        offsets,
+        deletes,
+        block.rows,
+        block.written(),
+        counts,
+        mixed,
+        upserts,
+        np.zeros(count, np.int64),
+    )
+
+
+def joined_mutations(parts: Sequence[Mutations]) -> Mutations:
+    """Put bags together."""
+    if len(parts) == 1:
+        return parts[0]
+    columns: dict[str, Any] = {}
+    for part in fields(Mutations):
+        values = [getattr(one, part.name) for one in parts]
+        if part.name == "keys":
+            columns["keys"] = tuple(pa.concat_arrays(column) for column in zip(*values, strict=True))
+        else:
+            columns[part.name] = (
+                np.concatenate(values) if isinstance(values[0], np.ndarray) else pa.concat_arrays(values)
+            )
+    return Mutations(**columns)
+
+
+def fold(plan: Plan, found: Mutations) -> Mutations:
+    """Return one mutation a key, the one with the highest precedence, sorted by the hash of the key."""
+    # Runs that come sorted are merged by this sort, which looks for them.
+    order = np.argsort(found.hashes, kind="stable")
+    hashes = found.hashes[order]
+    again = np.zeros(len(order) + 1, np.bool_)
+    again[1:-1] = hashes[1:] == hashes[:-1]
+    several = again[1:] | again[:-1]  # shares its hash with another
+    if not several.any():
+        return found.take(order)
+    alone, rest = order[~several], found.take(order[several])
+    last, counts, mixed, upserts = _last_of_each(plan, rest)
+    folded = rest.take(last)
+    folded = Mutations(**{**vars(folded), "counts": counts, "mixed": mixed, "upserts": upserts})
+    if not len(alone):
+        return folded
+    both = joined_mutations([found.take(alone), folded])
+    return both.take(np.argsort(both.hashes, kind="stable"))
+
+
+def _last_of_each(plan: Plan, found: Mutations) -> tuple[Ints, Ints, Flags, Flags]:
+    """Return, key by key in the order of their hashes: number of the winner, count, mixed, upserts."""
+    key = groups_of_keys(found.hashes, found.keys)
+    order = ranks(found.orders)
+    sequence = plan.sequences[found.inputs]
+    name = plan.ranks[found.inputs]
+    by = [found.offsets, name, sequence, order, key]
+    sort = np.lexsort(by)
+    equal = np.ones(len(sort) - 1, np.bool_)
+    for column in by:
+        equal &= column[sort[1:]] == column[sort[:-1]]
+    if equal.any():  # files of one name in several directories: the row's bytes decide, where they have any
+        sort = np.lexsort([ranks(FORMATS[plan.format].contents(found.rows)), *by])
+    key, order, sequence = key[sort], order[sort], sequence[sort]
+    begins = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+    lengths = np.diff(np.append(begins, len(sort)))
+    ends = begins + lengths - 1
+    winner = np.repeat(ends, lengths)
+    top = (order == order[winner]) & (sequence == sequence[winner])
+    mixed = found.mixed[sort] & top
+    # Content is compared only where another mutation has the winner's order value and sequence.
+    rivals = np.flatnonzero(top & (winner != np.arange(len(sort))))
+    if len(rivals):
+        one, other = sort[rivals], sort[winner[rivals]]
+        mixed[rivals] |= found.deletes[one] != found.deletes[other]
+        mixed[rivals] |= unequal(found.written.take(pa.array(one)), found.written.take(pa.array(other)))
+    return (
+        sort[ends],
+        np.add.reduceat(found.counts[sort], begins),
+        np.logical_or.reduceat(mixed, begins),
+        np.logical_or.reduceat(found.upserts[sort], begins),
+    )
+
+
+def groups_of_keys(hashes: Hashes, keys: Sequence[Any]) -> Ints:
+    """Return a number for each row, equal where the keys are equal and ascending with the hash; rows come by hash."""
+    begins = np.zeros(len(hashes), np.bool_)
+    begins[1:] = hashes[1:] != hashes[:-1]
+    number: Ints = np.cumsum(begins)
+    differ = np.zeros(max(len(hashes) - 1, 0), np.bool_)
+    for column in keys:
+        differ |= flags(pc.not_equal(column[1:], column[:-1]))
+    differ &= ~begins[1:]
+    if not differ.any():
+        return number
+    # Two keys with one hash: as good as never by chance, but somebody may have made them so.
+    known: dict[tuple[Any, ...], int] = {}
+    values = zip(number.tolist(), *(column.to_pylist() for column in keys), strict=True)
+    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+
+
+def table_of_mutations(found: Mutations) -> Any:
+    """Make an Arrow table of mutations, to be written."""
+    columns = {part.name: getattr(found, part.name) for part in fields(found) if part.name != "keys"}
+    columns |= {f"key_{number}": column for number, column in enumerate(found.keys)}
+    return pa.table(
+        {name: pa.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()}
+    )
+
+
+def mutations_of_table(table: Any) -> Mutations:
+    """Read what ``table_of_mutations`` made."""
+    columns: dict[str, Any] = {name: table.column(name).combine_chunks() for name in table.column_names}
+    keys = tuple(columns.pop(name) for name in table.column_names if name.startswith("key_"))
+    for part in fields(Mutations):
+        if part.name not in ("keys", "orders", "rows", "written"):
+            columns[part.name] = columns[part.name].to_numpy(zero_copy_only=False)
+    return Mutations(keys=keys, **columns)

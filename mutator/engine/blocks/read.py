@@ -1,0 +1,303 @@
+"""Read splits to the elements of the blocks engine's shuffle: plain functions, no Spark.
+
+    ((group, (), RUN, (input, split, n)), Run)      mutations folded within the task, sorted by the hash of their keys
+    ((group, (), ROWS, (input, split, n)), Rows)    master rows in the order of their files, where they are shuffled
+    ((group, (), TOMBSTONES, (input, split, n)), table) tombstones, where they are shuffled; as Arrow IPC
+
+What is no record goes to the ledger (``engine.content``). Only rows travel, and where they stood: keys, hashes and
+order values are found again in them, which costs less than to ship them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.dataset.side_columns import tombstone_tables
+from mutator.engine.blocks.mutations import Mutations, fold, joined_mutations, mutations_of
+from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.split_content import (
+    REJECT,
+    Content,
+    Damage,
+    Receipt,
+    checked,
+    damaged,
+    receipt_of,
+    row_sequences,
+    sequences_of_batch,
+    tombstones_receipt,
+)
+from mutator.formats.blocks.contract import Batch, Hashes
+from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.content import NotReadable
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input, Split
+from mutator.rules.byte_columns import Ints, Spans
+from mutator.rules.key_hash import hash_columns
+from mutator.storage import storage_for
+
+__all__ = [
+    "ROWS",
+    "RUN",
+    "TOMBSTONES",
+    "Feed",
+    "Rows",
+    "Run",
+    "batches",
+    "grouped",
+    "mutations_of_run",
+    "read_runs",
+    "rejected",
+    "table_bytes",
+    "tombstones",
+]
+
+RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
+
+_PIECE = 1 << 20  # bytes of rows that go to one group at once
+
+
+class Run(NamedTuple):
+    """Folded mutations: their rows as the format packs them, and what the rows do not say."""
+
+    layout: str
+    rows: bytes
+    inputs: bytes  # int32
+    offsets: bytes  # int64
+    folded: tuple[bytes, bytes, bytes] | None  # counts, mixed, upserts; None: nothing was folded
+
+
+class Rows(NamedTuple):
+    """Master rows as the format packs them."""
+
+    rows: bytes
+    inputs: tuple[tuple[int, int], ...]  # (input, rows), in their order
+    sequences: bytes | None  # int64
+
+
+def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
+    """Read the splits of one task; whatever goes wrong with a file travels as data."""
+    keep_freed_memory()
+    feed, master = Feed(plan), _Master(plan)
+
+    def read(split: Split, one: Input) -> Iterator[Any]:
+        if one.side == "tombstones":
+            return _read_tombstones(plan, split, one)
+        return feed.read(split, one) if one.side == "feed" else master.read(split, one)
+
+    yield from checked(plan, splits, read)
+    yield from feed.runs()
+    yield from master.pieces()
+
+
+def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tuple[Batch, Receipt]]:
+    """Read a split; yield its batches, each with the receipt of all so far (the last one is whole). Raises Damage."""
+    content = Content(plan, split, one)
+    layout = plan.layouts[one.layout]
+    rows = rejects = ignored = lines = 0
+    reader = FORMATS[plan.format].read(content, layout, trusted)
+    try:
+        batch = next(reader, None)
+        while batch is not None:
+            rows += len(batch.block) + len(batch.rejects)
+            rejects, ignored, lines = rejects + len(batch.rejects), ignored + batch.ignored, lines + batch.lines
+            after = next(reader, None)
+            if after is None:
+                break
+            yield batch, Receipt(rows, rejects, ignored, lines, 0, ())
+            batch = after
+    except NotReadable as fault:
+        raise Damage(*damaged(one, fault)) from None
+    receipt = Receipt(rows, rejects, ignored, lines, *content.result())
+    if batch is not None:
+        yield batch, receipt
+    else:
+        yield Batch(FORMATS[plan.format].load([], layout), (), 0, 0), receipt
+
+
+def rejected(plan: Plan, split: Split, one: Input, batch: Batch, receipt: Receipt) -> Iterator[Any]:
+    """Yield the ledger's elements of a batch's rejects."""
+    # More than may be set aside need not travel: they are counted, and the run will fail.
+    before = receipt.rejected - len(batch.rejects)
+    for offset, line, reason, row in batch.rejects[: max(plan.rejects_shipped[one.side] - before, 0)]:
+        yield (plan.ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
+
+
+class Feed:
+    """The mutations of a task, by the layout of their rows."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Begin with none."""
+        self.plan = plan
+        self.held: dict[str, list[Mutations]] = {}
+        self._bytes = 0
+        self._place = (0, 0)
+        self._number = 0
+
+    def read(self, split: Split, one: Input) -> Iterator[Any]:
+        """Read a split; yield what it holds that is no mutation, and runs where they become too many."""
+        self._place = (split.input, split.number)
+        receipt = Receipt(0, 0, 0, 0, 0, ())
+        for batch, receipt in batches(self.plan, split, one, trusted=False):
+            yield from rejected(self.plan, split, one, batch, receipt)
+            block = batch.block
+            if not len(block):
+                continue
+            inputs = np.full(len(block), split.input, np.int64)
+            found = mutations_of(self.plan, block, inputs, block.offsets)
+            self.held.setdefault(one.layout, []).append(found)
+            self._bytes += found.nbytes
+            if self._bytes > self.plan.memory:
+                yield from self.runs()
+        yield receipt_of(self.plan, split, receipt)
+
+    def runs(self) -> Iterator[Any]:
+        """Fold what is held, and yield a run for each group that it concerns."""
+        plan = self.plan
+        form = FORMATS[plan.format]
+        for layout, parts in self.held.items():
+            found = fold(plan, joined_mutations(parts))
+            whole = bool((found.counts > 1).any())
+            order, pieces = grouped(found.hashes, plan.groups)
+            rows = found.rows.take(pa.array(order))
+            columns: list[Any] = [found.inputs.astype(np.int32), found.offsets]
+            columns += [found.counts, found.mixed, found.upserts]
+            told = [column[order] for column in columns]
+            for group, start, end in _sliced(pieces, max(_PIECE * len(found) // max(found.rows.nbytes, 1), 1)):
+                inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in told)
+                packed = form.pack(rows.slice(start, end - start))
+                run = Run(layout, packed, inputs, offsets, (counts, mixed, upserts) if whole else None)
+                self._number += 1
+                yield (group, (), RUN, (*self._place, self._number)), tuple(run)
+        self.forget()
+
+    def forget(self) -> None:
+        """Hold nothing any more."""
+        self.held, self._bytes = {}, 0
+
+
+def mutations_of_run(plan: Plan, run: Run) -> Mutations:
+    """Read a run again."""
+    block = FORMATS[plan.format].load([run.rows], plan.layouts[run.layout])
+    inputs = np.frombuffer(run.inputs, np.int32).astype(np.int64)
+    folded = None
+    if run.folded is not None:
+        counts, mixed, upserts = run.folded
+        folded = (np.frombuffer(counts, np.int64), np.frombuffer(mixed, np.bool_), np.frombuffer(upserts, np.bool_))
+    return mutations_of(plan, block, inputs, np.frombuffer(run.offsets, np.int64), folded)
+
+
+class _Master:
+    """The master rows of a task, by the group that they go to, in their order."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._held: dict[int, list[tuple[int, bytes, int, bytes]]] = {}
+        self._sizes: Counter[int] = Counter()
+        self._bytes = 0
+        self._place = (0, 0)
+        self._number = 0
+
+    def read(self, split: Split, one: Input) -> Iterator[Any]:
+        plan, form = self._plan, FORMATS[self._plan.format]
+        self._place = (split.input, split.number)
+        sequences = row_sequences(plan, split, one)
+        receipt, row = Receipt(0, 0, 0, 0, 0, ()), 0
+        for batch, receipt in batches(plan, split, one, trusted=False):
+            yield from rejected(plan, split, one, batch, receipt)
+            block = batch.block
+            if sequences is not None and batch.rejects and plan.partitioning is None:  # else rows may say no partition
+                raise Damage(*damaged(one, "it has lines that are no rows, and sequences for each row"))
+            own = None
+            if sequences is not None:
+                own, row = sequences_of_batch(sequences, row, batch)
+                if len(own) < len(block):
+                    raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
+            order, pieces = grouped(block.hashes(), plan.groups)
+            rows = block.rows.take(pa.array(order))
+            for group, start, end in pieces:
+                piece = form.pack(rows.slice(start, end - start))
+                held = self._held.setdefault(group, [])
+                told = b"" if own is None else own[order[start:end]].tobytes()
+                held.append((split.input, piece, end - start, told))
+                self._sizes[group] += len(piece)
+                self._bytes += len(piece)
+                if self._sizes[group] > _PIECE:
+                    yield self._piece(group)
+            if self._bytes > plan.memory:
+                yield from self.pieces()
+        if sequences is not None and row != len(sequences):
+            raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
+        yield receipt_of(plan, split, receipt)
+
+    def pieces(self) -> Iterator[Any]:
+        """Yield what is held."""
+        for group in sorted(self._held):
+            yield self._piece(group)
+
+    def _piece(self, group: int) -> Any:
+        held = self._held.pop(group)
+        self._bytes -= self._sizes.pop(group)
+        self._number += 1
+        sequences = None
+        if self._plan.by_file_name:
+            sequences = b"".join(
+                own or np.full(count, self._plan.inputs[number].sequence, np.int64).tobytes()
+                for number, _, count, own in held
+            )
+        inputs = tuple((number, count) for number, _, count, _ in held)
+        value = Rows(b"".join(rows for _, rows, _, _ in held), inputs, sequences)
+        return (group, (), ROWS, (*self._place, self._number)), tuple(value)
+
+
+def _sliced(pieces: list[tuple[int, int, int]], rows: int) -> Iterator[tuple[int, int, int]]:
+    """Cut pieces into such of at most so many rows."""
+    for group, start, end in pieces:
+        for begin in range(start, end, rows):
+            yield group, begin, min(begin + rows, end)
+
+
+def grouped(hashes: Hashes, groups: int) -> tuple[Ints, list[tuple[int, int, int]]]:
+    """Return the rows ordered by the group of their key, and (group, start, end) of each that occurs."""
+    found = hashes % np.uint64(groups)
+    order = np.argsort(found.astype(np.uint16) if groups <= 1 << 16 else found, kind="stable")
+    found = found[order]
+    starts = np.flatnonzero(np.concatenate((np.ones(min(1, len(found)), np.bool_), found[1:] != found[:-1]))).tolist()
+    ends = [*starts[1:], len(order)]
+    return order, [(int(found[start]), start, end) for start, end in zip(starts, ends[: len(starts)], strict=True)]
+
+
+def tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
+    """Yield the tables of a file of tombstones, with the hash of each key. Raises Damage."""
+    with storage_for(one.source.path).open(one.source.path) as stream:
+        for table in tombstone_tables(stream):
+            names = [name for name in table.column_names if name.startswith("key_")]
+            keys = [table.column(name).combine_chunks().cast(pa.large_binary()) for name in names]
+            hashes = hash_columns([Spans.of_array(column) for column in keys])
+            order = table.column("order").combine_chunks().cast(pa.large_binary())
+            times = table.column("committed").combine_chunks().cast(pa.int64())
+            yield pa.table([*keys, order, times, pa.array(hashes)], [*names, "order", "committed", "hash"])
+
+
+def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
+    receipt = tombstones_receipt(plan, split, one)
+    for number, table in enumerate(tombstones(plan, split, one)):
+        order, pieces = grouped(table.column("hash").to_numpy(), plan.groups)
+        table = table.take(pa.array(order))
+        for group, start, end in pieces:
+            part = table.slice(start, end - start)
+            yield (group, (), TOMBSTONES, (split.input, split.number, number)), table_bytes(part)
+    yield receipt_of(plan, split, receipt)
+
+
+def table_bytes(table: Any) -> bytes:
+    """Write a table as Arrow IPC."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

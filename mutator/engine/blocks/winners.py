@@ -1,0 +1,233 @@
+"""The folded feed meets what the master holds, a block at a time; the truth table decides, case by case.
+
+Whatever a master row or a tombstone may be, there are eight cases of it: upsert or delete, late or not, the same bytes
+or not. Each is looked up once a block in ``outcome.TRUTH_TABLE``, and what it says is done to all rows of the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations
+from mutator.engine.tally import Tally
+from mutator.formats.blocks.contract import Hashes, unequal
+from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.order_columns import flags, texts, to_column, to_value
+from mutator.rules.outcome import Decision, decide
+
+__all__ = ["GONE", "LEAVE", "TOUCH", "WRITE", "Winners", "tombstone_table"]
+
+_FEW = 256  # winners whose first ID values a block may be asked for
+KEEP, TOUCH, WRITE, GONE, LEAVE = range(5)  # what becomes of a master row that a winner met
+_ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE}
+
+
+class Winners:
+    """One mutation a key, sorted by hash, and what became of each so far."""
+
+    def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range = range(0)) -> None:
+        """parts: which ones of the feed they are, where that is more than may be held at once."""
+        self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
+        self.met = np.zeros(len(found), np.bool_)
+        self.mixed = found.mixed.copy()
+        self._met: list[Ints] = []
+        self._inserted: list[Ints] = []
+        self._buried: list[Ints] = []
+        few = len(found) <= _FEW
+        self.firsts = frozenset(found.keys[0].to_pylist()) if few else frozenset[bytes]()  # first ID values, if few
+        # Most rows of a master have no mutation: a table of some bits of the hashes tells so without a search.
+        self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 3)))
+        self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
+        self._seen[self._place(found.hashes)] = True
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def match(self, hashes: Hashes, keys: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
+        """Return which rows have a mutation, ascending, and which one. keys: returns the key columns of some rows."""
+        rows = np.flatnonzero(self._seen[self._place(hashes)])
+        known = self.found.hashes
+        if not len(rows) or not len(known):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        places = np.searchsorted(known, hashes[rows])
+        places[places == len(known)] = 0
+        hit = known[places] == hashes[rows]
+        rows, places = rows[hit], places[hit]
+        found_rows, found_places = [], []
+        while len(rows):  # once, but where two keys of the feed have one hash
+            equal = self._equal(keys(rows), places)
+            found_rows.append(rows[equal])
+            found_places.append(places[equal])
+            rows, places = rows[~equal], places[~equal] + 1
+            same = places < len(known)
+            rows, places = rows[same], places[same]
+            same = known[places] == hashes[rows]
+            rows, places = rows[same], places[same]
+        if not found_rows:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        rows, places = np.concatenate(found_rows), np.concatenate(found_places)
+        order = np.argsort(rows, kind="stable")
+        return rows[order], places[order]
+
+    def meet_rows(self, places: Ints, held_orders: Any, held_rows: Any) -> Ints:
+        """Decide about some records and the winners of their keys; count all; return what becomes of each record."""
+        found = self.found
+        actions = np.zeros(len(places), np.int64)
+        self.met[places] = True
+        self._met.append(places)
+        leaves = found.moves[places] == LEAVES
+        actions[leaves] = LEAVE
+        self.tally.counts["master replaced"] += int(leaves.sum())  # by the row that arrives in another partition
+        self.tally.counts["moved out"] += int(leaves.sum())
+        rows = np.flatnonzero(~leaves)
+        places, held_orders, held_rows = places[rows], held_orders.take(pa.array(rows)), held_rows.take(pa.array(rows))
+        index = pa.array(places)
+        orders = found.orders.take(index)
+        deletes = found.deletes[places]
+        late = flags(pc.greater(held_orders, orders))
+        same = ~deletes & ~unequal(held_rows, found.written.take(index))
+        self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~same
+        for decision, chosen in _cases("record", deletes, late, same):
+            actions[rows[chosen]] = _ACTIONS[decision.result]
+            self._count(decision, int(chosen.sum()))
+        return actions
+
+    def met_rows(self) -> tuple[Ints, Ints, Ints]:
+        """Return the winners that rows met, one as often as it was met; those that are tied; those to be buried."""
+        none = np.zeros(0, np.int64)
+        return np.concatenate([*self._met, none]), np.flatnonzero(self.mixed), np.concatenate([*self._buried, none])
+
+    def meet_tombstones(self, places: Ints, held_orders: Any) -> list[tuple[Decision, Flags]]:
+        """Decide about tombstones and the winners at some places; count all of them."""
+        orders = self.found.orders.take(pa.array(places))
+        deletes = self.found.deletes[places]
+        late = flags(pc.greater(held_orders, orders))
+        self.met[places] = True
+        stays = self.found.moves[places] != LEAVES
+        self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~deletes & stays
+        decided = []
+        for decision, chosen in _cases("tombstone", deletes, late, np.zeros(len(places), np.bool_)):
+            chosen &= stays
+            decided.append((decision, chosen))
+            self._count(decision, int(chosen.sum()))
+            if decision.winner == "inserted":
+                self.note("revived", places[chosen])
+                self.note_horizon(places[chosen])
+        return decided
+
+    def meet_nothing(self) -> tuple[Ints, Ints]:
+        """Decide about the winners that met nothing; return those to insert and those to bury."""
+        rest = np.flatnonzero(~self.met)
+        moves = self.found.moves[rest]
+        if (moves == LEAVES).any():
+            raise AssertionError("a record that should leave its partition is not there")
+        arrive = rest[moves == ARRIVES]
+        self.tally.counts["feed updated"] += len(arrive)
+        self.tally.counts["moved in"] += len(arrive)
+        self.note("revived", rest[moves == REVIVES])
+        rest = rest[moves != ARRIVES]
+        deletes = self.found.deletes[rest]
+        insert = bury = rest[:0]
+        for decision, chosen in _cases("nothing", deletes, np.zeros(len(rest), bool), np.zeros(len(rest), bool)):
+            self._count(decision, int(chosen.sum()))
+            if decision.result == "write":
+                insert = rest[chosen]
+                self.note_horizon(insert)
+            else:
+                bury = rest[chosen]
+                self.note("inserted and deleted", bury[self.found.upserts[bury]])
+        return np.concatenate([insert, arrive]), bury
+
+    def close(self) -> None:
+        """Count what concerns all winners, once each has met what is held of its key."""
+        found, kind = self.found, self.plan.order_type
+        if len(found):
+            self.tally.counts["feed superseded"] += int(found.counts.sum()) - len(found)
+            self.tally.high(to_value(kind, pc.max(found.orders).as_py()))
+        self.note("tied", np.flatnonzero(self.mixed))
+
+    def note(self, name: str, places: Ints) -> None:
+        """Count a remark on the keys of some winners, and keep the smallest few."""
+        if not len(places):
+            return
+        self.tally.counts[name] += len(places)
+        index = pa.array(places)
+        names = [f"key_{number}" for number in range(len(self.found.keys))]
+        keys = pa.table([column.take(index) for column in self.found.keys], names)
+        order = [(one, "ascending") for one in names]
+        few = keys.take(pc.select_k_unstable(keys, k=min(SAMPLES, len(places)), sort_keys=order))
+        self.tally.sample(name, zip(*(column.to_pylist() for column in few.columns), strict=True))
+
+    def insert(self, places: Ints) -> None:
+        """Mark winners to be inserted."""
+        self._inserted.append(places)
+
+    def bury(self, places: Ints) -> None:
+        """Mark winners to be remembered as deletes."""
+        self._buried.append(places)
+
+    def inserted(self) -> Any:
+        """Return the keys, hashes, rows and order values of those to be inserted."""
+        index = pa.array(np.concatenate([*self._inserted, np.zeros(0, np.int64)]))
+        found = self.found
+        columns = {f"key_{number}": column.take(index) for number, column in enumerate(found.keys)}
+        columns["hash"] = pa.array(found.hashes).take(index)
+        return pa.table({**columns, "row": found.written.take(index), "order": found.orders.take(index)})
+
+    def buried(self) -> Any:
+        """Return the new tombstones."""
+        places = np.concatenate([*self._buried, np.zeros(0, np.int64)])
+        index = pa.array(places)
+        return tombstone_table(
+            self.plan,
+            self.found.hashes[places],
+            [column.take(index) for column in self.found.keys],
+            self.found.orders.take(index),
+            self.plan.now,
+        )
+
+    def note_horizon(self, places: Ints) -> None:
+        """Note inserts below the horizon, also where a tombstone is forgotten: a younger one may have expired."""
+        if self.plan.horizon is not None and len(places):
+            horizon = to_column(self.plan.order_type, [self.plan.horizon])[0]
+            below = flags(pc.less(self.found.orders.take(pa.array(places)), horizon))
+            self.note("below horizon", places[below])
+
+    def _count(self, decision: Decision, count: int) -> None:
+        if decision.winner is not None:
+            self.tally.counts[f"feed {decision.winner}"] += count
+        if decision.held is not None:
+            self.tally.counts[f"master {decision.held}"] += count
+
+    def _place(self, hashes: Hashes) -> Any:
+        return (hashes >> self._shift).view(np.int64)
+
+    def _equal(self, keys: Any, places: Ints) -> Flags:
+        index = pa.array(places)
+        equal = np.ones(len(places), np.bool_)
+        for column, known in zip(keys, self.found.keys, strict=True):
+            equal &= flags(pc.equal(column, known.take(index)))
+        return equal
+
+
+def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:
+    """Make a table of tombstones: key columns, order value as text, commit time in ms, and the key's hash."""
+    names = [f"key_{number}" for number in range(len(keys))]
+    times = pa.array(np.full(len(hashes), committed, np.int64))
+    return pa.table(
+        [*keys, texts(plan.order_type, orders), times, pa.array(hashes)], [*names, "order", "committed", "hash"]
+    )
+
+
+def _cases(held: str, deletes: Flags, late: Flags, same: Flags) -> Any:
+    """Yield each case that occurs, as the truth table decides it, and its rows."""
+    codes = deletes.astype(np.int8) | late.astype(np.int8) << 1 | same.astype(np.int8) << 2
+    for code in np.unique(codes):
+        decision = decide(held, "delete" if code & 1 else "upsert", late=bool(code & 2), same=bool(code & 4))
+        yield decision, codes == code

@@ -1,0 +1,254 @@
+"""Where the record of an ID lies in a partitioned master: the step before a merge that lets records move.
+
+A winner says where its row belongs; its record, or its tombstone, may lie elsewhere. Filters say which partitions may
+hold it. Where that is no other than its own, nothing is read: it goes there, and meets what there is. Where it is, the
+key columns of those partitions are read, and
+
+    a record that is newer, or a tombstone    the winner goes to it, and is late
+    a record that is older                    it leaves its partition, and the winner arrives in its own
+    an older tombstone, and an upsert         it leaves its partition, and the winner revives the record in its own
+    nothing                                   the winner goes to its own partition
+
+A delete goes to where its record or tombstone is, whatever partition it says; where there is none, its tombstone is
+kept without a partition. An ID has one place at most, because every merge before has gone by these rules.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import ArrowException
+
+from mutator.dataset import checksum
+from mutator.dataset.filter_packs import read_filters
+from mutator.dataset.manifest import DataFile, SideFile
+from mutator.dataset.partition_index import Files
+from mutator.engine.blocks.hash_parts import Parts
+from mutator.engine.blocks.master import from_files
+from mutator.engine.blocks.merge_bucket import Sections
+from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations
+from mutator.engine.blocks.read import tombstones
+from mutator.engine.blocks.winners import Winners
+from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
+from mutator.engine.split_content import DAMAGE, TALLY, Damage, Receipt, damage_of, tombstones_receipt
+from mutator.engine.tally import Tally
+from mutator.errors import MutatorError
+from mutator.errors.failpoints import failpoint
+from mutator.formats.blocks.registry import FORMATS
+from mutator.plan.partition_plan import inputs_of_files
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input, Split, splits_of
+from mutator.rules.bloom_filter import may_hold
+from mutator.rules.byte_columns import Ints
+from mutator.rules.order_columns import flags, from_texts
+from mutator.storage import storage_for
+from mutator.storage.compression import CorruptStream
+
+__all__ = ["NOWHERE", "located"]
+
+NOWHERE = ""  # the directory of tombstones without a partition
+
+
+def located(plan: Plan, group: int, elements: Iterable[Any], attempt: int) -> Iterator[Route]:
+    """Fold the mutations of a group, and send each winner to where its record lies or will lie."""
+    failpoint("task.started", attempt)
+    keep_freed_memory()
+    tally = Tally()
+    with ExitStack() as stack:
+        parts = Parts(plan, tally, stack)
+        for found in Sections(plan, elements, stack).mutations():
+            parts.append(found)
+        try:
+            for winners in parts:
+                yield from _Search(plan, winners.found, tally).routes()
+        except Damage as fault:
+            yield LEDGER, {}, ((plan.ledger, (), DAMAGE, (0, group)), fault.args)
+    yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), tally.receipt())
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What is held of some winners' keys in one partition."""
+
+    directory: str
+    places: Ints  # of the winners
+    orders: Any
+    buried: bool
+
+
+class _Search:
+    """The winners of a group, and the partitions that may hold their keys."""
+
+    def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
+        assert plan.master is not None
+        self._plan, self._found, self._tally = plan, found, tally
+        self._files: dict[str, tuple[str, DataFile | SideFile]] = {}
+        for directory, files in plan.master.partitions.items():
+            self._files |= {part.path: (directory, part) for part in files.data}
+            self._files |= {side.path: (directory, side) for side in files.tombstones}
+
+    def routes(self) -> Iterator[Route]:
+        """Yield where the winners go."""
+        found, count = self._found, len(self._found)
+        if not count:
+            return
+        target, names = self._targets()
+        candidates = self._candidates()  # file -> winners
+        own = np.array([names[code] for code in target], object)
+        elsewhere = np.zeros(count, np.int64)  # in how many other partitions it may be
+        only = np.array([""] * count, object)
+        for directory, places in self._by_directory(candidates).items():
+            other = places[(own[places] != directory) | found.deletes[places]]
+            elsewhere[other] += 1
+            only[other] = directory
+        # A delete whose key may be in one partition goes there unseen: it is right whether the key is there or not.
+        alone = found.deletes & (elsewhere == 1)
+        own[alone] = only[alone]
+        doubt = np.flatnonzero((elsewhere > 0) & ~alone)
+        self._tally.counts["looked for"] += len(doubt)
+        moves = found.moves.copy()
+        mixed = found.mixed.copy()
+        leaving: list[tuple[str, Ints]] = []
+        for held in self._look(doubt, candidates, own):
+            places = held.places
+            order = found.orders.take(pa.array(places))
+            late = flags(pc.greater(held.orders, order))
+            stays = late | found.deletes[places] | (own[places] == held.directory)
+            own[places[stays]] = held.directory
+            gone = places[~stays]
+            if not len(gone):
+                continue
+            leaving.append((held.directory, gone))
+            moves[gone] = REVIVES if held.buried else ARRIVES
+            mixed[gone] |= flags(pc.equal(held.orders, order))[~stays]
+        names = sorted(set(own.tolist()))
+        number = {name: code for code, name in enumerate(names)}
+        codes = np.array([number[name] for name in own], np.int64)
+        yield routed_mutations(Mutations(**{**vars(found), "moves": moves, "mixed": mixed}), codes, names)
+        for directory, places in leaving:
+            one = found.take(places)
+            changed = {"moves": np.full(len(one), LEAVES), "mixed": np.zeros(len(one), np.bool_)}
+            changed |= {"counts": np.ones(len(one), np.int64)}
+            yield routed_mutations(Mutations(**{**vars(one), **changed}), np.zeros(len(one), np.int64), [directory])
+
+    def _targets(self) -> tuple[Ints, list[str]]:
+        """Return where winners say that their rows belong; deletes nowhere."""
+        upserts = np.flatnonzero(~self._found.deletes)
+        codes = np.zeros(len(self._found), np.int64)
+        rows = self._found.written.take(pa.array(upserts))
+        placed = FORMATS[self._plan.format].partitions(rows, self._plan.layouts["written"])
+        codes[upserts] = placed.codes + 1
+        return codes, [NOWHERE, *placed.names]
+
+    def _candidates(self) -> dict[str, Ints]:
+        """Return, for each file that may hold keys, the winners with these keys."""
+        assert self._plan.master is not None
+        firsts = self._found.keys[0]
+        order = pc.sort_indices(firsts).to_numpy().astype(np.int64)
+        sorted_firsts = firsts.take(pa.array(order)).to_pylist()
+        hashes = self._found.hashes[order]
+        packs = sorted({part.filter for _, part in self._files.values() if part.filter is not None})
+        found: dict[str, Ints] = {}
+        for pack in packs:
+            path = f"{self._plan.master.path}/{pack}"
+            missing = {name for name, (_, part) in self._files.items() if part.filter == pack}
+            try:
+                with storage_for(path).open(path) as stream:
+                    for one in read_filters(stream):
+                        if one.path not in missing:
+                            continue  # of a file that is no more
+                        missing.remove(one.path)
+                        begin = bisect.bisect_left(sorted_firsts, one.low)
+                        end = len(order) if one.high is None else bisect.bisect_right(sorted_firsts, one.high)
+                        hit = order[begin:end][may_hold(one.words, hashes[begin:end])]
+                        self._tally.counts["filters"] += 1
+                        if len(hit):
+                            found[one.path] = hit
+            except (ArrowException, OSError, ValueError, LookupError, MutatorError) as fault:
+                raise Damage("manifest.damage", {"path": path, "why": f"a pack of filters: {fault}"}) from None
+            if missing:  # Parquet's checksums cover its pages alone: a bit of the rest can hide a filter
+                raise Damage("manifest.damage", {"path": path, "why": f"it has no filter of {min(missing)}"})
+        # What has no filter may hold anything.
+        everything = np.arange(len(self._found))
+        return found | {path: everything for path, (_, part) in self._files.items() if part.filter is None}
+
+    def _by_directory(self, candidates: Mapping[str, Ints]) -> dict[str, Ints]:
+        found: defaultdict[str, list[Ints]] = defaultdict(list)
+        for path, places in candidates.items():
+            found[self._files[path][0]].append(places)
+        return {directory: np.unique(np.concatenate(places)) for directory, places in found.items()}
+
+    def _look(self, doubt: Ints, candidates: Mapping[str, Ints], own: Any) -> Iterator[_Held]:
+        """Read the keys of files that may hold winners whose place is in doubt."""
+        assert self._plan.master is not None
+        for path in sorted(candidates):
+            places = candidates[path][np.isin(candidates[path], doubt)]
+            directory, part = self._files[path]
+            places = places[(own[places] != directory) | self._found.deletes[places]]
+            if not len(places):
+                continue
+            self._tally.counts["files looked into"] += 1
+            places = np.sort(places)  # by hash, as winners are
+            winners = Winners(self._plan, self._found.take(places), Tally())
+            files = self._plan.master.partitions[directory]
+            buried = isinstance(part, SideFile)
+            one = Files((), (part,), ()) if isinstance(part, SideFile) else Files((part,), (), files.orders)
+            inputs = inputs_of_files(self._plan, one)
+            plan = replace(self._plan, inputs=tuple(inputs))
+            splits = splits_of(inputs, plan.chunk, plan.feed_chunk)
+            for rows, orders in (_tombstones if buried else _rows)(plan, splits, winners):
+                yield _Held(directory, places[rows], orders, buried)
+
+
+def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
+    digests: dict[int, Receipt] = {}
+
+    def done(split: Split, one: Input, _: Any, receipt: Receipt) -> None:
+        digests[split.number] = receipt
+
+    found = []
+    for block in from_files(plan, splits, done):
+        rows, places = winners.match(block.hashes, block.keys)
+        if len(rows):
+            found.append((places, block.orders(rows)))
+    one = plan.inputs[0]
+    text = checksum.combine(
+        [part for number in sorted(digests) for part in digests[number].digests], plan.chunk_of(one)
+    )
+    if text != one.source.checksum:
+        why = f"its checksum is {text} and should be {one.source.checksum}"
+        raise Damage("manifest.damage", {"path": one.source.path, "why": why})
+    yield from found
+
+
+def _of_rows(columns: list[Any], rows: Ints) -> list[Any]:
+    return [column.take(pa.array(rows)) for column in columns]
+
+
+def _tombstones(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
+    (split,) = splits
+    one = plan.inputs[0]
+    try:
+        tombstones_receipt(plan, split, one)
+        for table in tombstones(plan, split, one):
+            names = [name for name in table.column_names if name.startswith("key_")]
+            keys = [table.column(name).combine_chunks() for name in names]
+            rows, places = winners.match(
+                table.column("hash").to_numpy(),
+                partial(_of_rows, keys),
+            )
+            if len(rows):
+                orders = table.column("order").combine_chunks().take(pa.array(rows))
+                yield places, from_texts(plan.order_type, orders)
+    except (CorruptStream, MutatorError) as fault:
+        raise Damage(*damage_of(one, fault)) from None

@@ -1,0 +1,129 @@
+"""What travels between the two steps of a partitioned merge: tables whose rows say which partition they belong to.
+
+    (FEED, sizes, table)        mutations, each perhaps the winner of several
+    (ROWS, sizes, table)        rows of a master that is not partitioned yet, each with its place
+    (TOMBSTONES, sizes, table)  tombstones
+    (LEDGER, {}, element)       what is no record (``engine.content``)
+
+The first step does not know yet which units there are, so a row has the directory of its partition; in the second each
+has the number of its unit. A table is Arrow IPC, and sizes are the bytes of its rows, by directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.blocks.mutations import Mutations, table_of_mutations
+from mutator.engine.blocks.read import table_bytes
+from mutator.engine.blocks.spool import SortedSpool
+from mutator.engine.split_content import DAMAGE
+from mutator.formats.blocks.contract import Hashes
+from mutator.plan.run_plan import Plan
+from mutator.rules import file_names
+from mutator.rules.byte_columns import Ints
+
+__all__ = ["FEED", "LEDGER", "ROWS", "TOMBSTONES", "ByUnit", "Route", "routed", "rows_table", "spread"]
+
+FEED, ROWS, TOMBSTONES, LEDGER = range(4)
+Route = tuple[int, dict[str, int], Any]
+
+_SORTED = {FEED: ["unit"], ROWS: ["unit", "input", "place"], TOMBSTONES: ["unit"]}
+
+
+def routed(kind: int, table: Any, codes: Ints, names: Sequence[str]) -> Route:
+    """Make a route of a table. codes: the directory of each row, as a number into names."""
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes, minlength=len(names))
+    content = next((table.column(name) for name in ("written", "row") if name in table.column_names), table)
+    each = content.nbytes // max(table.num_rows, 1) + 1  # of what would be written, not of what is known of it
+    sizes = {names[code]: int(counts[code]) * each for code in np.flatnonzero(counts).tolist()}
+    directory = pa.DictionaryArray.from_arrays(pa.array(codes[order].astype(np.int32)), pa.array(names, pa.string()))
+    table = table.take(pa.array(order)).append_column("directory", directory)
+    return kind, sizes, table_bytes(table)
+
+
+def routed_mutations(found: Mutations, codes: Ints, names: Sequence[str]) -> Route:
+    """Make a route of mutations."""
+    return routed(FEED, table_of_mutations(found), codes, names)
+
+
+def rows_table(rows: Any, inputs: Ints, places: Ints, hashes: Hashes, sequences: Ints) -> Any:
+    """Make a table of rows; input and place tell their order."""
+    columns = {"row": rows, "input": inputs, "place": places, "hash": hashes, "sequence": sequences}
+    return pa.table({name: pa.array(one) if isinstance(one, np.ndarray) else one for name, one in columns.items()})
+
+
+def spread(
+    plan: Plan, tasks: Sequence[Sequence[int]], number: int, routes: Iterable[Route]
+) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield the elements of the second shuffle: ((task, (), kind, place), table with units), and the ledger's.
+
+    tasks: the units of each. number: of the partition that the routes come from.
+    """
+    first: dict[str, int] = {}
+    for place, unit in enumerate(plan.units):
+        first.setdefault(unit.partition or "", place)
+    task_of = np.zeros(len(plan.units), np.int64)
+    for task, units in enumerate(tasks):
+        task_of[list(units)] = task
+    for count, (kind, _, value) in enumerate(routes):
+        if kind == LEDGER:
+            (_, *key), said = value
+            yield (len(tasks), *key), said
+            continue
+        table = pa.ipc.open_stream(value).read_all()
+        column = table.column("directory").combine_chunks()
+        names = column.dictionary.to_pylist()
+        strange = sorted(set(names) - set(first))
+        if strange:  # an executor was lost with its routes, and what they are computed of again has changed
+            paths = file_names.some([one.source.path for one in plan.inputs if one.side == "feed"])
+            fault = ("changed.between", {"paths": paths, "partition": strange[0]})
+            yield (len(tasks), (), DAMAGE, (number, count)), fault
+            continue
+        starts = np.array([first[name] for name in names], np.int64)
+        groups = np.array([plan.units[start].groups for start in starts], np.uint64)
+        codes = column.indices.to_numpy()
+        hashes = table.column("hashes" if kind == FEED else "hash").to_numpy()
+        units = starts[codes] + (hashes % groups[codes]).view(np.int64)
+        order = np.argsort(task_of[units], kind="stable")
+        table = table.drop_columns(["directory"]).append_column("unit", pa.array(units)).take(pa.array(order))
+        found = task_of[units[order]]
+        begins = np.flatnonzero(np.diff(found, prepend=-1))
+        for begin, end in zip(begins, [*begins[1:], len(found)], strict=True):
+            yield (int(found[begin]), (), kind, (number, count)), table_bytes(table.slice(begin, end - begin))
+
+
+class ByUnit:
+    """The tables of one kind that came to a task, unit by unit; units are asked for in ascending order."""
+
+    def __init__(self, plan: Plan, kind: int, stack: ExitStack) -> None:
+        # Tombstones are written as they come, and a file of them is sorted by key.
+        keys = [f"key_{number}" for number in range(plan.key_width)] if kind == TOMBSTONES else []
+        self._spool = SortedSpool([*_SORTED[kind], *keys], plan.memory, stack)
+        self._tables: Iterator[Any] | None = None
+        self._head: Any = None
+
+    def append(self, table: Any) -> None:
+        """Take a table."""
+        self._spool.append(table)
+
+    def of(self, unit: int) -> Iterator[Any]:
+        """Yield the tables of a unit."""
+        if self._tables is None:
+            self._tables = self._spool.tables()
+            self._head = next(self._tables, None)
+        while self._head is not None:
+            units = self._head.column("unit").to_numpy()
+            count = int(np.searchsorted(units, unit, "right"))
+            begin = int(np.searchsorted(units, unit, "left"))
+            if begin < count:
+                yield self._head.slice(begin, count - begin)
+            if count < len(units):
+                self._head = self._head.slice(count)
+                return
+            self._head = next(self._tables, None)

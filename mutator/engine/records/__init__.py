@@ -1,0 +1,1 @@
+"""The records engine, one Python tuple a record: plain functions."""

@@ -1,0 +1,98 @@
+"""Write one bucket's files, or only count them; return a receipt. Plain functions, no Spark.
+
+Every attempt of a task writes under names of its own; only the files of the receipts that reach the driver are
+committed, so a task that is retried or doubled leaves nothing but litter in the staging directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from mutator.dataset.side_columns import Tombstone, tombstone_table
+from mutator.engine.bucket_files import Files
+from mutator.engine.records.merge import merge_bucket
+from mutator.engine.records.read import Element
+from mutator.engine.tally import Tally
+from mutator.errors.failpoints import failpoint
+from mutator.formats.blocks.registry import FORMATS
+from mutator.plan.run_plan import Plan
+from mutator.rules.order_values import format_order
+
+__all__ = ["Row", "Sorter", "write_bucket"]
+
+_BATCH = 1 << 14  # rows or tombstones that are written at once
+_BATCH_BYTES = 1 << 20
+
+Row = tuple[tuple[Any, ...], bytes, Any]  # place, row, order value
+Sorter = Callable[[Iterable[Row]], Iterator[Row]]
+
+
+def write_bucket(
+    plan: Plan, staging: str | None, bucket: int, attempt: int, elements: Iterable[Element], sort: Sorter
+) -> dict[str, Any]:
+    """Merge one bucket and write its rows, their sequences and its tombstones; return the receipt.
+
+    staging: directory that the files go to, None for a dry run. attempt: number of this task's attempt, from 0.
+    sort: sorts rows by place, in bounded memory.
+    """
+    failpoint("task.started", attempt)
+    tally = Tally()
+    form = FORMATS[plan.format]
+    with ExitStack() as stack:
+        files = Files(plan, staging, plan.unit(bucket), attempt, stack)
+        tombstones = _Tombstones(plan, files)
+        rows = merge_bucket(
+            elements,
+            tally,
+            tombstones.append,
+            now=plan.now,
+            full=plan.full,
+            horizon=plan.horizon,
+            expire_before=plan.expire_before,
+        )
+        for batch in _batches(rows if staging is None else sort(rows)):
+            found = form.from_contents([row for _, row, _ in batch], plan.layouts["master"])
+            orders = np.array([order for _, _, order in batch], np.int64) if plan.by_file_name else None
+            files.write(found, len(batch), None, orders)
+        tombstones.flush()
+        files.close()
+    tally.counts["output rows"] += files.rows
+    tally.counts["tombstones out"] += files.tombstones
+    data, beside = files.receipts()
+    return {**tally.receipt(), "files": data, "beside": beside}
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    size = 0
+    for one in rows:
+        batch.append(one)
+        size += len(one[1])
+        if len(batch) == _BATCH or size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+class _Tombstones:
+    """Tombstones that come one by one."""
+
+    def __init__(self, plan: Plan, files: Files) -> None:
+        self._plan, self._files = plan, files
+        self._batch: list[Tombstone] = []
+
+    def append(self, tombstone: tuple[tuple[bytes, ...], Any, int]) -> None:
+        key, order, committed = tombstone
+        self._batch.append((key, format_order(self._plan.order_type, order), committed))
+        if len(self._batch) == _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        batch, self._batch = self._batch, []
+        if batch:
+            self._files.bury(tombstone_table(self._plan.key_width, batch))

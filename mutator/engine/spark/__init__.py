@@ -1,0 +1,1 @@
+"""The engines on Spark: RDDs, the session, progress."""

@@ -1,0 +1,128 @@
+"""The merge of a partitioned master: two steps in one Spark application, and one commit for all partitions.
+
+    place    split -> routes: each row of the feed, and of a master without partitions, with its partition
+    touch    the partitions that anything came for; only now it is known what of the master is read
+    merge    route -> units, sorted by unit; a task merges one unit after the other (``units``)
+    carry    the files of all other partitions become the output's, too, unread
+
+Where a record ID is unique in the whole table, rows are first brought together by ID (``route``, ``locate``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pyspark import SparkContext, StorageLevel
+
+from mutator.engine.blocks.carry import carry_partitions, check_master, copied, join_packs, make_directories
+from mutator.engine.blocks.read import read_runs
+from mutator.engine.ledger import write_ledger
+from mutator.engine.partitions.locate import located
+from mutator.engine.partitions.merge import write_units
+from mutator.engine.partitions.place import merged_and_placed, placed_as_read
+from mutator.engine.partitions.routes import LEDGER, Route, spread
+from mutator.engine.spark.shuffle import Receipts, attempt, each_on, partition_of, shared_with
+from mutator.errors.failpoints import failpoint
+from mutator.plan.partition_plan import packed_units, with_units
+from mutator.plan.run_plan import Plan
+
+__all__ = ["merge"]
+
+
+def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
+    """Run the merge of a plan on Spark; return the receipts of its units and, last, of its ledger.
+
+    staging: directory that the files go to, None for a dry run.
+    """
+    assert plan.partitioning is not None
+    known = plan.master if plan.partitioning.by_table else None  # who looks for records needs to know the files
+    known = known and replace(known, parts=())
+    with ExitStack() as stack, shared_with(sc, replace(plan, master=known)) as shared:
+        # While it waits for Spark, this process looks at thousands of partitions, and links what they have.
+        beside = stack.enter_context(ThreadPoolExecutor(1))
+        checking = beside.submit(check_master, plan)
+        # [split, ...]
+        tasks = sc.parallelize(plan.tasks, max(len(plan.tasks), 1))
+        if plan.partitioning.by_table:
+            routes = (
+                # -> ((group, …), value), ...
+                tasks.mapPartitions(partial(_read, shared))
+                # -> the same, in their group, sorted
+                .repartitionAndSortWithinPartitions(plan.groups + 1, partition_of)
+                # -> (kind, sizes, table), ...
+                .mapPartitionsWithIndex(partial(_place, shared))
+            )
+        else:
+            routes = tasks.mapPartitions(partial(_place_as_read, shared))
+        # Not in memory: where the table has no partitions yet, all its rows pass here, and Spark takes so many of these
+        # large elements into its heap, before it looks whether there is room, that there is none.
+        routes = routes.persist(StorageLevel.DISK_ONLY)
+        try:
+            # -> bytes by directory
+            arrived = sum(routes.mapPartitions(_sizes).collect(), Counter[str]())
+            checking.result()
+            whole = with_units(plan, arrived)
+            shares = packed_units(whole, arrived, sc.defaultParallelism)
+            failpoint("merge.touched")
+            if staging is not None:
+                make_directories(whole, staging)
+            carrying = beside.submit(carry_partitions, whole, staging, arrived)
+            with shared_with(sc, (replace(whole, master=None), shares)) as second:
+                receipts = (
+                    # -> ((task, (), kind, place), table with units), ...
+                    routes.mapPartitionsWithIndex(partial(_spread, second))
+                    # -> the same, in their task, sorted
+                    .repartitionAndSortWithinPartitions(len(shares) + 1, partition_of)
+                    # -> receipt of each unit; of the ledger, last
+                    .mapPartitionsWithIndex(partial(_write, second, staging))
+                    .collect()
+                )
+        finally:
+            routes.unpersist()
+    *units, ledger = receipts
+    each_on(sc)(carrying.result(), copied)
+    return [*units, {**ledger, "touched": dict(arrived), "joined": join_packs(whole, staging, arrived)}]
+
+
+def _read(shared: Any, tasks: Iterable[Any]) -> Iterator[Any]:
+    for splits in tasks:
+        yield from read_runs(shared.value, splits)
+
+
+def _place(shared: Any, group: int, elements: Iterable[Any]) -> Iterator[Route]:
+    plan: Plan = shared.value
+    if group == plan.ledger:
+        return ((LEDGER, {}, element) for element in elements)
+    place = located if plan.master is not None else merged_and_placed
+    return place(plan, group, elements, attempt())
+
+
+def _place_as_read(shared: Any, tasks: Iterable[Any]) -> Iterator[Route]:
+    for splits in tasks:
+        yield from placed_as_read(shared.value, splits)
+
+
+def _sizes(routes: Iterable[Route]) -> Iterator[Counter[str]]:
+    found: Counter[str] = Counter()
+    for _, sizes, _ in routes:
+        found.update(sizes)
+    yield found
+
+
+def _spread(shared: Any, number: int, routes: Iterable[Route]) -> Iterator[Any]:
+    plan, shares = shared.value
+    return spread(plan, shares, number, routes)
+
+
+def _write(shared: Any, staging: str | None, task: int, elements: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    plan, shares = shared.value
+    if task == len(shares):
+        yield write_ledger(plan, staging, attempt(), elements)
+    else:
+        yield from write_units(plan, staging, shares, task, attempt(), elements)

@@ -1,0 +1,151 @@
+"""The records engine: MapReduce as in the textbook, one Python tuple a record.
+
+    map      split -> ((bucket, key, side, precedence), value)
+    shuffle  repartitionAndSortWithinPartitions: by bucket, then by key, side and precedence
+    reduce   walk each key's run, keep the last, meet the master
+
+``last_mutations`` is the same for any RDD of Python objects.
+
+>>> last_mutations(sc.parallelize([("a", 1, "x"), ("a", 2, "y"), ("b", 1, "z")]),
+...                key=lambda m: m[0], precedence=lambda m: m[1]).collect()        # doctest: +SKIP
+[('a', 2, 'y'), ('b', 1, 'z')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import groupby
+from numbers import Number
+from operator import itemgetter
+from typing import Any
+
+from pyspark import RDD, SparkContext
+from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
+from pyspark.shuffle import ExternalSorter
+
+from mutator.engine.ledger import write_ledger
+from mutator.engine.records.read import Element, read_task
+from mutator.engine.records.write import Row, Sorter, write_bucket
+from mutator.engine.spark.shuffle import Receipts, attempt, on_partitions, shared_with
+from mutator.errors import error
+from mutator.plan.run_plan import Plan
+from mutator.rules.key_hash import murmur64a
+
+__all__ = ["last_mutations", "merge"]
+
+
+def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
+    """Run the merge of a plan on Spark; return the receipts of its buckets and, last, of its ledger.
+
+    staging: directory that the files go to, None for a dry run.
+    """
+    with shared_with(sc, plan) as shared:
+        write = partial(_write, staging, partial(_sort_by_place, _sort_memory(sc)))
+        return on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_task, write)
+
+
+def last_mutations(
+    rdd: RDD[Any],
+    key: Callable[[Any], Any],
+    precedence: Callable[[Any], Any],
+    is_delete: Callable[[Any], bool] | None = None,
+    partitions: int | None = None,
+) -> RDD[Any]:
+    """Return the last mutation of each key, without those that are deletes.
+
+    The slow program that means the same groups the RDD by key and takes the ``max`` of each group by precedence; this
+    one holds one mutation a key in memory.
+
+    key: a comparable value of None, bool, int, float, Decimal, str, bytes, date, datetime, or a tuple of them.
+    precedence: a comparable value, the higher wins; it should be a total order. Where two mutations of a key have the
+    same, the one with the greater ``repr`` wins, so that the result does not depend on arrival (for objects whose
+    ``repr`` shows their content).
+    is_delete: tells which mutations remove their key; None for none. partitions: None for as many as the RDD has.
+
+    The result is sorted by key within each partition.
+    """
+    if partitions is not None and partitions < 1:
+        raise error("usage", what=f"partitions is {partitions}; it must be 1 or more, or None")
+    count = max(rdd.getNumPartitions(), 1) if partitions is None else partitions
+    return (
+        # mutation, ...
+        rdd.map(partial(_keyed, key, precedence))
+        # -> ((key, precedence), mutation), ...: in the partition of the key alone, sorted by key and precedence
+        .repartitionAndSortWithinPartitions(count, partial(_partition_of_key, count))
+        # -> the last mutation of each key
+        .mapPartitions(partial(_keep_last, is_delete), preservesPartitioning=True)
+    )
+
+
+def _keyed(key: Callable[[Any], Any], precedence: Callable[[Any], Any], mutation: Any) -> tuple[Any, Any]:
+    return (key(mutation), precedence(mutation)), mutation
+
+
+def _partition_of_key(count: int, sort_key: tuple[Any, Any]) -> int:
+    return murmur64a(_canonical(sort_key[0])) % count
+
+
+def _keep_last(is_delete: Callable[[Any], bool] | None, pairs: Iterable[Any]) -> Iterator[Any]:
+    for _, group in groupby(pairs, key=_key_of_pair):
+        last = last_precedence = None
+        found = False
+        for (_, precedence), mutation in group:
+            if found and precedence == last_precedence and repr(mutation) < repr(last):
+                continue
+            found, last, last_precedence = True, mutation, precedence
+        if is_delete is None or not is_delete(last):
+            yield last
+
+
+def _key_of_pair(pair: Any) -> Any:
+    return pair[0][0]
+
+
+def _canonical(value: Any) -> bytes:
+    """Write a key so that equal keys have equal bytes, in every process (Python's own hash of text is seeded)."""
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return b"b" + value
+    if isinstance(value, tuple):
+        parts = [_canonical(part) for part in value]
+        return b"t" + b"".join(b"%d:%s" % (len(part), part) for part in parts)
+    if value is None:
+        return b"n"
+    if isinstance(value, Number):
+        if value != value:
+            raise error("usage", what="a key is NaN, which equals nothing; map it to another value")
+        return b"i%d" % hash(value)  # not seeded, and equal for 1, 1.0, True and Decimal(1), as == is
+    if isinstance(value, datetime):
+        return b"d" + (value if value.tzinfo is None else value.astimezone(UTC)).isoformat().encode()
+    if isinstance(value, date):
+        return b"d" + value.isoformat().encode()
+    raise error(
+        "usage",
+        what=f"a key of type {type(value).__name__} has no canonical bytes; make it of None, numbers, str, bytes, "
+        "dates and tuples of these",
+    )
+
+
+def _write(
+    staging: str | None, sort: Sorter, plan: Plan, partition: int, elements: Iterable[Element]
+) -> dict[str, Any]:
+    if partition == plan.ledger:
+        return write_ledger(plan, staging, attempt(), elements)
+    return write_bucket(plan, staging, partition, attempt(), elements, sort)
+
+
+def _sort_by_place(memory: int, rows: Iterable[Row]) -> Iterator[Row]:
+    """Sort rows by their place in the file, with Spark's own sorter, which spills to disk."""
+    batches = AutoBatchedSerializer(CPickleSerializer())  # type: ignore[no-untyped-call]  # pyspark leaves it untyped
+    sorter: Any = ExternalSorter(memory, batches)
+    return iter(sorter.sorted(rows, key=itemgetter(0)))
+
+
+def _sort_memory(sc: SparkContext) -> int:
+    """Return the MB of a Python worker's memory that a sort may fill, as Spark's own shuffle counts it."""
+    text = sc.getConf().get("spark.python.worker.memory", "512m").lower()
+    units = {"g": 1024.0, "m": 1.0, "k": 1 / 1024, "t": 1048576.0}
+    return max(1, int(float(text[:-1]) * units[text[-1]] * 0.9)) if text[-1] in units else 460

@@ -1,0 +1,183 @@
+"""Borrow a running Spark, or start one and stop it again."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from mutator.errors import error
+from mutator.errors.interrupts import deferred_signals
+
+__all__ = ["is_submitted", "spark_context", "spark_session"]
+
+
+@contextmanager
+def spark_context(name: str) -> Iterator[SparkContext]:
+    """Give the Spark context of the running session, or of a new one that is stopped afterwards.
+
+    A new one runs on this machine with all its cores, unless ``spark-submit`` started us and says otherwise.
+    Raises ConfigError where Spark cannot start, or the session has no RDDs.
+    """
+    if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is not None:
+        yield SparkContext._active_spark_context
+        return
+    with spark_session(name) as session:
+        yield _context(session)
+
+
+@contextmanager
+def spark_session(name: str, hive: bool = False) -> Iterator[SparkSession]:
+    """Give the running session, or a new one that is stopped afterwards; with ``hive``, one that has a metastore."""
+    running = SparkSession.getActiveSession()
+    if running is None and SparkContext._active_spark_context is not None:
+        running = (SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder).getOrCreate()
+    if running is not None:
+        _context(running)
+        if hive:
+            _open_metastore(running)
+        yield running
+        return
+    with contextlib.nullcontext() if is_submitted() else _quiet_gateway():
+        yield from _own_session(name, hive)
+
+
+def _own_session(name: str, hive: bool) -> Iterator[SparkSession]:
+    session = _start(name, hive)
+    try:
+        if hive:
+            _open_metastore(session)
+        yield session
+    except KeyboardInterrupt:
+        with contextlib.suppress(Py4JError, OSError):
+            _context(session).setLogLevel("OFF")  # tasks that are still running would fill the screen with their end
+        raise
+    finally:
+        with contextlib.suppress(Py4JError, OSError):  # its JVM may be gone
+            session.stop()
+
+
+def _open_metastore(session: SparkSession) -> None:
+    """Make the first call to the metastore, which tells whether it can be reached."""
+    if session.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
+        raise error("hive.session")
+    jvm: Any = session._jvm
+    if jvm.java.lang.System.getProperty("derby.stream.error.file") is None:  # or a file in the working directory
+        jvm.java.lang.System.setProperty("derby.stream.error.file", os.devnull)
+    own = not is_submitted()
+    if own:
+        _context(session).setLogLevel("OFF")  # Hive tells the same fault several times, with all its causes
+    try:
+        session._jsparkSession.sharedState().externalCatalog().databaseExists("default")
+    except (Py4JError, PySparkException) as fault:
+        text = _with_causes(fault)
+        if "XSDB6" in text or "Another instance of Derby" in text:
+            raise error("hive.derby") from None
+        raise error("hive.metastore", table="default", why=text) from None
+    finally:
+        if own:
+            with contextlib.suppress(Py4JError, OSError):
+                _context(session).setLogLevel("ERROR")
+
+
+def _with_causes(fault: Exception) -> str:
+    """Return the messages of a fault and of what caused it, in the JVM."""
+    cause: Any = getattr(fault, "java_exception", None) or getattr(fault, "_origin", None)
+    lines = []
+    while cause is not None:
+        lines.append(str(cause.toString()).split("\n\tat ")[0])
+        cause = cause.getCause()
+    return "; ".join(dict.fromkeys(lines)) or str(fault)
+
+
+def is_submitted() -> bool:
+    """Tell whether spark-submit started this process, with settings of its own."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _start(name: str, hive: bool) -> SparkSession:
+    builder = SparkSession.builder.appName(name)
+    if hive:
+        builder = builder.enableHiveSupport()
+    submitted = is_submitted()
+    if not submitted and "SPARK_REMOTE" in os.environ:
+        raise error("spark.connect")
+    if not submitted and "MASTER" not in os.environ:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = (
+            builder.master("local[*,4]")  # a task that fails is tried again, as on a cluster
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "ERROR")
+            # Jobs that name no pool are served in turn, as ever; those of many tables have pools.
+            .config("spark.scheduler.mode", "FAIR")
+            # Over TCP a Python worker waits 40 ms for each task, because an acknowledgement is delayed (Spark 4.1 on).
+            .config("spark.python.unix.domain.socket.enabled", "true")
+            # Workers are forked from a process that has everything loaded.
+            .config("spark.python.daemon.module", "mutator.engine.spark.daemon")
+            .config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
+        )
+    try:
+        if _is_local(submitted):
+            # Workers of a local master must be this very interpreter with this very package, also where no virtual
+            # environment is activated and nothing is installed.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            package = str(Path(__file__).resolve().parent.parent)
+            builder = builder.config("spark.executorEnv.PYTHONPATH", package)
+        # A JVM that is left while it starts would stay for ever.
+        with deferred_signals():
+            session = builder.getOrCreate()
+    except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
+        raise error("spark.missing", why=f"{fault}; Spark needs Java 17 or newer (JAVA_HOME)") from None
+    if not submitted:
+        context = _context(session)
+        context.setLogLevel("ERROR")
+        # A JVM that dies breaks the connection for Spark's counters, and their server would show a traceback of it.
+        server: Any = context._accumulatorServer
+        server.handle_error = lambda request, address: None
+    return session
+
+
+@contextmanager
+def _quiet_gateway() -> Iterator[None]:
+    """Keep py4j from logging a traceback when its JVM dies in the middle of a call: who called raises it anyway.
+
+    It logs some of that through a logger of its own, and some through the root logger.
+    """
+    gateway = logging.getLogger("py4j")
+    level = gateway.level
+    gateway.setLevel(logging.CRITICAL + 1)
+    logging.root.addFilter(_is_not_py4j)
+    try:
+        yield
+    finally:
+        gateway.setLevel(level)
+        logging.root.removeFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return record.module not in ("java_gateway", "clientserver")
+
+
+def _is_local(submitted: bool) -> bool:
+    if not submitted:
+        return "MASTER" not in os.environ
+    SparkContext._ensure_initialized()  # connects: the settings of spark-submit are known to its JVM alone
+    return (SparkConf().get("spark.master") or "").startswith("local")
+
+
+def _context(session: SparkSession) -> SparkContext:
+    try:
+        return session.sparkContext
+    except (AttributeError, PySparkException):
+        raise error("spark.connect") from None

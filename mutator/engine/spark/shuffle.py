@@ -1,0 +1,131 @@
+"""What both engines ask of Spark: the shuffle between two plain functions, and what its faults mean."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext, TaskContext
+from pyspark.errors import PySparkException
+
+from mutator.errors import MutatorError, error, told
+from mutator.errors.interrupts import check_signals
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Split
+
+__all__ = ["Receipts", "attempt", "each_on", "on_partitions", "partition_of", "shared_with", "spark_faults"]
+
+Element = tuple[tuple[Any, ...], Any]  # ((partition, …), value): the first part is the sort key
+Receipts = list[dict[str, Any]]
+
+
+def on_partitions(
+    sc: SparkContext,
+    shared: Any,
+    tasks: tuple[tuple[Split, ...], ...],
+    partitions: int,
+    read: Callable[[Plan, tuple[Split, ...]], Iterator[Element]],
+    reduce: Callable[[Plan, int, Iterator[Element]], dict[str, Any]],
+) -> Receipts:
+    """Read tasks, shuffle what they yield, and apply a function to each sorted partition.
+
+    shared: the broadcast plan. read: yields ``((partition, …), value)``.
+    """
+    return (
+        # [split, ...]
+        sc.parallelize(tasks, max(len(tasks), 1))
+        # -> ((partition, …), value), ...
+        .mapPartitions(partial(_map, shared, read))
+        # -> the same, in their partition, sorted
+        .repartitionAndSortWithinPartitions(partitions, partition_of)
+        # -> receipt
+        .mapPartitionsWithIndex(partial(_reduce, shared, reduce))
+        .collect()
+    )
+
+
+def each_on(sc: SparkContext) -> Callable[[Sequence[Any], Callable[[Any, int, int], Any]], list[Any]]:
+    """Return what applies a function, on Spark, to tasks, their numbers and their attempts, and keeps their order."""
+
+    def each(tasks: Sequence[Any], work: Callable[[Any, int, int], Any]) -> list[Any]:
+        if not tasks:
+            return []
+        numbered = list(enumerate(tasks))
+        with spark_faults(sc):
+            # (number, task) -> what the function returns
+            return sc.parallelize(numbered, len(numbered)).map(partial(_numbered, work)).collect()
+
+    return each
+
+
+def _numbered(work: Callable[[Any, int, int], Any], task: tuple[int, Any]) -> Any:
+    return work(task[1], task[0], attempt())
+
+
+@contextmanager
+def shared_with(sc: SparkContext, value: Any) -> Iterator[Any]:
+    """Broadcast a value for the time of the ``with`` block."""
+    shared = sc.broadcast(value)
+    try:
+        yield shared
+    finally:
+        with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
+            shared.unpersist()
+
+
+@contextmanager
+def spark_faults(sc: SparkContext) -> Iterator[None]:
+    """Turn what Spark raises inside of the ``with`` block into errors of the catalogue."""
+    try:
+        yield
+    except (Py4JError, PySparkException, OSError, EOFError) as fault:
+        check_signals()  # one that came meanwhile looks like a fault, too
+        raise (error("spark.lost", why=type(fault).__name__) if _is_gone(sc) else _task_error(fault)) from None
+
+
+def _is_gone(sc: SparkContext) -> bool:
+    try:
+        sc._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr]  # the cheapest question to a JVM
+    except (Py4JError, OSError, AttributeError):
+        return True
+    return False
+
+
+def _task_error(fault: Exception) -> MutatorError:
+    """Say why Spark gave up: an exception loses its class on the way from a worker, and its text is left."""
+    text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
+    if "No module named 'pandas'" in text:
+        return error("hive.pandas", where="a worker of Spark")
+    return told(text) or error("task", why=text.split("\n\tat ")[0][-2000:])
+
+
+def attempt() -> int:
+    """Return 0 for the first attempt of a task, and a number that no other attempt has for every further one."""
+    context = TaskContext.get()
+    return 0 if context is None or context.attemptNumber() == 0 else context.taskAttemptId()
+
+
+def _map(
+    shared: Any, read: Callable[[Plan, tuple[Split, ...]], Iterator[Element]], tasks: Iterable[tuple[Split, ...]]
+) -> Iterator[Element]:
+    for splits in tasks:
+        yield from read(shared.value, splits)
+
+
+def partition_of(sort_key: tuple[Any, ...]) -> int:
+    """Return the partition of a sort key: its first part."""
+    partition: int = sort_key[0]
+    return partition
+
+
+def _reduce(
+    shared: Any,
+    reduce: Callable[[Plan, int, Iterator[Element]], dict[str, Any]],
+    index: int,
+    elements: Iterator[Element],
+) -> Iterator[dict[str, Any]]:
+    yield reduce(shared.value, index, elements)

@@ -1,0 +1,92 @@
+"""A merge that is done by one task: the same map and reduce functions, and a sort in between in place of a shuffle.
+
+Of a few megabytes a shuffle's stages, files and broadcasts cost many times what the merge itself does, and where many
+tables are merged at once, they keep the workers busy anyway. The result is that of the engine that the plan names, file
+by file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mutator.engine.blocks import broadcast
+from mutator.engine.blocks.merge_bucket import write_group
+from mutator.engine.blocks.read import read_runs
+from mutator.engine.ledger import write_ledger
+from mutator.engine.records.read import read_task
+from mutator.engine.records.write import Row, write_bucket
+from mutator.engine.spark.shuffle import Receipts, attempt
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import INFLATED
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+__all__ = ["is_small", "merge", "merge_here"]
+
+_SMALL = 8 << 20  # bytes that one task merges within its memory, and in the time that a shuffle would cost
+
+
+def is_small(plan: Plan) -> bool:
+    """Tell whether one task may do the whole merge of a plan."""
+    if plan.partitioning is not None:
+        return False  # it is known only later what of the master is read
+    read = {split.input for split in plan.splits}
+    sources = (plan.inputs[number].source for number in read)
+    packed = (one.bytes * (INFLATED if one.is_packed else 1) for one in sources)
+    return sum(packed) <= min(_SMALL, plan.memory)
+
+
+def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
+    """Run the merge of a plan as one task of Spark; return the receipts that the plan's own engine would.
+
+    staging: directory that the files go to, None for a dry run.
+    """
+    # None -> receipt, ...
+    return sc.parallelize([None], 1).flatMap(partial(_merge, plan, staging)).collect()
+
+
+def _merge(plan: Plan, staging: str | None, _: None) -> Receipts:
+    return merge_here(plan, staging, attempt())
+
+
+def merge_here(plan: Plan, staging: str | None, attempt: int) -> Receipts:
+    """Merge in this process; return the receipts of the plan's groups and, last, of its ledger."""
+    if plan.join == "broadcast":
+        return _by_broadcast(plan, staging, attempt)
+    blocks = plan.engine == "blocks"
+    *groups, ledger = _partitions(plan, read_runs if blocks else read_task)
+    write: Any = write_group if blocks else partial(write_bucket, sort=_by_place)
+    made = [write(plan, staging, number, attempt, elements) for number, elements in enumerate(groups)]
+    return [*made, write_ledger(plan, staging, attempt, ledger)]
+
+
+def _by_broadcast(plan: Plan, staging: str | None, attempt: int) -> Receipts:
+    alone = replace(plan, groups=1)
+    winners, read = _partitions(alone, read_runs)
+    folded = broadcast.fold_feed(alone, winners)
+    patched = [broadcast.patch(plan, staging, folded, task, attempt) for task in range(len(plan.local) - 1)]
+    ledger = [element for one in (read, *(receipt["ledger"] for receipt in patched)) for element in one]
+    return [*patched, *broadcast.finish(plan, staging, folded, broadcast.met_by(patched), ledger, attempt)]
+
+
+def _partitions(plan: Plan, read: Any) -> list[list[Any]]:
+    """Return what is read, in the partitions and in the order that a shuffle would give it."""
+    partitions: list[list[Any]] = [[] for _ in range(plan.groups + 1)]
+    for splits in plan.tasks:
+        for element in read(plan, splits):
+            partitions[element[0][0]].append(element)
+    for elements in partitions:
+        elements.sort(key=_sort_key)
+    return partitions
+
+
+def _sort_key(element: Sequence[Any]) -> Any:
+    return element[0]
+
+
+def _by_place(rows: Iterable[Row]) -> Iterator[Row]:
+    return iter(sorted(rows, key=_sort_key))

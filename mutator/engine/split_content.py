@@ -1,0 +1,234 @@
+"""What both engines read with: a split's bytes, counted and checksummed, and what is said of them afterwards.
+
+Plain functions, no Spark. What no record is goes to the ledger, a partition of its own:
+
+    ((ledger, (), RECEIPT, (input, split)), Receipt as a tuple)
+    ((ledger, (), REJECT, (input, offset)), (split, line in the split, reason, row))
+    ((ledger, (), DAMAGE, (input, split)), (kind of error, its fields))
+    ((ledger, (), TALLY, (task, 0)), receipt of a step that writes nothing)
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import numpy as np
+from pyarrow import ArrowException
+
+from mutator.dataset.checksum import ChunkedChecksum, chunk_of, combine, of_blocks
+from mutator.dataset.side_columns import count_tombstones, read_sequences
+from mutator.errors import MutatorError
+from mutator.formats.blocks.contract import Batch
+from mutator.formats.content import Unfit
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input, Split
+from mutator.rules.byte_columns import Ints
+from mutator.storage import blocks, storage_for
+from mutator.storage.compression import CorruptStream, decompress
+from mutator.storage.stream import scratch_place
+
+__all__ = [
+    "DAMAGE",
+    "RECEIPT",
+    "REJECT",
+    "TALLY",
+    "Content",
+    "Damage",
+    "Receipt",
+    "checked",
+    "damage_of",
+    "damaged",
+    "receipt_of",
+    "row_sequences",
+    "sequences_of_batch",
+    "tombstones_receipt",
+]
+
+RECEIPT, REJECT, DAMAGE, TALLY = range(4)
+
+_HELD = 64 << 20  # bytes of a file that are held rather than read twice over a network
+_BUFFER = 1 << 20
+
+
+class Receipt(NamedTuple):
+    """What a task read of one split."""
+
+    rows: int
+    rejected: int
+    ignored: int  # blank lines and headers
+    lines: int
+    size: int  # bytes as stored
+    digests: Sequence[bytes]  # of the checksum chunks that the split covers
+
+
+class Damage(Exception):
+    """A file that is not what it should be: kind of error, fields."""
+
+
+def damaged(one: Input, why: object) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the fields of the error for a damaged input."""
+    kind = "damaged" if one.source.checksum is None else "manifest.damage"
+    if isinstance(why, Unfit):
+        kind = "schema.value"
+    return kind, {"path": one.source.path, "why": str(why)}
+
+
+def damage_of(one: Input, fault: Exception) -> tuple[str, dict[str, Any]]:
+    """Say what a fault means that reading an input has raised."""
+    if isinstance(fault, Damage):
+        return fault.args[0], fault.args[1]
+    if isinstance(fault, MutatorError):
+        return fault.kind, {"path": one.source.path, "text": str(fault)}
+    return damaged(one, fault)
+
+
+def checked(plan: Plan, splits: Iterable[Split], read: Callable[[Split, Input], Iterator[Any]]) -> Iterator[Any]:
+    """Read the splits of one task; whatever goes wrong with a file travels as data to the ledger."""
+    for split in splits:
+        one = plan.inputs[split.input]
+        try:
+            yield from read(split, one)
+        except (Damage, CorruptStream, MutatorError) as fault:
+            yield (plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(one, fault)
+
+
+def receipt_of(plan: Plan, split: Split, receipt: Receipt) -> tuple[Any, ...]:
+    """Make the ledger's element of a receipt."""
+    return (plan.ledger, (), RECEIPT, (split.input, split.number)), tuple(receipt)
+
+
+def row_sequences(plan: Plan, split: Split, one: Input) -> Ints | None:
+    """Return the sequence of each row of a split, where the file beside the data has them; raises Damage."""
+    path = one.source.order_path
+    if path is None or not plan.by_file_name:
+        return None
+    storage, expected = storage_for(path), one.source.order_checksum
+    if expected is not None and split.number == 0:  # Parquet's own checksums cover its pages alone
+        with storage.open(path) as stream:
+            found = of_blocks(blocks(stream), chunk_of(expected))
+        if found != expected:
+            raise Damage(
+                *damaged(one, f"{path}, with the sequences of its rows, has the checksum {found}, not {expected}")
+            )
+    with storage.open(path) as stream:
+        try:
+            return read_sequences(stream, split.number)
+        except (ArrowException, OSError, ValueError, LookupError) as fault:
+            raise Damage(*damaged(one, f"{path}, with the sequences of its rows, cannot be read: {fault}")) from None
+
+
+def sequences_of_batch(sequences: Ints, row: int, batch: Batch) -> tuple[Ints, int]:
+    """Return the sequences of a batch's records, and the number of the row that comes after the batch.
+
+    sequences: of all rows of a split. row: number of the first row of the batch. What is no record, because it says no
+    partition, is a row all the same.
+    """
+    passed = np.sort(np.array([one.offset for one in batch.rejects], np.int64))
+    rows = row + np.arange(len(batch.block)) + np.searchsorted(passed, batch.block.offsets)
+    return sequences[rows[rows < len(sequences)]], row + len(rows) + len(passed)
+
+
+def tombstones_receipt(plan: Plan, split: Split, one: Input) -> Receipt:
+    """Hold a file of tombstones against its checksum, before Parquet stumbles over it; raises Damage."""
+    part = one.source.part
+    assert part is not None
+    content = Content(plan, split, one)
+    for _ in content.blocks():
+        pass
+    size, digests = content.result()
+    found = combine(digests, chunk_of(part.checksum) or 1)
+    if found != part.checksum:
+        raise Damage(*damaged(one, f"its checksum is {found} and should be {part.checksum}"))
+    with storage_for(one.source.path).open(one.source.path) as stream:
+        rows = count_tombstones(stream)
+    return Receipt(rows, 0, 0, rows, size, digests)
+
+
+class Content:
+    """A split's bytes: read, counted and checksummed, as far as they are the split's own."""
+
+    def __init__(self, plan: Plan, split: Split, one: Input) -> None:
+        self.window = split.window(one.source)
+        ours = one.source.checksum is not None and split.end is not None
+        self._checksum = ChunkedChecksum((split.end or 0) - split.start or 1 if ours else plan.chunk_of(one))
+        self._split, self._one = split, one
+        self._grown = False
+
+    def file(self) -> BinaryIO:
+        """Open all of the content, uncompressed, to be read at any place; what is the split's own is counted before.
+
+        A file that is far away and small is read once, and kept.
+        """
+        source, split = self._one.source, self._split
+        storage = storage_for(source.path)
+        if source.compression:
+            return _spooled(self.blocks())
+        whole = split.start == 0 and split.end in (None, source.bytes)
+        if whole and not storage.holds and source.bytes <= _HELD:
+            held = io.BytesIO(b"".join(self.blocks()))
+            self.result()
+            return held
+        for _ in self._own():
+            pass
+        self.result()
+        return cast(BinaryIO, io.BufferedReader(storage.open(source.path), _BUFFER))
+
+    def _own(self) -> Iterator[bytes]:
+        """Yield the split's own bytes, as they are stored."""
+        split, source = self._split, self._one.source
+        end = source.bytes if split.end is None else split.end
+        with storage_for(source.path).open(source.path, split.start) as stream:
+            yield from self._counted(blocks(stream, end - split.start), end - split.start)
+            self._grown = self._grown or (end == source.bytes and bool(stream.read(1)))
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes from one before the split on, uncompressed, as far as they are asked for."""
+        source, split = self._one.source, self._split
+        with storage_for(source.path).open(source.path, max(split.start - 1, 0)) as stream:
+            if split.end is None:
+                raw = self._counted(blocks(stream), source.bytes)
+                yield from decompress(raw, source.compression) if source.compression else raw
+                return
+            if split.start > 0:
+                yield stream.read(1)
+            left = split.end - split.start
+            last = split.end == source.bytes
+            if last and not left:
+                self._grown = bool(stream.read(1))
+            for block in self._counted(blocks(stream, left), left):
+                left -= len(block)
+                if last and not left:
+                    self._grown = bool(stream.read(1))  # now, because nobody may ask for more
+                yield block
+            if not last:
+                yield from blocks(stream)  # the last line of the split goes on beyond it, in bytes of the next split
+
+    def _counted(self, found: Iterator[bytes], most: int) -> Iterator[bytes]:
+        for block in found:
+            self._checksum.update(block)
+            self._grown = self._grown or self._checksum.bytes > most
+            yield block
+
+    def result(self) -> tuple[int, list[bytes]]:
+        """Return (bytes, digests); raises Damage where the file is not as long as it was when the run was planned."""
+        split, one = self._split, self._one
+        expected = one.source.bytes if split.end is None else split.end - split.start
+        seen = self._checksum.bytes
+        if seen != expected or self._grown:
+            if one.source.checksum is not None:
+                raise Damage(*damaged(one, "its size changed while it was read"))
+            more = "more" if self._grown and seen == expected else seen
+            raise Damage("changed", {"path": one.source.path, "before": expected, "after": more})
+        return seen, self._checksum.digests()
+
+
+def _spooled(found: Iterator[bytes]) -> BinaryIO:
+    """Keep uncompressed content, on disk if it is much."""
+    file = tempfile.SpooledTemporaryFile(_HELD, dir=scratch_place())  # noqa: SIM115  # closed by who reads it
+    for block in found:
+        file.write(block)
+    file.seek(0)
+    return cast(BinaryIO, file)

@@ -1,0 +1,35 @@
+"""The names of files that a task writes, and their creation below the staging directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mutator.dataset.commit.staged_file import Counted
+from mutator.plan.run_plan import Plan
+from mutator.storage import storage_for
+
+__all__ = ["create", "file_name"]
+
+
+def file_name(plan: Plan, number: int, attempt: int) -> str:
+    """Return the name of a task's files, which no other attempt has."""
+    return f"part-{number:05d}-{plan.run}" + (f"-{attempt}" if attempt else "")
+
+
+@contextmanager
+def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None = None) -> Iterator[Counted]:
+    """Create a file below the staging directory, visible once it is whole.
+
+    final: returns the path it gets, where that is known only when all of it is written.
+    """
+    counted: list[Counted] = []
+
+    def rename() -> str:
+        assert final is not None
+        counted[0].path = final()
+        return f"{staging}/{counted[0].path}"
+
+    with storage_for(staging).create_new(f"{staging}/{path}", None if final is None else rename) as stream:
+        counted.append(Counted(stream, path, plan.written_chunk))
+        yield counted[0]

@@ -1,0 +1,133 @@
+"""Errors of the closed catalogue (``catalogue``, ``catalogue_…``): one line a kind, one exit code a family.
+
+A message says where, what, and the cure. Raise with ``raise error("output.exists", path=...)``; a kind that is not in
+the catalogue is a bug. Rows that cannot be read are not errors but data (rejects): the driver decides about them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mutator.errors.many_errors import MANY
+from mutator.errors.redact import without_secrets
+from mutator.errors.run_errors import RUNS
+from mutator.errors.table_errors import TABLES
+
+__all__ = [
+    "BUSY",
+    "CATALOGUE",
+    "ConfigError",
+    "DataError",
+    "MutatorError",
+    "StateError",
+    "StorageError",
+    "error",
+    "key_text",
+    "printable",
+    "quoted",
+    "rebuilt",
+    "told",
+]
+
+
+NOTE = "(error {} of mutator)"
+_TOLD = re.compile(
+    r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL
+)
+BUSY = ("base.busy", "base.alone")  # kinds that say that somebody else is at work
+
+
+class MutatorError(Exception):
+    """A fault with a message for the user and an exit code for the shell."""
+
+    exit_code = 70
+    kind = "bug"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (rebuilt, (self.kind, str(self)))
+
+
+class ConfigError(MutatorError):
+    """The command line or the configuration cannot be used."""
+
+    exit_code = 2
+
+
+class DataError(MutatorError):
+    """The input holds something that must not be merged."""
+
+    exit_code = 3
+
+
+class StorageError(MutatorError):
+    """A file system refused or lost something."""
+
+    exit_code = 4
+
+
+class StateError(MutatorError):
+    """Another run, or an earlier state, stands in the way."""
+
+    exit_code = 5
+
+
+_FAMILIES = {one.exit_code: one for one in (ConfigError, DataError, StorageError, StateError, MutatorError)}
+CATALOGUE = {kind: (_FAMILIES[code], text) for kind, (code, text) in (RUNS | MANY | TABLES).items()}
+
+
+def error(kind: str, **fields: object) -> MutatorError:
+    """Make the error of a kind of the catalogue.
+
+    >>> error("output.exists", path="out").exit_code
+    5
+    """
+    _, template = CATALOGUE[kind]
+    shown = {name: printable(without_secrets(str(value))) for name, value in fields.items()}
+    shown |= {name: shown[name].replace("\n", "\\n") for name in ("path", "staging") if name in shown}
+    return rebuilt(kind, template.format(**shown))
+
+
+def printable(text: str) -> str:
+    """Escape what could confuse a terminal or a log; line feeds stay.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text
+    )
+
+
+def rebuilt(kind: str, message: str) -> MutatorError:
+    """Return the error that had this text, on the other side of a pickle."""
+    made = CATALOGUE[kind][0](message)
+    made.kind = kind
+    made.add_note(NOTE.format(kind))  # a traceback is all that comes back from a task that failed
+    return made
+
+
+def told(text: str) -> MutatorError | None:
+    """Return the error whose traceback stands in a text.
+
+    >>> told("… mutator.errors.exceptions.DataError: a: two\\nlines\\n(error damaged of mutator)\\n\\tat org.apache…").kind
+    'damaged'
+    """
+    found = _TOLD.search(text)
+    return rebuilt(found[2], found[1]) if found and found[2] in CATALOGUE else None
+
+
+def key_text(key: tuple[bytes, ...]) -> str:
+    """Show a record ID in a message or report."""
+    return ",".join(value.decode("utf-8", "backslashreplace") for value in key)
+
+
+def quoted(value: bytes, most: int = 40) -> str:
+    """Show a field's bytes in a message.
+
+    >>> quoted(b"12,x")
+    "'12,x'"
+    """
+    text = value[:most].decode("utf-8", "backslashreplace")
+    return f"'{printable(text)}{'…' if len(value) > most else ''}'".replace("\n", "\\n")

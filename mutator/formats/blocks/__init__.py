@@ -1,0 +1,1 @@
+"""How rows travel in memory: delimited text, typed columns, encoded Avro records."""

@@ -1,0 +1,177 @@
+"""What fields with names mean, and which rows cannot be read by it: for all formats whose fields have names."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats.blocks.contract import Batch, Format, Record
+from mutator.formats.content import Reject
+from mutator.formats.values.scalar_text import exact_text
+from mutator.rules.byte_columns import Flags
+from mutator.rules.order_columns import flags, to_value
+from mutator.rules.partition_transforms import PartitionField, place
+from mutator.rules.typed_values import canonical, order_column
+
+__all__ = [
+    "Problems",
+    "Roles",
+    "RowWriter",
+    "deletes_of",
+    "loaded",
+    "note_partitions",
+    "orders_of",
+    "packed",
+    "records_of",
+]
+
+_HEAD = 8  # bytes of the length before packed rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """What is the same for the layouts of all formats."""
+
+    order_type: str
+    null_lowest: bool = False  # a record without an order value is older than every other
+    op_field: str | None = None
+    delete_codes: frozenset[bytes] = frozenset()
+    upsert_codes: frozenset[bytes] | None = None  # None: whatever is not a delete code
+    deletes: bool = False  # every row is a delete (a delete file)
+    deletes_allowed: bool = True  # a master row with a delete code is none
+    feed: bool = True
+    partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are names
+    placed: bool = False  # each row must say its partition, deletes too
+
+
+class Problems(dict[int, str]):
+    """The rows of a batch that cannot be read as records, each with the first reason."""
+
+    def note(self, bad: Flags, reason: str) -> None:
+        """Note rows."""
+        for row in np.flatnonzero(bad).tolist():
+            self.setdefault(row, reason)
+
+    def others(self, count: int) -> Flags:
+        """Return which rows of so many have none."""
+        good = np.ones(count, np.bool_)
+        good[list(self)] = False
+        return good
+
+
+def deletes_of(roles: Roles, codes: Any, count: int, problems: Problems) -> Flags:
+    """Tell which rows are deletes; note those whose op code their side may not have. codes: None without op codes."""
+    if codes is None:
+        return np.full(count, roles.deletes)
+    codes, name = canonical(codes), roles.op_field
+
+    def are(known: Collection[bytes]) -> Flags:
+        return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
+
+    delete = are(roles.delete_codes)
+    if not roles.deletes_allowed:
+        problems.note(delete, f"field {name} (op code) marks a delete in the master")
+    if roles.upsert_codes is not None:
+        problems.note(~delete & ~are(roles.upsert_codes), f"field {name} (op code) is none of the known codes")
+    return delete
+
+
+def note_partitions(roles: Roles, columns: Mapping[str, Any], problems: Problems, delete: Flags) -> None:
+    """Note the rows that say no partition, and have to. columns: of the fields that there are."""
+    sources = [str(one.source) for one in roles.partition]
+    lacking = [name for name in sources if name not in columns]
+    if lacking and roles.placed:
+        why = f"field {lacking[0]} (partition) is not in the file; with key.scope=table its record is looked for"
+        problems.note(np.ones(len(delete), np.bool_), why)
+    if roles.partition and not lacking:
+        for row, reason in place(roles.partition, [exact_text(columns[name]) for name in sources]).reasons.items():
+            if roles.placed or not delete[row]:  # a delete goes to where its record is
+                problems.setdefault(row, reason)
+
+
+def orders_of(roles: Roles, name: str, column: Any, problems: Problems) -> Any:
+    """Return a column of order values; note the rows that have none."""
+    found, bad, why = order_column(roles.order_type, column, roles.null_lowest)
+    null = flags(column.is_null())
+    problems.note(bad & null, f"field {name} (order value) is NULL")
+    problems.note(bad & ~null, f"field {name} (order value) {why}")
+    return found
+
+
+def records_of(
+    form: Format, batches: Iterator[Batch], roles: Roles, *, ordered: bool
+) -> Iterator[Record | Reject | None]:
+    """Return the rows of batches one by one. ordered: they have order values."""
+    for batch in batches:
+        yield from (None for _ in range(batch.ignored))
+        block = batch.block
+        orders: Any = [None] * len(block)
+        if ordered:
+            orders = [to_value(roles.order_type, value) for value in block.orders().to_pylist()]
+        found: Iterator[Record | Reject] = map(
+            Record,
+            block.offsets.tolist(),
+            zip(*(column.to_pylist() for column in block.keys(None)), strict=True),
+            orders,
+            block.deletes().tolist(),
+            form.contents(block.written()).to_pylist(),
+            form.contents(block.rows).to_pylist(),
+        )
+        yield from heapq.merge(
+            batch.rejects, found, key=_offset
+        )  # in the order of the file: some files number their rows
+
+
+def _offset(one: Record | Reject) -> int:
+    return one.offset
+
+
+class RowWriter:
+    """Writes one file whose rows have fields with names, and counts them."""
+
+    def __init__(self, inner: Any, convert: Callable[[Any], Any]) -> None:
+        """convert: makes of rows what the writer of the file takes."""
+        self._inner, self._convert = inner, convert
+        self.rows = 0
+
+    def write(self, rows: Any) -> None:
+        """Take the next rows."""
+        if len(rows):
+            self._inner.write(self._convert(rows))
+            self.rows += len(rows)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._inner.close()
+
+    @property
+    def rows_by_chunk(self) -> list[int]:
+        """All of them: such a file has one checksum."""
+        return [self.rows]
+
+
+def packed(rows: Any) -> bytes:
+    """Write structs as an Arrow message, with its length before it: such can be joined."""
+    if not len(rows):
+        return b""
+    message = bytes(pa.RecordBatch.from_struct_array(rows).serialize())
+    return len(message).to_bytes(_HEAD, "big") + message
+
+
+def loaded(pieces: Sequence[bytes], kind: Any) -> Any:
+    """Read structs that were packed, and maybe joined."""
+    schema, parts = pa.schema(list(kind)), []
+    for piece in pieces:
+        at = 0
+        while at < len(piece):
+            end = at + _HEAD + int.from_bytes(piece[at : at + _HEAD], "big")
+            message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
+            parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
+            at = end
+    return pa.concat_arrays(parts) if parts else pa.array([], kind)

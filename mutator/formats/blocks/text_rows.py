@@ -1,0 +1,393 @@
+"""Delimited text as blocks: lines and fields are found in the bytes that were read, and stay there.
+
+For a delimiter of one byte. Every delimiter and line end of a chunk is found at once; a row with as many delimiters as
+its layout wants has its fields between them, so a field is two columns of numbers and no byte is copied. What is not
+plain (another number of fields, an order value that is none, an unknown op code) goes to the row reader of ``layout``,
+which says why it is rejected: both engines reject the same rows for the same reasons.
+
+>>> from mutator.rules.delimiter.field_delimiter import parse
+>>> from mutator.formats.content import InMemory
+>>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), order_field=1, order_type="long", width=2)
+>>> batch = next(TextFormat().read(InMemory(b"a,1\\nb,x\\nc,3\\n", Window("lf")), layout, False))
+>>> batch.block.keys()[0].to_pylist(), [reason for _, _, reason, _ in batch.rejects]
+([b'a', b'c'], ["field 1 (order value) is not an integer: 'x'"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats.blocks.contract import Batch, Hashes, Record
+from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
+from mutator.formats.content import Content, NotReadable, Reject, Window
+from mutator.formats.files import lines as text
+from mutator.formats.files.line_scan import NEWLINE, Table, chunks, clean, ends_of_fields
+from mutator.formats.files.lines import CR
+from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints, Spans, joined, offsets_of, packed
+from mutator.rules.key_hash import hash_columns
+from mutator.rules.order_columns import flags, parse_column
+from mutator.rules.partition_transforms import Placed, place
+
+__all__ = ["TextBlock", "TextFormat"]
+
+_FEW = 32  # beginnings of IDs that are compared with each row sooner than the row's hash is computed
+
+
+class TextFormat:
+    """The block contract for delimited text."""
+
+    run_together = True
+
+    def suffix(self, output: None) -> str:
+        """Return the end of the names of files that are written."""
+        return ".txt"
+
+    def takes(self, layout: RowLayout) -> str | None:
+        """Return why the rows of a layout cannot be read as blocks, None if they can."""
+        literal = layout.delimiter.literal
+        if literal is None:
+            return f"field.delim.regex {layout.delimiter.text} is a pattern"
+        return None if len(literal) == 1 else f"field.delim.regex {layout.delimiter.text} is longer than one byte"
+
+    def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
+        """Read rows; raises NotReadable where a trusted file holds what is no row."""
+        window, lines = content.window, 0
+        mark = b"\r" if window.ending == CR else b"\n"
+        for offset, chunk in chunks(content.blocks(), mark, window.start, window.end):
+            batch = _batch(chunk, offset, lines, window, layout, trusted)
+            lines += batch.lines
+            yield batch
+
+    def records(self, content: Content, layout: RowLayout) -> Iterator[Record | Reject | None]:
+        """Read rows one by one; None for headers and blank lines."""
+        window, read = content.window, compile_reader(layout)
+        lines = text.rows(content.blocks(), window.ending, window.start, window.end)
+        for line, (offset, row) in enumerate(lines, 1):
+            header = offset < window.header_end
+            if offset == 0 and window.bom:
+                offset, row = len(text.UTF8_BOM), row[len(text.UTF8_BOM) :]
+            if header or not row:
+                yield None
+                continue
+            try:
+                yield Record(offset, *read(row), row)
+            except Unreadable as reason:
+                yield Reject(offset, line, str(reason), row)
+
+    def contents(self, rows: Any) -> Any:
+        """Return the lines without their line ends, which are no part of a row."""
+        return pc.binary_slice(rows, 0, -1)
+
+    def from_contents(self, contents: Sequence[bytes], layout: RowLayout) -> Any:
+        """Return lines."""
+        return pa.array([row + b"\n" for row in contents], pa.large_binary())
+
+    def partitions(self, rows: Any, layout: RowLayout) -> Placed:
+        """Return where rows belong, as they are written; those that have other fields than the layout nowhere."""
+        assert layout.delimiter.literal is not None
+        data = np.frombuffer(bytes(joined(rows)) + PAD, np.uint8)
+        table = Table.of(data, layout.delimiter.literal[0], layout.width)
+        chosen = _plain(table, replace(layout, deletes=False))[0]
+        columns = [table.field(data, chosen, source).take() for source in layout.partition_sources]
+        placed = place(layout.partition, columns)
+        codes = np.full(len(table), -1, np.int64)
+        codes[chosen] = placed.codes
+        return Placed(codes, placed.names, {})
+
+    def pack(self, rows: Any) -> bytes:
+        """Write rows for the shuffle."""
+        return bytes(joined(rows))
+
+    def load(self, packed: Sequence[bytes], layout: RowLayout) -> TextBlock:
+        """Read what was packed."""
+        data = np.frombuffer(b"".join((*packed, PAD)), np.uint8)
+        return _known_block(data, 0, layout) if _is_simple(layout) else _checked_block(data, 0, layout)
+
+    def writer(self, stream: BinaryIO, output: None, chunk: int | None) -> TextWriter:
+        """Write to a stream."""
+        return TextWriter(stream, chunk)
+
+
+class TextWriter:
+    """Writes lines, which have their line ends already."""
+
+    def __init__(self, stream: BinaryIO, chunk: int | None) -> None:
+        self._stream, self._chunk, self._bytes = stream, chunk, 0
+        self.rows = 0
+        self.rows_by_chunk: list[int] = [0]
+
+    def write(self, rows: Any) -> None:
+        """Take the next rows."""
+        offsets, data = offsets_of(rows)
+        if not len(data):
+            return
+        self._stream.write(joined(rows))
+        self.rows += int(np.count_nonzero(data == NEWLINE))
+        if self._chunk is not None:
+            counts = np.bincount((offsets[:-1] + self._bytes) // self._chunk)
+            self.rows_by_chunk += [0] * (len(counts) - len(self.rows_by_chunk))
+            for number in np.flatnonzero(counts):
+                self.rows_by_chunk[number] += int(counts[number])
+        self._bytes += len(data)
+
+    def close(self) -> None:
+        """Write what is left: nothing."""
+
+
+@dataclass
+class TextBlock:
+    """Rows of delimited text over the bytes they were read from."""
+
+    data: Bytes
+    lines: Spans  # with their line ends
+    offsets: Ints
+    layout: RowLayout
+    ids: list[Spans] | None  # None: not looked for, and nothing else but the line ends
+    order: Spans | None
+    op: Spans | None
+    delete: Flags
+    parsed: Any = None  # column of order values, once they are known
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @cached_property
+    def rows(self) -> Any:
+        """The lines as they were read, each with a line feed."""
+        starts, ends = self.lines.starts, self.lines.ends
+        if len(starts) and np.array_equal(starts[1:], ends[:-1]):
+            return packed(self.data[starts[0] : ends[-1]], ends - starts)
+        return self.lines.take()
+
+    def hashes(self, rows: Ints | None = None) -> Hashes:
+        """Return the key hashes of some rows."""
+        return hash_columns(self._ids(rows))
+
+    def keys(self, rows: Ints | None = None) -> list[Any]:
+        """Return a column of values for each ID field."""
+        return [column.take() for column in self._ids(rows)]
+
+    def likely(self, firsts: Collection[bytes]) -> Ints | None:
+        """Return the rows that begin as a few ID values do, by up to eight bytes."""
+        begins = {first[:8] for first in firsts}
+        if self.ids is not None or len(begins) > _FEW:
+            return None
+        words = np.ndarray((len(self.data) - 7,), "<u8", self.data, strides=(1,))[self.lines.starts]
+        hit = np.zeros(len(words), np.bool_)
+        for begin in begins:
+            mask = np.uint64((1 << 8 * len(begin)) - 1)
+            hit |= words & mask == np.uint64(int.from_bytes(begin, "little"))
+        rows = np.flatnonzero(hit)
+        return rows if len(rows) < len(words) // 4 else None
+
+    def _ids(self, rows: Ints | None) -> list[Spans]:
+        if self.ids is not None:
+            return self.ids if rows is None else [column.only(rows) for column in self.ids]
+        return _leading_ids(self.lines if rows is None else self.lines.only(rows), self.layout)
+
+    def orders(self, rows: Ints | None = None) -> Any:
+        """Return the order values of some rows."""
+        if self.parsed is not None:
+            return self.parsed if rows is None else self.parsed.take(pa.array(rows))
+        if self.ids is None:  # a few rows, of which all fields are found now
+            lines = self.lines.take(slice(None) if rows is None else rows)
+            data = np.frombuffer(bytes(joined(lines)) + PAD, np.uint8)
+            return _checked_block(data, 0, self.layout).orders()
+        assert self.order is not None
+        values, bad = parse_column(self.layout.order_type, self.order if rows is None else self.order.only(rows))
+        if bad.any():
+            raise NotReadable("a row has no order value")
+        return values
+
+    def deletes(self) -> Flags:
+        """Tell which rows are deletes."""
+        return self.delete
+
+    def written(self) -> Any:
+        """Return the lines without their op code, where it is to be cut."""
+        if self.op is None or not self.layout.cut_op:
+            return self.rows
+        starts, ends, gone = self.lines.starts, self.lines.ends, _with_one_delimiter(self.op, self.lines)
+        # Before the op code, the op code, behind it: every row is two pieces that stay.
+        pieces = Spans(self.data, _zipped(starts, gone.ends), _zipped(gone.starts, ends)).take()
+        return packed(joined(pieces), (ends - starts) - (gone.ends - gone.starts))
+
+
+def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLayout, trusted: bool) -> Batch:
+    """Read a chunk of whole lines; before: number of lines of the split before it."""
+    terminated = chunk.endswith(b"\r" if window.ending == CR else b"\n")
+    if window.ending == CR:
+        chunk = chunk.replace(b"\r", b"\n")
+    data = np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8)
+    if trusted:
+        block = _known_block(data, offset, layout) if _is_simple(layout) else _checked_block(data, offset, layout)
+        return Batch(block, (), len(block), 0)
+    assert layout.delimiter.literal is not None
+    mark = layout.delimiter.literal[0]
+    table = Table.of(data, mark, layout.width)
+    count, ignored = len(table), 0
+    offsets, numbers = table.starts + offset, np.arange(count)
+    cleaned = clean(data, table, offset, terminated, window)
+    if cleaned is not None:
+        data, offsets, numbers = cleaned
+        table = Table.of(data, mark, layout.width)
+        ignored = count - len(table)
+    block, odd = _block(data, table, offsets, numbers, layout, trusted=False)
+    read, rejects = compile_reader(layout), []
+    for row in odd:
+        content = data[table.starts[row] : table.ends[row]].tobytes()
+        try:
+            read(content)
+        except Unreadable as reason:
+            rejects.append(Reject(int(offsets[row]), before + int(numbers[row]) + 1, str(reason), content))
+            continue
+        raise AssertionError(f"the row reader takes what the column code refuses: {content!r}")
+    return Batch(block, tuple(rejects), count, ignored)
+
+
+def _is_simple(layout: RowLayout) -> bool:
+    """Tell whether the ID is at the beginning of the rows, so that nothing else need be found to know it."""
+    return layout.id_fields == tuple(range(len(layout.id_fields))) and layout.op_field is None and not layout.deletes
+
+
+def _known_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
+    """Find line ends in rows that were checked before; the rest when it is asked for."""
+    ends = np.flatnonzero(data[: -len(PAD)] == NEWLINE)
+    starts = np.zeros(len(ends), np.int64)
+    starts[1:] = ends[:-1] + 1
+    lines = Spans(data, starts, ends + 1)
+    return TextBlock(data, lines, starts + offset, layout, None, None, None, np.zeros(len(ends), np.bool_))
+
+
+def _leading_ids(lines: Spans, layout: RowLayout) -> list[Spans]:
+    """Find the ID at the beginning of lines."""
+    assert layout.delimiter.literal is not None
+    ids, at, ends = [], lines.starts, lines.ends - 1
+    for number in range(len(layout.id_fields)):
+        found = ends_of_fields(lines.data, at, layout.delimiter.literal[0])
+        if number + 1 == len(layout.id_fields) and layout.width in (None, number + 1):
+            found = np.minimum(found, ends)  # nothing need follow but the line end
+        if (found > ends).any():
+            raise NotReadable(f"a row without an ID: {lines.only([np.argmax(found > ends)]).take()[0]}")
+        ids.append(Spans(lines.data, at, found))
+        at = np.minimum(found + 1, ends)
+    return ids
+
+
+def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
+    """Find all fields of rows that were checked before."""
+    assert layout.delimiter.literal is not None
+    table = Table.of(data, layout.delimiter.literal[0], layout.width)
+    offsets = table.starts + offset
+    block, odd = _block(data, table, offsets, offsets, layout, trusted=True)
+    if len(odd):
+        raise NotReadable(f"byte {offsets[odd[0]]}: not a row of {layout.width} fields")
+    return block
+
+
+def _block(
+    data: Bytes, table: Table, offsets: Ints, numbers: Ints, layout: RowLayout, trusted: bool
+) -> tuple[TextBlock, Ints]:
+    """Return the plain rows, and the numbers of the others."""
+    rows, short = _plain(table, layout)
+    ids = []
+    for number, ordinal in enumerate(layout.id_fields):
+        column = table.field(data, rows, ordinal if short is None else np.where(short, number, ordinal))
+        ids.append(column)
+    order = None if layout.order_field is None else table.field(data, rows, layout.order_field)
+    op = None if layout.op_field is None else table.field(data, rows, layout.op_field)
+    count = len(table) if isinstance(rows, slice) else len(rows)
+    lines = Spans(data, table.starts[rows], table.ends[rows] + 1)
+    delete = np.full(count, layout.deletes)
+    block = TextBlock(data, lines, offsets[rows], layout, ids, order, op, delete)
+    good = np.ones(count, np.bool_)
+    if op is not None:
+        block.delete, good = _operations(op, lines, layout)
+    if trusted:
+        good[:] = True
+    else:
+        if order is not None:
+            block.parsed, bad = parse_column(layout.order_type, order)
+            good &= ~bad
+        if layout.partition:
+            good &= _has_partition(data, table, rows, layout, short) | (block.delete & (not layout.placed))
+    plain = np.zeros(len(table), np.bool_)
+    plain[rows] = good
+    if not good.all():
+        block = _only(block, np.flatnonzero(good))
+    return block, np.flatnonzero(~plain)
+
+
+def _has_partition(data: Bytes, table: Table, rows: Any, layout: RowLayout, short: Flags | None) -> Flags:
+    """Tell which rows say their partition, or need not: short ones, which have just the ID fields."""
+    columns = []
+    for source in layout.partition_sources:
+        columns.append(table.field(data, rows, source if short is None else np.where(short, 0, source)).take())
+    found: Flags = place(layout.partition, columns).codes >= 0
+    if short is not None:
+        found[short] = not layout.placed
+    return found
+
+
+def _plain(table: Table, layout: RowLayout) -> tuple[Any, Flags | None]:
+    """Return which rows have the fields of the layout, and which of these have just the ID fields."""
+    fields = table.fields
+    wanted = (layout.order_field, layout.op_field, *layout.id_fields, *layout.partition_sources)
+    needed = 1 + max(ordinal for ordinal in wanted if ordinal is not None)
+    plain = fields == layout.width if layout.width is not None else fields >= needed
+    if not (layout.keys_only and layout.deletes):
+        return (slice(None) if plain.all() else np.flatnonzero(plain)), None
+    short = fields == len(layout.id_fields)
+    rows = np.flatnonzero(plain | short)
+    return rows, short[rows]
+
+
+def _operations(op: Spans, lines: Spans, layout: RowLayout) -> tuple[Flags, Flags]:
+    """Return which rows are deletes, and which have an op code that their side may have."""
+    codes = op.take()
+
+    def are(known: Iterable[bytes]) -> Flags:
+        return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
+
+    delete = are(layout.delete_codes)
+    good = np.ones(len(codes), np.bool_) if layout.deletes_allowed else ~delete
+    if layout.upsert_codes is not None:
+        good &= delete | are(layout.upsert_codes)
+    if layout.cut_op:
+        gone = _with_one_delimiter(op, lines)
+        good &= (lines.ends - lines.starts) - (gone.ends - gone.starts) > 1
+    return delete, good
+
+
+def _with_one_delimiter(field: Spans, lines: Spans) -> Spans:
+    """Widen fields by the delimiter behind them, or before them where they are the last of their rows."""
+    last = field.ends == lines.ends - 1
+    alone = last & (field.starts == lines.starts)
+    return Spans(field.data, field.starts - (last & ~alone), field.ends + ~last)
+
+
+def _only(block: TextBlock, rows: Ints) -> TextBlock:
+    return TextBlock(
+        block.data,
+        block.lines.only(rows),
+        block.offsets[rows],
+        block.layout,
+        None if block.ids is None else [column.only(rows) for column in block.ids],
+        None if block.order is None else block.order.only(rows),
+        None if block.op is None else block.op.only(rows),
+        block.delete[rows],
+        None if block.parsed is None else block.parsed.take(pa.array(rows)),
+    )
+
+
+def _zipped(one: Ints, other: Ints) -> Ints:
+    both = np.empty(2 * len(one), np.int64)
+    both[0::2], both[1::2] = one, other
+    return both

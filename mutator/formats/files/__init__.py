@@ -1,0 +1,1 @@
+"""File formats: how each is probed, read and written."""

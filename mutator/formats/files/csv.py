@@ -1,0 +1,359 @@
+"""Delimited files as columns: CSV with quotes (RFC 4180), and plain delimited text, whose bytes mean themselves.
+
+A quote begins or ends a field, or is doubled within quotes; anywhere else its row is rejected. Quoted text may hold
+delimiters, line ends and quotes. What stands for NULL does so without quotes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats.content import Content, NotReadable, Reject, Window
+from mutator.formats.files import lines as text
+from mutator.formats.files.kind import Dialect, Found, Look, TableWriter
+from mutator.formats.files.line_scan import CHUNK, NEWLINE, Table, chunks, clean
+from mutator.formats.values.scalar_text import as_text
+from mutator.rules.byte_columns import PAD, Bytes, Flags, Spans, joined
+from mutator.rules.order_columns import flags
+from mutator.rules.schema_evolution import from_text
+
+__all__ = ["CsvFiles", "TextFiles", "schema_of_places"]
+
+_QUOTE = 34
+_STRAY = "has a quote within a field, or text behind a closing quote"
+_OPEN = "a quote is opened in it, and never closed"
+_BEHIND = 4 << 10  # bytes that are looked at behind a quote that stands wrong
+_BLOCK = 1 << 20
+_SAMPLE = 64 << 20  # bytes in which a first row must end
+
+
+class CsvFiles:
+    """The kind "csv"."""
+
+    suffix = ".csv"
+    in_ranges = False  # whether a line end stands in quotes is known from the beginning alone
+    nested = False
+    typed = False
+    codecs: ClassVar[Mapping[str, str]] = {"none": "none"}
+    quotes = True
+    line = "row"
+
+    def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
+        """Read the first row."""
+        data = b""
+        while block := stream.read(_BLOCK):
+            data += block
+            row = next(self._rows(data, dialect), None)
+            if row is not None or len(data) > _SAMPLE:
+                break
+        else:
+            row = next(self._rows(data + b"\n", dialect), None)
+        bom = data.startswith(text.UTF8_BOM)
+        fields, end = row if row is not None else ([], 0)
+        if dialect.header:
+            names = [_name(field) for field in fields]
+            if "" in names:
+                raise NotReadable("its header has an empty name")
+            return Look(pa.schema([(name, pa.string()) for name in names]), False, True, end, bom)
+        return Look(schema_of_places(len(fields), dialect.names), False, bool(dialect.names), 0, bom)
+
+    def _rows(self, data: bytes, dialect: Dialect) -> Iterator[tuple[list[bytes], int]]:
+        """Yield the fields of the first whole row that is not blank, and where it ends."""
+        start = len(text.UTF8_BOM) if data.startswith(text.UTF8_BOM) else 0
+        for offset, chunk, _ in self._chunks([data], Window(text.LF), dialect):
+            body = np.frombuffer(chunk[start:] + PAD, np.uint8)
+            table = Table.of(body, dialect.delimiter[0], None, self._quoted(body))
+            for row in np.flatnonzero(table.ends > table.starts).tolist():
+                ends = table.marks[table.first[row] : table.first[row] + table.fields[row]]
+                starts = np.append(table.starts[row], ends[:-1] + 1)
+                fields = [body[a:b].tobytes() for a, b in zip(starts, ends, strict=True)]
+                fields[-1] = fields[-1].removesuffix(b"\r")
+                if fields != [b""]:
+                    yield [self._plain(field) for field in fields], offset + start + int(table.ends[row])
+            return
+
+    def _plain(self, field: bytes) -> bytes:
+        quoted = self.quotes and len(field) > 1 and field[:1] == field[-1:] == b'"'
+        return field[1:-1].replace(b'""', b'"') if quoted else field
+
+    def count(self, content: Content, dialect: Dialect) -> int:
+        """Count what is read, with no field of it: a row may be many lines."""
+        found = self.read(content, pa.schema([]), (), dialect)
+        return sum(one.lines - one.ignored for one in found)
+
+    def stored(self, spec: Mapping[str, Any]) -> Look:
+        """Return the schema that the manifest has."""
+        return Look(
+            from_text(spec["schema"]), header_end=1 if spec["csv"]["header"] else 0, named=spec["csv"]["header"]
+        )
+
+    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
+        """Read rows; all fields are binaries, and what is NULL is null."""
+        lines = 0
+        for offset, chunk, why in self._chunks(content.blocks(), content.window, dialect):
+            if why is not None:
+                found = _of_one_reject(chunk, offset, lines + 1, names, why)
+            else:
+                found = self._found(chunk, offset, lines, content.window, schema, names, dialect)
+            lines += found.lines
+            yield found
+
+    def _chunks(
+        self, blocks: Iterable[bytes], window: Window, dialect: Dialect
+    ) -> Iterator[tuple[int, bytes, str | None]]:
+        """Yield (offset, whole rows, None), and (offset, line, why it is no row) where a quote stands wrong.
+
+        A row that is none ends with its line, so that it takes no other with it.
+        """
+        offset, held, ended = 0, b"", False
+        source = iter(blocks)
+        while not ended:
+            block = next(source, None)
+            ended = block is None
+            held += block or b""
+            if not ended and len(held) < CHUNK and len(block or b"") >= _BLOCK:
+                continue
+            at, size = 0, len(held)
+            while at < len(held):
+                last = ended and at + size >= len(held)
+                piece = held[at : at + size]
+                good, bad, why = _cut(piece, dialect.delimiter[0], start=offset + at == 0, last=last)
+                if good:
+                    yield offset + at, piece[:good], None
+                if bad:
+                    yield offset + at + good, piece[good : good + bad], why
+                at += good + bad
+                if bad:
+                    size = _BEHIND  # there may be more of it, and each look costs what is looked at
+                elif at + size < len(held):
+                    size *= 4
+                elif not good:
+                    break
+            offset, held = offset + at, held[at:]
+
+    def _quoted(self, data: Bytes, *, padded: bool = False) -> Any:
+        """Tell which bytes stand in quotes, the opening one included; without padding, unless it is asked for."""
+        body = data if padded else data[: -len(PAD)]
+        quote = body == _QUOTE
+        return np.logical_xor.accumulate(quote) if quote.any() else np.zeros(len(body), np.bool_)
+
+    def _found(
+        self,
+        chunk: bytes,
+        offset: int,
+        before: int,
+        window: Window,
+        schema: Any,
+        names: Sequence[str],
+        dialect: Dialect,
+    ) -> Found:
+        """Read a chunk of whole rows; before: number of rows of the split before it."""
+        delimiter, width = dialect.delimiter[0], len(schema)
+        terminated = chunk.endswith(b"\r" if window.ending == text.CR else b"\n")
+        if window.ending == text.CR:
+            chunk = chunk.replace(b"\r", b"\n")
+        data = np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8)
+        table = Table.of(data, delimiter, width, self._quoted(data))
+        count, offsets, numbers = len(table), table.starts + offset, np.arange(len(table))
+        cleaned = clean(data, table, offset, terminated, window)
+        if cleaned is not None:
+            data, offsets, numbers = cleaned
+            table = Table.of(data, delimiter, width, self._quoted(data))
+        good, reasons, column = self._parsed(data, table, width, dialect)
+        rows = np.flatnonzero(good)
+        columns = [column(rows, schema.get_field_index(name)) for name in names]
+        batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema([(name, pa.large_binary()) for name in names]))
+        rejects = [
+            Reject(
+                int(offsets[row]),
+                before + int(numbers[row]) + 1,
+                reasons(row),
+                data[table.starts[row] : table.ends[row]].tobytes(),
+            )
+            for row in np.flatnonzero(~good).tolist()
+        ]
+
+        def raw() -> Spans:
+            return Spans(data, table.starts[rows], table.ends[rows] + 1)
+
+        return Found(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table), raw)
+
+    def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
+        """Return which rows are such, why another one is not, and a function from rows and a place to a column."""
+        good, why = self._good(data, table, self._quoted(data), width, dialect.delimiter[0])
+        return good, why, lambda rows, place: self._column(table.field(data, rows, place), dialect)
+
+    def _good(self, data: Bytes, table: Table, quoted: Flags | None, width: int, delimiter: int) -> tuple[Flags, Any]:
+        """Return which rows are such, and a function that says why another one is not."""
+        good = table.fields == width
+        stray = np.zeros(len(table), np.bool_)
+        if quoted is not None:
+            body = data[: -len(PAD)]
+            marks = np.flatnonzero(body == _QUOTE)
+            opens = quoted[marks]
+            first = opens & np.isin(marks, table.starts)
+            around = np.array([delimiter, NEWLINE, _QUOTE], np.uint8)
+            behind = np.where(marks > 0, body[marks - 1], NEWLINE)
+            bad = np.where(opens, ~(first | np.isin(behind, around)), ~np.isin(data[marks + 1], around))
+            rows = np.searchsorted(table.starts, marks[bad], side="right") - 1
+            stray[rows] = True
+        good &= ~stray
+
+        def reason(row: int) -> str:
+            if stray[row]:
+                return _STRAY
+            return f"has {table.fields[row]} fields and should have {width}"
+
+        return good, reason
+
+    def _column(self, fields: Spans, dialect: Dialect) -> Any:
+        """Return the values of a field: without their quotes, and null where they stand for NULL."""
+        if not len(fields):
+            return pa.array([], pa.large_binary())
+        lengths = fields.ends - fields.starts
+        in_quotes = (lengths > 1) & (fields.data[fields.starts] == _QUOTE)
+        inner = Spans(fields.data, fields.starts + in_quotes, fields.ends - in_quotes)
+        values = inner.take()
+        if in_quotes.any():
+            doubled = in_quotes & flags(pc.match_substring(values, '""'))
+            if doubled.any():
+                mended = pc.replace_substring(values.filter(pa.array(doubled)), '""', '"')
+                values = pc.replace_with_mask(values, pa.array(doubled), mended)
+        null = ~in_quotes & (lengths == len(dialect.null))
+        if dialect.null and null.any():
+            null &= flags(pc.equal(values, pa.scalar(dialect.null, pa.large_binary())))
+        return pc.if_else(pa.array(null), pa.scalar(None, pa.large_binary()), values) if null.any() else values
+
+    def place(self, offset: int, line: int) -> str:
+        """Return its line and its first byte; a line of CSV may be many lines of the file."""
+        return f"{self.line} {line}, byte {offset}"
+
+    def held(self, kind: Any) -> Any:
+        """Return the type itself, if it is no nested one: fields are text, and the manifest knows their types."""
+        return None if pa.types.is_nested(kind) or pa.types.is_duration(kind) else kind
+
+    def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:
+        """Write to a stream."""
+        return _Writer(stream, schema, dialect)
+
+
+def _of_one_reject(line: bytes, offset: int, number: int, names: Sequence[str], why: str) -> Found:
+    """Return what is found in a line that is no row."""
+    schema = pa.schema([(name, pa.large_binary()) for name in names])
+    batch = pa.RecordBatch.from_arrays([pa.array([], pa.large_binary()) for _ in names], schema=schema)
+    reject = Reject(offset, number, why, line.rstrip(b"\r\n"))
+    return Found(batch, np.zeros(0, np.int64), np.zeros(0, np.int64), [reject], 1, 0)
+
+
+def _cut(data: bytes, delimiter: int, *, start: bool, last: bool) -> tuple[int, int, str | None]:
+    """Return how many bytes are whole rows, how many behind them are a line that is no row, and why.
+
+    start: the data is the beginning of the file. last: nothing comes behind it.
+    """
+    body = np.frombuffer(data, np.uint8)
+    marks = np.flatnonzero(body == _QUOTE)
+    lines = np.flatnonzero(body == NEWLINE)
+    if not len(marks):
+        return (len(data), 0, None) if last else (int(lines[-1]) + 1 if len(lines) else 0, 0, None)
+    opens = np.arange(len(marks)) % 2 == 0
+    inside = np.searchsorted(marks, lines) % 2 == 1
+    ends = lines[~inside]
+    behind = body[np.maximum(marks - 1, 0)]
+    before = body[np.minimum(marks + 1, len(body) - 1)]
+    begins = (marks == 0) | (start & (marks == len(text.UTF8_BOM)) & data.startswith(text.UTF8_BOM))
+    around = np.array([delimiter, NEWLINE, _QUOTE, 13], np.uint8)
+    known = marks + 1 < len(body)  # what comes behind the last byte is not known yet
+    bad = np.where(opens, ~begins & ~np.isin(behind, around[:3]), known & ~np.isin(before, around))
+    wrong = np.flatnonzero(bad)
+    place = int(marks[wrong[0]]) if len(wrong) else None
+    why: str | None = _STRAY
+    if place is None and len(marks) % 2 and (last or len(data) - int(marks[-1]) > _SAMPLE):
+        place, why = int(marks[-1]), _OPEN
+    if place is None:
+        whole = int(ends[-1]) + 1 if len(ends) else 0
+        return (len(data), 0, None) if last else (whole, 0, None)
+    row = int(ends[np.searchsorted(ends, place) - 1]) + 1 if len(ends) and ends[0] < place else 0
+    line = data.find(b"\n", place)
+    if line < 0 and not last:
+        return row, 0, None
+    return row, (line + 1 if line >= 0 else len(data)) - row, why
+
+
+def schema_of_places(count: int, names: Sequence[str]) -> Any:
+    """Return the schema of rows without a header: with the user's names, or numbers where they are not as many."""
+    found = names if len(names) == count else [str(number) for number in range(count)]
+    return pa.schema([(name, pa.string()) for name in found])
+
+
+class TextFiles(CsvFiles):
+    """The kind "text": no quotes, and nothing stands for NULL."""
+
+    suffix = ".txt"
+    in_ranges = True
+    quotes = False
+    line = "line"
+
+    def _chunks(
+        self, blocks: Iterable[bytes], window: Window, dialect: Dialect
+    ) -> Iterator[tuple[int, bytes, str | None]]:
+        mark = b"\r" if window.ending == text.CR else b"\n"
+        return ((offset, chunk, None) for offset, chunk in chunks(blocks, mark, window.start, window.end))
+
+    def _quoted(self, data: Bytes, *, padded: bool = False) -> Any:
+        return None
+
+    def _column(self, fields: Spans, dialect: Dialect) -> Any:
+        return fields.take()
+
+    def held(self, kind: Any) -> Any:
+        """Return nothing: a value may hold the delimiter, and there is no way to write it then."""
+        return None
+
+
+class _Writer:
+    """Quotes what must be, and nothing else."""
+
+    def __init__(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> None:
+        self._stream, self._dialect = stream, dialect
+        special = "".join(f"\\x{byte:02x}" for byte in {*dialect.delimiter, *b'"\r\n'})
+        self._special = f"[{special}]"
+        if dialect.header:
+            names = pa.array([name.encode() for name in schema.names], pa.large_binary())
+            stream.write(dialect.delimiter.join(self._quoted(names).to_pylist()) + b"\n")
+
+    def write(self, batch: Any) -> None:
+        columns = [self._quoted(as_text(column)) for column in batch.columns]
+        delimiter = pa.scalar(self._dialect.delimiter, pa.large_binary())
+        rows = pc.binary_join_element_wise(*columns, delimiter) if len(columns) > 1 else columns[0]
+        lines = pc.binary_join_element_wise(
+            rows, pa.scalar(b"\n", pa.large_binary()), pa.scalar(b"", pa.large_binary())
+        )
+        self._stream.write(joined(lines))
+
+    def _quoted(self, values: Any) -> Any:
+        null = pa.scalar(self._dialect.null, pa.large_binary())
+        must = pc.match_substring_regex(values, self._special)
+        # What stands for NULL needs quotes where it is text, and so does an empty line, which would be none.
+        must = pc.or_(must, pc.equal(values, null))
+        must = pc.fill_null(pc.or_(must, pc.equal(pc.binary_length(values), 0)), False)
+        if flags(must).any():
+            quote = pa.scalar(b'"', pa.large_binary())
+            inner = pc.replace_substring(values.filter(must), '"', '""')
+            around = pc.binary_join_element_wise(quote, inner, quote, pa.scalar(b"", pa.large_binary()))
+            values = pc.replace_with_mask(values, must, around)
+        return pc.fill_null(values, null)
+
+    def close(self) -> None:
+        pass
+
+
+def _name(field: bytes) -> str:
+    try:
+        return field.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise NotReadable("its header is not UTF-8") from None

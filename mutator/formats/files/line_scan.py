@@ -1,0 +1,153 @@
+"""Find the lines and fields of delimited text: plain arrays of places, many rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mutator.formats.content import Window
+from mutator.formats.files.lines import LF, UTF8_BOM
+from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints, Spans, joined
+
+__all__ = ["CHUNK", "NEWLINE", "Table", "chunks", "clean", "ends_of_fields"]
+
+CHUNK = 2 << 20  # bytes of a block, if its lines are not longer: columns of it stay in the processor's cache
+NEWLINE = 10
+
+
+@dataclass(frozen=True)
+class Table:
+    """Where the rows of a chunk and their delimiters stand."""
+
+    marks: Ints  # of every delimiter and line end
+    first: Ints  # number of the first mark of each row
+    fields: Ints  # how many fields each row has
+    starts: Ints
+    ends: Ints  # of the rows' content: where the line end stands
+
+    @classmethod
+    def of(cls, data: Bytes, delimiter: int, width: int | None, quoted: Flags | None = None) -> Table:
+        """Find every line end and delimiter of some whole lines, which are followed by padding.
+
+        width: how many fields most rows have. quoted: tells which bytes stand in quotes, and mean nothing.
+        """
+        body = data[: -len(PAD)]
+        newline = body == NEWLINE
+        if quoted is not None:
+            newline &= ~quoted
+        mark = newline | (body == delimiter if quoted is None else (body == delimiter) & ~quoted)
+        marks = np.flatnonzero(mark)
+        count = int(np.count_nonzero(newline))
+        if width and len(marks) == count * width and newline[marks[width - 1 :: width]].all():
+            last = np.arange(width - 1, len(marks), width)  # as nearly every chunk is: no row is ragged
+        else:
+            last = np.flatnonzero(newline[marks])
+        ends = marks[last]
+        first = np.zeros(len(last), np.int64)
+        first[1:] = last[:-1] + 1
+        starts = np.zeros(len(last), np.int64)
+        starts[1:] = ends[:-1] + 1
+        return cls(marks, first, last - first + 1, starts, ends)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def field(self, data: Bytes, rows: Any, ordinal: int | Ints) -> Spans:
+        """Return a field of some rows; the ordinal is one for all, or one a row."""
+        at = self.first[rows] + ordinal
+        if isinstance(ordinal, int):
+            starts = self.starts[rows] if ordinal == 0 else self.marks[at - 1] + 1
+        else:
+            starts = np.where(ordinal == 0, self.starts[rows], self.marks[at - 1] + 1)
+        return Spans(data, starts, self.marks[at])
+
+
+_ONES, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+
+
+def ends_of_fields(data: Bytes, starts: Ints, delimiter: int) -> Ints:
+    """Return where the first delimiter stands from each start on; the end of the data where there is none.
+
+    Eight bytes at a time, after Mycroft's test for a zero byte (see Warren, Hacker's Delight, 6-1).
+    """
+    words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
+    same = np.uint64(delimiter) * _ONES
+    last = len(words) - 1
+    found = np.full(len(starts), len(data), np.int64)
+    rows: Any = slice(None)
+    at = starts
+    while len(at):
+        word = words[at] ^ same
+        zero = (word - _ONES) & ~word & _HIGH
+        hit = zero != 0
+        some = bool(hit.any())
+        if some:
+            lowest = np.bitwise_count((zero & (~zero + np.uint64(1))) - np.uint64(1)).astype(np.int64) >> 3
+            found[rows] = np.where(hit, at + lowest, len(data))
+            if hit.all():
+                break
+        left = ~hit & (at < last)
+        if not left.all():
+            rows = np.flatnonzero(left) if isinstance(rows, slice) else rows[left]
+            at = at[left]
+        at = np.minimum(at + 8, last)
+    return found
+
+
+def clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Window) -> tuple[Bytes, Ints, Ints] | None:
+    """Take out what is no part of a row: a mark at the beginning, headers, blank lines, CRs of line ends.
+
+    Returns the bytes of rows with line feeds, their offsets in the file and line numbers; None if they are so already.
+    """
+    starts, ends = table.starts.copy(), table.ends.copy()
+    if window.ending == LF:
+        crlf = (ends > starts) & (data[ends - 1] == 13)
+        if len(crlf) and not terminated:
+            crlf[-1] = False  # there is no line end: the CR is the row's own
+        ends -= crlf
+    header = starts + offset < window.header_end
+    if offset == 0 and window.bom and len(starts):
+        starts[0] += len(UTF8_BOM)
+    keep = (ends > starts) & ~header
+    if keep.all() and starts[0] == 0 and np.array_equal(ends, table.ends):
+        return None
+    data = data.copy()
+    data[ends[keep]] = NEWLINE
+    lines = Spans(data, starts[keep], ends[keep] + 1).take()
+    return np.frombuffer(bytes(joined(lines)) + PAD, np.uint8), starts[keep] + offset, np.flatnonzero(keep)
+
+
+def chunks(content: Iterable[bytes], mark: bytes, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, whole lines) for the lines that begin in [start, end); the last may have no line end."""
+    offset, skipping = max(start - 1, 0), start > 0
+    parts: list[bytes] = []
+    size = 0
+    for block in content:
+        if skipping:
+            cut = block.find(mark)
+            offset += len(block) if cut < 0 else cut + 1
+            if end is not None and offset >= end:
+                return
+            if cut < 0:
+                continue
+            skipping, block = False, block[cut + 1 :]
+        before = offset + size
+        parts.append(block)
+        size += len(block)
+        if end is not None and before + len(block) >= end:
+            # The last line that begins before the end has the first line end that is not before its last byte.
+            cut = block.find(mark, max(end - 1 - before, 0))
+            if cut >= 0:
+                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
+                return
+        elif size >= CHUNK:
+            cut = block.rfind(mark)
+            if cut >= 0:
+                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
+                parts = [block[cut + 1 :]]
+                offset, size = before + cut + 1, len(parts[0])
+    if size:
+        yield offset, b"".join(parts)

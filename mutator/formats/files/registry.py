@@ -1,0 +1,32 @@
+"""The kinds of files that hold rows with named fields."""
+
+from __future__ import annotations
+
+from mutator.formats.files.avro import AvroFiles
+from mutator.formats.files.csv import CsvFiles, TextFiles
+from mutator.formats.files.escaped import EscapedFiles
+from mutator.formats.files.kind import Kind
+from mutator.formats.files.orc import OrcFiles
+from mutator.formats.files.parquet import ParquetFiles
+
+__all__ = ["KINDS", "promised"]
+
+KINDS: dict[str, Kind] = {
+    "text": TextFiles(),
+    "csv": CsvFiles(),
+    "escaped": EscapedFiles(),
+    "avro": AvroFiles(),
+    "parquet": ParquetFiles(),
+    "orc": OrcFiles(),
+}
+_SUFFIXES = {name for name, kind in KINDS.items() if kind.suffix == f".{name}"}
+
+
+def promised(name: str) -> str | None:
+    """Return the kind that the suffix of an uncompressed file promises; None for none.
+
+    >>> promised("ups_1.CSV"), promised("ups_1")
+    ('csv', None)
+    """
+    suffix = name.lower().rpartition(".")[2]
+    return suffix if suffix in _SUFFIXES else None

@@ -1,0 +1,1 @@
+"""Single values: from one type to another, and as text."""

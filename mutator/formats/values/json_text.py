@@ -1,0 +1,308 @@
+"""Lists, structs and maps as compact JSON.
+
+A list is an array, a struct an object with its members in their order, and a map an array of [key, value], so that
+neither order nor a key that stands twice is lost. Whole numbers, finite floats and booleans are JSON's own, binaries
+are base64, and all else is a string with the text that the value has as a field.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.formats.values.escapes import Escapes
+from mutator.formats.values.scalar_text import exact_text
+from mutator.rules.byte_columns import Flags, Ints
+
+__all__ = ["from_json", "to_json"]
+
+Leaf = Callable[[Any, Any], tuple[Any, Flags, str]]  # text and a type -> values, which are none, and why
+
+_STRINGS = Escapes(
+    {byte: b"\\u%04x" % byte for byte in range(32)}
+    | {ord('"'): b'\\"', ord("\\"): b"\\\\"}
+    | {8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r"}
+)
+
+
+def to_json(column: Any) -> Any:
+    """Return JSON (large binaries) for each value of a nested column; null stays null.
+
+    >>> to_json(pa.array([[("k", 1.5), ("k", None)], None], pa.map_(pa.string(), pa.float64()))).to_pylist()
+    [b'[["k",1.5],["k",null]]', None]
+    """
+    kind, types = column.type, pa.types
+    if types.is_struct(kind):
+        parts = [_around(json.dumps(one.name, ensure_ascii=False) + ":", _value(part), "")
+                 for one, part in zip(kind, column.flatten(), strict=True)]  # fmt: skip
+        inner = pc.binary_join_element_wise(*parts, _text(",")) if parts else pa.repeat(_text(""), len(column))
+        text = _around("{", inner, "}")
+    else:
+        offsets = column.offsets.to_numpy().astype(np.int64)
+        first, last = int(offsets[0]), int(offsets[-1])
+        if types.is_map(kind):
+            pair = [_value(part.slice(first, last - first)) for part in (column.keys, column.items)]
+            values = _around("[", pc.binary_join_element_wise(*pair, _text(",")), "]")
+        else:
+            values = _value(column.values.slice(first, last - first))
+        offsets -= first
+        lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
+        text = _around("[", pc.binary_join(lists, _text(",")), "]")
+    return pc.if_else(column.is_valid(), text, pa.scalar(None, text.type)) if column.null_count else text
+
+
+def _value(column: Any) -> Any:
+    """Write values within others."""
+    kind, types = column.type, pa.types
+    if types.is_nested(kind):
+        text = to_json(column)
+    elif types.is_binary(kind) or types.is_fixed_size_binary(kind):
+        coded = [None if one is None else base64.b64encode(one) for one in column.to_pylist()]
+        text = _around('"', pa.array(coded, pa.large_binary()), '"')
+    elif types.is_string(kind):
+        text = _around('"', _STRINGS.applied(exact_text(column)), '"')
+    else:
+        text = exact_text(column)
+        if types.is_floating(kind):
+            finite = pc.is_finite(column.cast(pa.float64()))
+            text = text if pc.all(finite).as_py() in (True, None) else pc.if_else(finite, text, _around('"', text, '"'))
+        elif not (types.is_integer(kind) or types.is_boolean(kind)):
+            text = _around('"', text, '"')
+    return pc.fill_null(text, _text("null"))
+
+
+def _around(before: str, text: Any, behind: str) -> Any:
+    return pc.binary_join_element_wise(_text(before), text, _text(behind), _text(""))
+
+
+def _text(text: str) -> Any:
+    return pa.scalar(text.encode(), pa.large_binary())
+
+
+# --- reading
+
+
+class _Number(str):
+    """A number, as it stands in the text."""
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of an object, in their order."""
+
+
+class _Wrong(ValueError):
+    """What stands in JSON is none of the type."""
+
+
+def from_json(column: Any, kind: Any, leaf: Leaf) -> tuple[Any, Flags, str]:
+    """Return a column of a nested type, which rows could not be read (they are null), and why the first could not.
+
+    leaf: reads the text of values that are not nested.
+    """
+    values, faults = [], _Faults()
+    for row, text in enumerate(column.to_pylist()):
+        values.append(None if text is None else faults.caught(row, _parsed, text))
+    found = _built(values, np.arange(len(values)), kind, leaf, faults)
+    if faults.first:
+        values = [None if row in faults.rows else value for row, value in enumerate(values)]
+        found = _built(values, np.arange(len(values)), kind, leaf, _Faults())
+    bad = np.zeros(len(values), np.bool_)
+    bad[list(faults.rows)] = True
+    return found, bad, f"is no {kind} in JSON: {faults.first}" if faults.first else ""
+
+
+class _Faults:
+    """Rows of a column that could not be read."""
+
+    def __init__(self) -> None:
+        self.rows: set[int] = set()
+        self.first = ""
+
+    def add(self, row: int, why: str) -> None:
+        """Note a row."""
+        self.rows.add(int(row))
+        self.first = self.first or why
+
+    def caught(self, row: int, function: Callable[[Any], Any], value: Any) -> Any:
+        """Call a function; None where the value is none."""
+        try:
+            return function(value)
+        except _Wrong as fault:
+            self.add(row, str(fault))
+            return None
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise _Wrong(f"{text} needs quotes")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_Members, parse_int=_Number, parse_float=_Number, parse_constant=_no_constant
+)
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        found = _DECODER.decode(text.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise _Wrong("it is not UTF-8") from None
+    except json.JSONDecodeError as fault:
+        raise _Wrong(f"{fault.msg}, at character {fault.pos}") from None
+    except RecursionError:
+        raise _Wrong("it is too deep") from None
+    if found is None:
+        raise _Wrong("null stands for no field")
+    return found
+
+
+def _built(values: Sequence[Any], rows: Ints, kind: Any, leaf: Leaf, faults: _Faults) -> Any:
+    """Make a column of parsed values. rows: which row each value belongs to."""
+    types = pa.types
+    null = np.fromiter((value is None for value in values), np.bool_, len(values))
+    if types.is_struct(kind):
+        parts = _members(values, rows, kind, faults)
+        columns = [_child(one, part, rows, ~null, leaf, faults) for one, part in zip(kind, parts, strict=True)]
+        if not columns:
+            return pa.array([None if value is None else {} for value in values], kind)
+        return pa.StructArray.from_arrays(columns, fields=list(kind), mask=pa.array(null))
+    if types.is_map(kind):
+        lists = [faults.caught(row, _pairs, value) for row, value in zip(rows, values, strict=True)]
+        offsets, owners = _layout(lists, rows)
+        pairs = [pair for one in lists if one is not None for pair in one]
+        there = np.ones(len(pairs), np.bool_)
+        keys = _child(kind.key_field, [pair[0] for pair in pairs], owners, there, leaf, faults)
+        items = _child(kind.item_field, [pair[1] for pair in pairs], owners, there, leaf, faults)
+        if keys.null_count:  # faults, and Arrow holds no such map
+            return pa.nulls(len(values), kind)
+        gone = pa.array(np.append([one is None for one in lists], False).astype(np.bool_))
+        starts = pc.if_else(gone, pa.scalar(None, pa.int32()), pa.array(offsets, pa.int32()))
+        return pa.MapArray.from_arrays(starts, keys, items, type=kind)
+    if types.is_list(kind):
+        lists = [faults.caught(row, _elements, value) for row, value in zip(rows, values, strict=True)]
+        offsets, owners = _layout(lists, rows)
+        inner = [element for one in lists if one is not None for element in one]
+        column = _child(kind.value_field, inner, owners, np.ones(len(inner), np.bool_), leaf, faults)
+        gone = pa.array(np.array([one is None for one in lists], np.bool_))
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, type=kind, mask=gone)
+    said = _TEXTS[_shape(kind)]
+    texts = [faults.caught(row, said, value) for row, value in zip(rows, values, strict=True)]
+    found, bad, why = leaf(pa.array(texts, pa.large_binary()), kind)
+    for place in np.flatnonzero(bad).tolist():
+        faults.add(rows[place], f"a value {why}")
+    return found
+
+
+def _child(field: Any, values: Sequence[Any], rows: Ints, there: Flags, leaf: Leaf, faults: _Faults) -> Any:
+    """Make the column of a field within others. there: tells which values have something around them."""
+    if not field.nullable:
+        for place, value in enumerate(values):
+            if value is None and there[place]:
+                faults.add(rows[place], f"{field.name} is null")
+    return _built(values, rows, field.type, leaf, faults)
+
+
+def _members(values: Sequence[Any], rows: Ints, kind: Any, faults: _Faults) -> list[list[Any]]:
+    names = {one.name: number for number, one in enumerate(kind)}
+    parts: list[list[Any]] = [[None] * len(values) for _ in names]
+    for place, value in enumerate(values):
+        if value is None:
+            continue
+        if not isinstance(value, _Members):
+            faults.add(rows[place], "there is no object where one should be")
+            continue
+        seen = set()
+        for name, member in value:
+            if name not in names or name in seen:
+                faults.add(rows[place], f"member {name} is {'there twice' if name in seen else 'unknown'}")
+                continue
+            seen.add(name)
+            parts[names[name]][place] = member
+    return parts
+
+
+def _elements(value: Any) -> Any:
+    if value is not None and (not isinstance(value, list) or isinstance(value, _Members)):
+        raise _Wrong("there is no array where one should be")
+    return value
+
+
+def _pairs(value: Any) -> Any:
+    for pair in _elements(value) or ():
+        if not isinstance(pair, list) or isinstance(pair, _Members) or len(pair) != 2:
+            raise _Wrong("an entry of a map is no array of a key and a value")
+    return value
+
+
+def _layout(lists: Sequence[Any], rows: Ints) -> tuple[Ints, Ints]:
+    """Return the offsets of lists in what is in them, and the row of each element."""
+    lengths = np.array([0 if one is None else len(one) for one in lists], np.int64)
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64), np.repeat(rows, lengths)
+
+
+def _shape(kind: Any) -> str:
+    types = pa.types
+    if types.is_boolean(kind):
+        return "boolean"
+    if types.is_integer(kind):
+        return "number"
+    if types.is_floating(kind) or types.is_decimal(kind) or types.is_duration(kind):
+        return "number or string"
+    if types.is_binary(kind) or types.is_fixed_size_binary(kind):
+        return "base64"
+    return "nothing" if types.is_null(kind) else "string"
+
+
+def _boolean(value: Any) -> bytes | None:
+    if value is not None and not isinstance(value, bool):
+        raise _Wrong("there is no boolean where one should be")
+    return None if value is None else b"true" if value else b"false"
+
+
+def _number(value: Any) -> bytes | None:
+    if value is not None and not isinstance(value, _Number):
+        raise _Wrong("there is no number where one should be")
+    return None if value is None else value.encode()
+
+
+def _string(value: Any) -> bytes | None:
+    if value is not None and (not isinstance(value, str) or isinstance(value, _Number)):
+        raise _Wrong("there is no string where one should be")
+    try:
+        return None if value is None else value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise _Wrong("half of a surrogate pair is no text") from None
+
+
+def _either(value: Any) -> bytes | None:
+    return _number(value) if isinstance(value, _Number) else _string(value)
+
+
+def _base64(value: Any) -> bytes | None:
+    text = _string(value)
+    try:
+        return None if text is None else base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise _Wrong("there is no base64 where it should be") from None
+
+
+def _nothing(value: Any) -> bytes | None:
+    if value is not None:
+        raise _Wrong("there is a value where null should be")
+    return None
+
+
+_TEXTS: dict[str, Callable[[Any], bytes | None]] = {
+    "boolean": _boolean,
+    "number": _number,
+    "number or string": _either,
+    "string": _string,
+    "base64": _base64,
+    "nothing": _nothing,
+}

@@ -1,0 +1,1 @@
+"""One merge, step by step: plan, merge, account, publish, report."""

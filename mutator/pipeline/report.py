@@ -1,0 +1,133 @@
+"""What a run did, for people and for programs: the same content as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
+
+__all__ = ["Report"]
+
+_PARTITIONS = 20  # shown as text; the JSON has them all
+_SHOWN = 5  # paths of a kind; the JSON has them all
+
+_NOTES = {
+    "tied": "tied keys: mutations with the highest order value that differ",
+    "inserted and deleted": "keys inserted and deleted within this feed",
+    "revived": "keys inserted again after a remembered delete",
+    "duplicate IDs": "IDs with more than one row in the master, of which the last was kept",
+    "below horizon": "inserts older than the newest expired tombstone",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did, or would do."""
+
+    run: str
+    dry_run: bool
+    master: str
+    feed: tuple[str, ...]
+    output: str
+    engine: str
+    join: str
+    reason: str
+    buckets: int | None
+    tasks: int
+    counts: Mapping[str, int]
+    samples: Mapping[str, list[str]]  # note -> the smallest keys
+    rejects: Mapping[str, list[Mapping[str, Any]]]  # side -> the first rejected rows
+    files: int
+    bytes: int
+    carried: int  # files that were taken over unread, because no mutation concerns them
+    partitions: Sequence[Mapping[str, Any]] | None  # of a partitioned master: a row for each that was written
+    rejected_file: str | None
+    consumed: tuple[str, ...]  # feed files skipped, because an earlier run has merged them
+    ignored: tuple[str, ...]  # files whose names start with _ or .
+    litter: tuple[str, ...]  # removed: what a killed run had left
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    horizon: str | None
+    seconds: float
+
+    def json(self) -> str:
+        """Return the report as a JSON document.
+
+        Its ``counts`` have a member for each name of the accounting, also where it is 0.
+        """
+        return json.dumps(asdict(self), indent=1)
+
+    def text(self) -> str:
+        """Return the report as lines for a terminal."""
+        n = self.counts
+        lines = [f"run {self.run}{' (dry run: nothing was written)' if self.dry_run else ''}"]
+        lines += [f"  master {self.master}", *(f"  feed   {path}" for path in self.feed), f"  output {self.output}"]
+        buckets = "no buckets" if self.buckets is None else f"{self.buckets} buckets"
+        if self.partitions is not None:
+            buckets = "buckets by partition"
+        shape = f"{self.engine} engine, {self.join} join, {buckets}, {self.tasks} read tasks"
+        lines += [f"  plan   {shape}: {self.reason}"]
+        lines += [f"  note   {note}" for note in self.notes]
+        left = [("feed rows", n["feed rows"]), *((f"  {name}", n[f"feed {name}"]) for name in FEED_OUTCOMES)]
+        right = [("master rows", n["master rows"]), *((f"  {name}", n[f"master {name}"]) for name in MASTER_OUTCOMES)]
+        right += [("output rows", n["output rows"])]
+        right += [("tombstones", n["tombstones out"])]
+        lines.append("")
+        for number in range(max(len(left), len(right))):
+            cells = [
+                f"{name:<24}{count:>12,}"
+                for name, count in (column[number] for column in (left, right) if number < len(column))
+            ]
+            lines.append("    ".join(cells))
+        lines.append("")
+        if self.partitions:
+            lines += [*_table(self.partitions), ""]
+        for name, meaning in _NOTES.items():
+            if n.get(name):
+                lines.append(f"{n[name]:,} {meaning}, for example {'; '.join(self.samples[name])}")
+        if n["expired"]:
+            lines.append(f"{n['expired']:,} tombstones expired; the horizon is {self.horizon}")
+        for side in ("master", "feed"):
+            for reject in self.rejects.get(side, []):
+                lines.append(f"rejected: {reject['path']}: {reject['place']}: {reject['reason']}")
+        if self.rejected_file:
+            lines.append(f"all rejected rows: {self.rejected_file}")
+        if n["feed ignored"] or n["master ignored"]:
+            lines.append(f"{n['feed ignored'] + n['master ignored']:,} blank or header lines ignored")
+        for what, paths in (
+            ("skipped, consumed before", self.consumed),
+            ("ignored, hidden name", self.ignored),
+            ("removed, left by a killed run", self.litter),
+        ):
+            lines += [f"{what}: {path}" for path in paths[:_SHOWN]]
+            if len(paths) > _SHOWN:
+                lines.append(f"{what}: and {len(paths) - _SHOWN:,} more")
+        if self.dry_run:
+            lines.append(f"would write {n['output rows']:,} rows; {self.seconds:.1f} s")
+        else:
+            unread = f", {self.carried} taken over unread" if self.carried else ""
+            lines.append(
+                f"wrote {n['output rows']:,} rows in {self.files} files{unread} ({self.bytes:,} bytes); "
+                f"{self.seconds:.1f} s"
+            )
+        return "\n".join(lines)
+
+
+def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Show the first partitions as a table."""
+    names = list(partitions[0])
+    shown = [names, *([f"{one[name]:,}" if name != "partition" else one[name] for name in names] for one in partitions)]
+    shown = shown[: _PARTITIONS + 1]
+    widths = [max(len(row[place]) for row in shown) for place in range(len(names))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in shown
+    ]
+    more = len(partitions) - _PARTITIONS
+    return [*lines, f"and {more:,} more partitions"] if more > 0 else lines

@@ -1,0 +1,1 @@
+"""What the driver decides before any task runs, without Spark."""

@@ -1,0 +1,1 @@
+"""What is there: names, sizes, first bytes and rows, manifests."""

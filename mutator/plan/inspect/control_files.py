@@ -1,0 +1,230 @@
+"""Control files: what a delivery says of a feed file, in a small file beside it, and whether it is so.
+
+The control file of ``ups_7.txt.gz`` is ``ups_7.txt.gz.ctl``, where that is the suffix. Bytes and checksums in it are
+those of the feed file as it is stored; rows are counted as a run counts them, so blank lines and headers are none, and
+rows that will be rejected are.
+
+>>> parse(b"# Monday's\\nRows: 0120\\nbytes=2048\\n", "ups_7.txt")
+{'rows': '120', 'bytes': '2048'}
+>>> parse(b"900150983cd24fb0d6963f7d28e17f72  ups_7.txt\\n", "ups_7.txt")
+{'md5': '900150983cd24fb0d6963f7d28e17f72'}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from mutator.errors import error
+from mutator.formats.content import NotReadable, Window
+from mutator.formats.files.registry import KINDS
+from mutator.plan.inspect.probe import Source, whole
+from mutator.rules import file_names
+from mutator.storage import Entry, Storage, blocks, storage_for
+from mutator.storage.compression import CorruptStream, decompress
+
+__all__ = ["check", "count_rows", "feed_name", "parse", "set_apart"]
+
+_MOST = 64 << 10  # bytes of a control file: whatever is larger is none
+_HASHES = {"md5": 32, "sha1": 40, "sha256": 64}  # number of hex digits
+_KEYS = {"rows": "rows", "records": "rows", "count": "rows", "bytes": "bytes", "crc32": "crc32"}
+_KEYS |= {name: name for name in _HASHES}
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_CRC32 = re.compile(r"(?:0x)?([0-9a-f]{1,8})")
+_PAIR = re.compile(r"([A-Za-z][^=:]*?)\s*[=:]\s*(.*)")
+_DIGEST = re.compile(r"([0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{64})(?:\s+\*?(\S.*))?")
+
+
+def feed_name(name: str, suffix: str) -> str | None:
+    """Return the name of the feed file that a control file is of; None for what is no control file.
+
+    >>> feed_name("ups_7.txt.ctl", ".ctl"), feed_name("ups_7.txt", ".ctl")
+    ('ups_7.txt', None)
+    """
+    return name.removesuffix(suffix) or None if name.endswith(suffix) else None
+
+
+def parse(data: bytes, name: str) -> dict[str, str]:
+    """Return what a control file says, each value in its one spelling.
+
+    name: of the feed file. Raises ValueError, which says why it cannot be used.
+    """
+    if len(data) > _MOST:
+        raise ValueError(f"it is larger than {_MOST >> 10} KiB")
+    try:
+        content = data.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise ValueError(f"it is no UTF-8 text (byte {fault.start})") from None
+    # Not splitlines: a name may hold what that takes for a line's end.
+    lines = [line.strip() for line in re.split(r"\r\n|\r|\n", content)]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if not lines:
+        raise ValueError("it says nothing")
+    if len(lines) == 1 and (alone := _alone(lines[0], name)):
+        return alone
+    said: dict[str, str] = {}
+    for line in lines:
+        pair = _PAIR.fullmatch(line)
+        if pair is None:
+            raise ValueError(f"'{_short(line)}' is not understood")
+        key = _KEYS.get(pair[1].lower())
+        if key is None:
+            raise ValueError(f"'{_short(pair[1])}' is not known; known are {', '.join(_KEYS)}")
+        value = _value(key, pair[2])
+        if said.setdefault(key, value) != value:
+            raise ValueError(f"it says two different things of {key}: {said[key]} and {value}")
+    return said
+
+
+def set_apart(suffix: str, paths: Iterable[str], found: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return the feed files among the files that were found, by path.
+
+    paths: what the user named. Raises DataError where a control file's feed file is not there: the delivery is not
+    whole. A pattern such as ``*.txt`` matches no control file, and so they are looked for.
+    """
+    controls = {path: one for path, one in found.items() if feed_name(one.name, suffix)}
+    feed = {path: one for path, one in found.items() if path not in controls}
+    for path in paths:
+        storage = storage_for(path)
+        place = storage.resolve(path)
+        if place not in found and storage.look(place) is None:
+            beside = [one for one in storage.glob(place + suffix) if one.kind == "file"]
+            controls |= {one.path: one for one in beside if not file_names.is_hidden(one.name)}
+    orphans = sorted(controls.keys() - {_beside(path, suffix) for path in feed})
+    if orphans:
+        raise error("control.orphan", paths=file_names.some(orphans))
+    return feed
+
+
+def check(suffix: str, feed: Sequence[Source]) -> None:
+    """Hold feed files against their control files.
+
+    Raises DataError: with all files that have none, with the first control file that cannot be used, or with all feed
+    files that are not as their control files say.
+    """
+    places = [_beside(source.path, suffix) for source in feed]
+    missing = []
+    for source, place in zip(feed, places, strict=True):
+        entry = storage_for(place).look(place)
+        if entry is None:
+            missing.append(source.path)
+        elif entry.kind != "file":
+            raise error("path.kind", path=place, what=entry.kind, cure="copy the data into a plain file")
+    if missing:
+        raise error("control.missing", paths=file_names.some(missing), suffix=suffix)
+    wrong = []
+    for source, place in zip(feed, places, strict=True):
+        storage = storage_for(source.path)
+        with storage.open(place) as stream:
+            data = b"".join(blocks(stream, _MOST + 1))
+        try:
+            said = parse(data, source.name)
+        except ValueError as fault:
+            raise error("control.unusable", path=place, why=fault) from None
+        says = f"{source.path}: its control file {file_names.base_name(place)} says"
+        wrong += [f"{says} {key}={said[key]}, and it has {key}={found}" for key, found in _differing(source, said)]
+    if wrong:
+        raise error("control.differs", what="; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" * (len(wrong) > 5)))
+
+
+def count_rows(storage: Storage, source: Source) -> int:
+    """Return the number of rows of a feed file; raises DataError for one that is damaged."""
+    window = Window(source.ending, 0, None, source.bom, source.header_end)
+    try:
+        return KINDS[source.kind].count(_Whole(storage, source, window), source.dialect)
+    except (CorruptStream, NotReadable) as fault:
+        raise error("damaged", path=source.path, why=fault) from None
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """All of a file's content."""
+
+    storage: Storage
+    source: Source
+    window: Window
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield it."""
+        with self.storage.open(self.source.path) as stream:
+            yield from _content(stream, self.source.compression)
+
+    def file(self) -> BinaryIO:
+        """Open it."""
+        return whole(self.storage.open(self.source.path), self.source.compression)
+
+
+def _content(stream: BinaryIO, compression: str | None) -> Iterator[bytes]:
+    raw = blocks(stream)
+    return decompress(raw, compression) if compression else raw
+
+
+def _beside(path: str, suffix: str) -> str:
+    """Return the path of a feed file's control file; what follows a web address's path stays behind it."""
+    if not path.startswith(("http://", "https://")):
+        return path + suffix
+    address, mark, rest = path.partition("?")
+    return f"{address}{suffix}{mark}{rest}"
+
+
+def _alone(line: str, name: str) -> dict[str, str]:
+    """Read a line that has no key: a number of rows, or a digest as md5sum and its like write it; nothing if neither.
+
+    The digest goes first: it may consist of decimal digits, and no file has so many rows.
+    """
+    digest = _DIGEST.fullmatch(line)
+    if digest is not None:
+        if digest[2] is not None and digest[2] != name:
+            raise ValueError(f"it is of '{_short(digest[2])}'")
+        return {kind: digest[1].lower() for kind, digits in _HASHES.items() if digits == len(digest[1])}
+    return {"rows": str(int(line))} if _NUMBER.fullmatch(line) else {}
+
+
+def _value(key: str, value: str) -> str:
+    if key in ("rows", "bytes"):
+        if not _NUMBER.fullmatch(value):
+            raise ValueError(f"{key} must be a whole number, and is '{_short(value)}'")
+        return str(int(value))
+    if key == "crc32":
+        if (digits := _CRC32.fullmatch(value.lower())) is None:
+            raise ValueError(f"crc32 must be 8 hex digits, and is '{_short(value)}'")
+        return digits[1].rjust(8, "0")
+    if not re.fullmatch(rf"[0-9a-f]{{{_HASHES[key]}}}", value.lower()):
+        raise ValueError(f"{key} must be {_HASHES[key]} hex digits, and is '{_short(value)}'")
+    return value.lower()
+
+
+def _differing(source: Source, said: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return what differs, and what was found."""
+    storage = storage_for(source.path)
+    found = {"bytes": str(source.bytes)}
+    if said.keys() - {"rows", "bytes"}:
+        with storage.open(source.path) as stream:
+            found = _digests(blocks(stream), said)
+    differing = [(key, found[key]) for key in said if key != "rows" and said[key] != found[key]]
+    if "rows" in said and not differing:  # else they say no more, and a file that was cut short cannot be unpacked
+        rows = str(count_rows(storage, source))
+        differing = [("rows", rows)] if rows != said["rows"] else []
+    return differing
+
+
+def _digests(stored: Iterable[bytes], kinds: Iterable[str]) -> dict[str, str]:
+    """Read a file once; return its size and the digests of some kinds."""
+    hashes = {kind: hashlib.new(kind, usedforsecurity=False) for kind in kinds if kind in _HASHES}
+    crc32 = size = 0
+    for block in stored:
+        size += len(block)
+        crc32 = zlib.crc32(block, crc32)
+        for state in hashes.values():
+            state.update(block)
+    digests = {kind: state.hexdigest() for kind, state in hashes.items()}
+    return {**digests, "crc32": f"{crc32:08x}", "bytes": str(size)}
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 80 else value[:77] + "…"

@@ -1,0 +1,93 @@
+"""The files of a dataset that this program wrote, as inputs of a run."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from mutator.dataset.manifest import DataFile, Manifest, SideFile
+from mutator.dataset.partition_index import form_of
+from mutator.errors import error
+from mutator.formats.files import lines
+from mutator.formats.files.kind import Look
+from mutator.formats.files.registry import KINDS
+from mutator.plan.inspect.probe import Source
+from mutator.rules import file_names
+
+__all__ = ["dataset_look", "dataset_sources", "file_source", "forms_of", "stored_look", "tombstone_source"]
+
+
+def forms_of(master: str, known: Manifest) -> tuple[Source, ...]:
+    """Return a file of each form that fields with names have in a partitioned master: what they are is all of it."""
+    if "fields" not in known.spec["key"]:
+        return ()
+    of_forms = {part.form: part for part in reversed(known.files)}
+    return tuple(
+        file_source(master, known.spec, part) for _, part in sorted(of_forms.items(), key=lambda item: str(item[0]))
+    )
+
+
+def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """Return the data files and the tombstone files that a manifest names."""
+    beside = {part.path: part for part in known.beside}
+    look = dataset_look(known, path)
+    data = tuple(
+        file_source(path, known.spec, part, beside.get(part.order or ""), look)
+        for part in sorted(known.files, key=lambda part: os.fsencode(part.path))
+    )
+    return data, tuple(tombstone_source(path, part) for part in known.beside if part.kind == "tombstones")
+
+
+def file_source(
+    path: str, spec: Mapping[str, Any], part: DataFile, order: SideFile | None = None, look: Look | None = None
+) -> Source:
+    """Return a data file of a dataset. order: the file with the sequences of its rows. look: of all of its files."""
+    stored = form_of(spec, part.form)
+    if look is None and "fields" in spec["key"]:
+        look = stored_look(stored, path)
+    return Source(
+        path=posixpath.join(path, part.path),
+        name=file_names.base_name(part.path),
+        bytes=part.bytes,
+        sequence=file_names.sequence(file_names.base_name(part.path)),
+        ending=lines.EXACT_LF,
+        order_path=posixpath.join(path, part.order) if part.order else None,
+        order_checksum=order.checksum if order is not None else None,
+        checksum=part.checksum,
+        bucket=part.bucket,
+        part=part,
+        order_part=order,
+        kind=stored["format"],
+        look=look,
+        header_end=0 if look is None else look.header_end,
+        stored=stored,
+    )
+
+
+def tombstone_source(path: str, part: SideFile) -> Source:
+    """Return a file of tombstones of a dataset."""
+    return Source(
+        path=posixpath.join(path, part.path),
+        name=file_names.base_name(part.path),
+        bytes=part.bytes,
+        checksum=part.checksum,
+        bucket=part.bucket,
+        part=part,
+    )
+
+
+def dataset_look(known: Manifest, path: str) -> Look | None:
+    """Return what a manifest says of the fields of its files; None for text."""
+    return stored_look(known.spec, path) if "fields" in known.spec["key"] else None
+
+
+def stored_look(spec: Mapping[str, Any], path: str) -> Look:
+    """Return what a specification says of the fields of files; raises StateError where it cannot be read."""
+    try:
+        return KINDS[spec["format"]].stored(spec)
+    except (KeyError, ValueError, pa.ArrowException) as fault:
+        raise error("manifest.damaged", path=path, why=f"its schema cannot be read: {fault}") from None

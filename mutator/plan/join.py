@@ -1,0 +1,113 @@
+"""Which engine merges, over how many buckets, by which join, and why: decided once, on the driver.
+
+aligned     the master is bucketed by us: only the feed is shuffled, each bucket meets it where it lies
+broadcast   an unmanaged master whose IDs are promised to be unique: the folded feed goes to every task
+shuffle     everything else, once: its output is bucketed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mutator.config import Config
+from mutator.errors import error
+from mutator.formats.blocks.registry import FORMATS
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.rows.row_plan import Shape
+from mutator.plan.splits import INFLATED
+
+__all__ = ["ENGINES", "Join", "choose"]
+
+ENGINES = ("auto", "blocks", "records")
+
+_COLUMNS = 4  # a folded feed takes about four times the bytes of its rows
+_MOST_GROUPS = 1024  # tasks that a partitioned feed is folded in
+_MOST_AT_ONCE = 8  # buckets that one becomes without a shuffle: more would leave too much to too few tasks
+
+
+@dataclass(frozen=True)
+class Join:
+    """How a run merges."""
+
+    engine: str  # blocks | records
+    kind: str  # aligned | broadcast | shuffle
+    buckets: int | None  # of the output; None: the files of the master stay as they are
+    groups: int  # tasks that merge: in each come together the buckets that are equal modulo it
+    reason: str
+
+
+def choose(config: Config, survey: Survey, shape: Shape, wanted: str) -> Join:
+    """Choose engine and join. wanted: one of ``ENGINES``."""
+    if wanted not in ENGINES:
+        raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
+    form = FORMATS[shape.format]
+    refused = form.takes(shape.layouts["feed"]) or form.takes(shape.layouts["master"])
+    buckets, why_buckets = _buckets(config, survey)
+    if shape.partitioning is not None and (wanted == "records" or refused):
+        raise error("partition.engine", why=refused or "--engine records is asked for")
+    if wanted == "records" or refused:
+        why = "it was asked for" if wanted == "records" else refused
+        if wanted == "blocks":
+            why = f"blocks was asked for, but {why}"
+        why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
+        return Join("records", "shuffle", buckets, buckets, why)
+    if shape.partitioning is not None:
+        return _partitioned(config, survey)
+    if survey.manifest is not None and survey.manifest.buckets is not None:
+        return _managed(survey.manifest.buckets, buckets, why_buckets)
+    return _unmanaged(config, survey, buckets, why_buckets)
+
+
+def _partitioned(config: Config, survey: Survey) -> Join:
+    size = sum(source.bytes * (INFLATED if source.compression else 1) for source in (*survey.master, *survey.feed))
+    groups = config.num_reducer or max(2, min(size // config.split_bytes, _MOST_GROUPS))
+    if survey.partitions is not None:
+        count = sum(1 for files in survey.partitions.values() if files.data)
+        why = f"the master has {count:,} partitions, of which those that the feed touches are merged"
+        return Join("blocks", "aligned", None, groups, why)
+    return Join("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")
+
+
+def _managed(before: int, buckets: int, why_buckets: str) -> Join:
+    small, large = sorted((before, buckets))
+    if large % small or large > _MOST_AT_ONCE * small:
+        why = f"the master's {before} buckets cannot become {buckets} where they lie; {why_buckets}"
+        return Join("blocks", "shuffle", buckets, buckets, why)
+    why = f"the master has {before} buckets by key hash, so only the feed is shuffled"
+    if before != buckets:
+        why += f"; {why_buckets}, made of the old ones without a shuffle"
+    return Join("blocks", "aligned", buckets, small, why)
+
+
+def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -> Join:
+    size = sum(source.bytes * (INFLATED if source.compression else 1) for source in survey.feed)
+    if not config.master_unique:
+        why = "the master has no manifest with buckets, and master.unique does not promise unique IDs"
+    elif config.full:
+        why = "a full snapshot needs to see which IDs are absent"
+    elif not survey.master:
+        why = "there is no master yet"
+    elif size > config.memory_bytes // _COLUMNS:
+        why = f"a feed of {size:,} bytes, as columns, is more than memory.bytes, {config.memory_bytes:,}"
+    else:
+        why = f"master.unique promises unique IDs, and the feed of {size:,} bytes fits into every worker"
+        if config.num_reducer is not None:
+            why += "; num.reducer has no meaning here, because the master's files stay as they are"
+        return Join("blocks", "broadcast", None, 0, why)
+    return Join("blocks", "shuffle", buckets, buckets, f"{why}; {why_buckets}")
+
+
+def _buckets(config: Config, survey: Survey) -> tuple[int, str]:
+    if config.num_reducer is not None:
+        return config.num_reducer, f"num.reducer says {config.num_reducer} buckets"
+    total = sum(source.bytes for source in (*survey.master, *survey.feed))
+    known = count = survey.manifest.buckets if survey.manifest is not None else None
+    if count is not None and total <= 2 * count * config.bucket_bytes:
+        return count, f"the master's manifest says {count} buckets"
+    why = f"{total:,} bytes of input make"
+    if count is not None:
+        why = f"the {count} buckets outgrew bucket.bytes, and {why}"
+    count = count or 2
+    while total > (2 if known else 1) * count * config.bucket_bytes:
+        count *= 2
+    return count, f"{why} {count} buckets"

@@ -1,0 +1,133 @@
+"""The second half of the plan of a partitioned master: what is merged, once it is known which partitions are touched.
+
+The first half reads the feed, folds it, and says where each mutation belongs. Only then it can be said what of the
+master is read: the files of those partitions and no others. Both halves are values made on the driver; the second is a
+function of the first and of what the first step told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from mutator.dataset.manifest import Part, SideFile
+from mutator.dataset.partition_index import Files
+from mutator.errors import error
+from mutator.plan.inspect.managed import file_source, tombstone_source
+from mutator.plan.merge_unit import Unit
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input, Split, splits_of
+from mutator.rules.order_values import NO_SEQUENCE
+
+__all__ = ["inputs_of_files", "joined_packs", "packed_units", "untouched", "with_units"]
+
+_MOST_PACKS, _LARGE_PACKS = 32, 8
+_MOST_AT_ONCE = 8  # buckets that one becomes where it lies
+
+
+def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
+    """Return the plan that merges the partitions that are touched.
+
+    arrived: bytes of what the first step has sent to each, by directory. A full snapshot touches all of them.
+    """
+    master = plan.master
+    known: Mapping[str, Files] = {} if master is None else master.partitions
+    inputs, units, local = list(plan.inputs), list[Unit](), list[tuple[Split, ...]]()
+    for directory in sorted({*arrived, *(known if plan.full else ())}):
+        files = known.get(directory, Files())
+        buckets = _buckets(files, files.bytes + arrived.get(directory, 0), plan.bucket_bytes)
+        groups = min(files.buckets or buckets, buckets)
+        made = [] if master is None else inputs_of_files(plan, files)
+        splits: list[list[Split]] = [[] for _ in range(groups)]
+        for split in splits_of(made, plan.chunk, plan.feed_chunk):
+            source = made[split.input].source
+            if source.bucket is None:
+                raise error("manifest.damaged", path=source.path, why="the manifest has no bucket for this file")
+            splits[source.bucket % groups].append(replace(split, input=len(inputs) + split.input))
+        inputs += made
+        units += [Unit(group, groups, buckets, directory) for group in range(groups)]
+        local += map(tuple, splits)
+    return replace(plan, inputs=tuple(inputs), units=tuple(units), local=tuple(local), groups=len(units))
+
+
+def inputs_of_files(plan: Plan, files: Files) -> list[Input]:
+    """Return the tombstones and the data files of a partition as inputs."""
+    master = plan.master
+    assert master is not None
+    orders: dict[str, SideFile] = {one.path: one for one in files.orders}
+    made = [
+        Input(tombstone_source(master.path, one), "tombstones", "master", 0, NO_SEQUENCE) for one in files.tombstones
+    ]
+    for part in files.data:
+        source = replace(file_source(master.path, master.spec, part, orders.get(part.order or "")), look=None)
+        sequence = NO_SEQUENCE if source.sequence is None else source.sequence
+        layout, in_ranges = master.forms[part.form]
+        made.append(Input(source, "master", layout, 0, sequence, in_ranges))
+    return made
+
+
+def untouched(plan: Plan, touched: Collection[str]) -> list[tuple[str, Part]]:
+    """Return the files of the partitions that stay as they are, each with its directory, and packs of their filters.
+
+    A pack is of no one partition; it stays as long as one of its files does.
+    """
+    assert plan.master is not None
+    if plan.full:
+        return []
+    found: list[tuple[str, Part]] = []
+    for directory, files in plan.master.partitions.items():
+        if directory not in touched:
+            found += ((directory, part) for part in files.parts)
+    packs = {part.filter for _, part in found} - set(joined_packs(plan, touched))
+    return found + [("", pack) for pack in plan.master.packs if pack.path in packs]
+
+
+def joined_packs(plan: Plan, touched: Collection[str]) -> tuple[str, ...]:
+    """Return the packs of filters that become one: each run writes some, and who looks for keys opens all of them.
+
+    Those with the most rows stay, so that each filter is written again a few times only.
+    """
+    assert plan.master is not None
+    if len(plan.master.packs) <= _MOST_PACKS:
+        return ()
+    live: Counter[str] = Counter()
+    for directory, files in plan.master.partitions.items():
+        if directory not in touched and not plan.full:
+            for part in files.parts:
+                if part.filter is not None:
+                    live[part.filter] += part.rows
+    if len(live) <= _MOST_PACKS:
+        return ()
+    return tuple(sorted(sorted(live, key=lambda path: (-live[path], path))[_LARGE_PACKS:]))
+
+
+def packed_units(plan: Plan, arrived: Mapping[str, int], tasks: int) -> tuple[tuple[int, ...], ...]:
+    """Share the units out among tasks, the largest first, each to the task that has least so far.
+
+    tasks: how many there should be at least, if there are as many units.
+    """
+    weights = [_weight(plan, number, arrived) for number in range(len(plan.units))]
+    count = min(len(weights), max(tasks, sum(weights) // plan.chunk))
+    shares: list[list[int]] = [[] for _ in range(count)]
+    filled = [0] * count
+    for number in sorted(range(len(weights)), key=lambda number: -weights[number]):
+        least = filled.index(min(filled))
+        shares[least].append(number)
+        filled[least] += weights[number]
+    return tuple(tuple(sorted(share)) for share in shares)
+
+
+def _weight(plan: Plan, number: int, arrived: Mapping[str, int]) -> int:
+    unit = plan.units[number]
+    held = sum((split.end or 0) - split.start for split in plan.local[number])
+    return held + arrived.get(unit.partition or "", 0) // unit.groups + 1
+
+
+def _buckets(files: Files, size: int, bucket_bytes: int) -> int:
+    """Return how many buckets a partition gets: as many as it has, unless it has outgrown them."""
+    before = files.buckets
+    count, most = before or 1, (2 if before else 1) * bucket_bytes
+    while size > most * count and (before is None or count < _MOST_AT_ONCE * before):
+        count *= 2
+    return count

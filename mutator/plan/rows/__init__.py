@@ -1,0 +1,1 @@
+"""How rows are read and written: one schema for the result, one layout for each input schema."""

@@ -1,0 +1,306 @@
+"""How wide the rows are, and whether the master's carry the op code column.
+
+``field.count`` = ``auto``, a number, or ``any``. ``auto`` is what the manifest says, else the first row of the first
+master file by name, else that of the first feed file. A number counts the fields of a feed row. Where the feed has an
+op code column, the master has as many fields, or one less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from mutator.config import Config
+from mutator.dataset.manifest import Manifest
+from mutator.dataset.partition_index import SPEC, stored_fields
+from mutator.errors import error
+from mutator.formats.blocks.row_layout import RowLayout, without_field
+from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.rows.partitioning import moved, partitioning_of
+from mutator.plan.rows.row_plan import Shape
+from mutator.rules import file_names
+from mutator.rules.delimiter import field_delimiter as delimiter
+from mutator.rules.delimiter.field_delimiter import Delimiter
+
+__all__ = ["check_ordinals", "decide_widths", "is_delete_source", "layouts", "text_shape", "text_shape_of"]
+
+
+def is_delete_source(config: Config, source: Source) -> bool:
+    """Tell whether every row of a feed file is a delete, as its name says."""
+    return config.op_field is None and file_names.is_delete_file(source.name, config.delete_prefix)
+
+
+def _first_width(sources: Iterable[Source]) -> int | None:
+    ordered = sorted(sources, key=lambda source: source.name.encode("utf-8", "surrogateescape"))
+    return next((source.width for source in ordered if source.width is not None), None)
+
+
+def decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
+    """Return the number of fields of a feed row, that of a master row (None: any), and if the master has op codes."""
+    known, has_op = survey.manifest, config.op_field is not None
+    count = config.field_count
+    recorded = known.spec["width"] if known else None
+    if count == "any" or (count == "auto" and recorded == "any"):
+        in_master = bool(known.spec["op code"] is not None) if known else bool(config.op_in_master)
+        if has_op and known is None and config.op_in_master is None and survey.master:
+            raise error(
+                "width",
+                where=survey.master_path,
+                what="with field.count=any it cannot be seen whether the rows carry the op code column",
+                cure="set op.code.in.master=true or false",
+            )
+        return None, None, has_op and in_master
+    master = recorded if isinstance(recorded, int) else _first_width(survey.master)
+    # Where order comes from file names, a delete file may hold rows of ID fields alone.
+    feed = _first_width(
+        source for source in survey.feed if not (config.by_file_name and is_delete_source(config, source))
+    )
+    if isinstance(count, int):
+        feed = count
+    if not has_op:
+        width = count if isinstance(count, int) else master or feed
+        return width, width, False
+    if known is not None and (survey.master or recorded):
+        in_master = known.spec["op code"] is not None
+    elif config.op_in_master is not None:
+        in_master = config.op_in_master
+    elif master is None:
+        in_master = config.op_keep
+    else:
+        in_master = _infer_op_in_master(config, survey, feed, master)
+    if master is not None and not isinstance(count, int):
+        feed = master if in_master else master + 1
+    if isinstance(count, int):
+        master = count if in_master else count - 1
+    return feed, master if master is not None or feed is None else feed - (not in_master), in_master
+
+
+def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master: int) -> bool:
+    highest = max(
+        ordinal for ordinal in (*config.id_fields, config.order_field, config.op_field) if ordinal is not None
+    )
+    if feed is None and master <= highest:
+        return False  # the rows are too narrow for the feed's layout
+    widths = {source.width for source in survey.feed if source.width is not None}
+    if widths == {master}:
+        return True
+    if widths == {master + 1}:
+        return False
+    # One file without the column must not make the master lose one.
+    shown = " or ".join(map(str, sorted(widths)))
+    seen = "the feed has no rows to compare with" if feed is None else f"the first rows of the feed files have {shown}"
+    raise error(
+        "width",
+        where=survey.master_path,
+        what=f"the first row has {master} fields, and {seen}; with op codes it has as many, without one less",
+        cure="set op.code.in.master=true or false, and field.count to the number of fields of a feed row",
+    )
+
+
+def check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
+    """Raise ConfigError where a field is beyond the rows, or the rows of both sides cannot become one layout."""
+    if feed.width is not None:
+        for key, ordinals in (
+            ("id.field.ordinals", config.id_fields),
+            ("temporal.ordering.field.ordinal", (config.order_field,)),
+            ("op.code.field.ordinal", (config.op_field,)),
+            ("partitioned.by", feed.partition_sources),
+        ):
+            for ordinal in ordinals:
+                if ordinal is not None and ordinal >= feed.width:
+                    raise error(
+                        "width",
+                        where=key,
+                        what=f"field {ordinal} is beyond the {feed.width} fields of a row, split by "
+                        f"field.delim.regex = {feed.delimiter.text!r}",
+                        cure="correct the ordinal (they count from 0), the delimiter or field.count",
+                    )
+    if config.op_field is not None and config.op_keep and not op_in_master and survey.master:
+        raise error(
+            "width",
+            where=survey.master_path,
+            what="op.code.keep=true writes rows with an op code, and the master's rows have none",
+            cure="leave op.code.keep out",
+        )
+
+
+def layouts(
+    config: Config, feed_width: int | None, master_width: int | None, op_in_master: bool
+) -> tuple[RowLayout, RowLayout]:
+    """Return the layouts of the feed and of the master.
+
+    feed_width, master_width: number of fields, None for any. op_in_master: master rows carry the op code column.
+    """
+    feed = RowLayout(
+        delimiter=config.delimiter,
+        id_fields=config.id_fields,
+        order_field=config.order_field,
+        order_type=config.order_type,
+        width=feed_width,
+        op_field=config.op_field,
+        delete_codes=config.delete_codes,
+        upsert_codes=config.upsert_codes,
+        cut_op=config.op_field is not None and not config.op_keep,
+        joint=config.joint,
+    )
+    op = config.op_field
+    if op is None or op_in_master:
+        return feed, replace(feed, width=master_width, upsert_codes=None, deletes_allowed=False)
+    without = without_field(op)
+    order = config.order_field
+    return feed, replace(
+        feed,
+        id_fields=tuple(map(without, config.id_fields)),
+        order_field=None if order is None else without(order),
+        width=master_width,
+        op_field=None,
+        cut_op=False,
+    )
+
+
+def text_shape(config: Config, survey: Survey) -> Shape:
+    """Decide what a run over delimited text reads and writes."""
+    _check_places(config)
+    known = survey.manifest
+    feed_width, master_width, op_in_master = decide_widths(config, survey)
+    feed, master = layouts(config, feed_width, master_width, op_in_master)
+    feed, master, written = _partitioned(config, known, feed, master, op_in_master)
+    check_ordinals(config, survey, feed, op_in_master)
+    notes, warnings = [], []
+    if config.op_field is not None:
+        there, left = ("with" if has else "without" for has in (op_in_master, config.op_keep))
+        notes.append(f"the master's rows are {there} the op code column; rows are written {left} it")
+    if op_in_master and feed.cut_op and known is None and config.op_in_master is None and survey.master:
+        warnings.append(
+            f"the master's rows are as wide as the feed's, so field {config.op_field} is taken for their op code, and "
+            "cut; set op.code.in.master to confirm it"
+        )
+    if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
+        warnings.append(
+            "field.delim is not matched by field.delim.regex: rows that lost their op code cannot be read as the next "
+            "master with this configuration"
+        )
+    quoted = [source.name for source in (*survey.master, *survey.feed) if source.quotes]
+    if quoted:
+        shown = file_names.some(quoted)
+        warnings.append(
+            f"{shown}: read as delimited text, where quotes mean nothing; input.format=csv reads them as CSV"
+        )
+    deletes = replace(feed, deletes=True, keys_only=config.by_file_name)
+    spec, partitioning = _spec(config, feed, known), partitioning_of(config, known)
+    if partitioning is not None:
+        partitioning = replace(partitioning, fields=written.partition)
+        spec[SPEC] = partitioning.spec()
+    return Shape(
+        format="text",
+        layouts={"master": master, "feed": feed, "deletes": deletes, "written": written},
+        output=None,
+        spec=spec,
+        partitioning=partitioning,
+        order_type=config.order_type,
+        layout_of={source.path: "deletes" for source in survey.feed if is_delete_source(config, source)},
+        notes=tuple(notes),
+        warnings=tuple(warnings),
+    )
+
+
+def _partitioned(
+    config: Config, known: Manifest | None, feed: RowLayout, master: RowLayout, op_in_master: bool
+) -> tuple[RowLayout, RowLayout, RowLayout]:
+    """Say where the partition stands in rows of the feed, of the master, and in those that are written."""
+    op = config.op_field
+    without: Callable[[int], int] = int if op is None else without_field(op)
+    cut = without if feed.cut_op else int
+    written = replace(
+        feed,
+        id_fields=tuple(map(cut, feed.id_fields)),
+        order_field=None if feed.order_field is None else cut(feed.order_field),
+        width=feed.output_width,
+        op_field=None if feed.cut_op else op,
+        cut_op=False,
+        upsert_codes=None,
+    )
+    partitioning = partitioning_of(config, known)
+    if partitioning is None:
+        return feed, master, written
+    fields = partitioning.fields
+    if not config.partitioned_by and feed.cut_op and op is not None:  # they are of rows as they are written
+        fields = moved(fields, lambda ordinal: ordinal + (ordinal >= op))
+    return (
+        replace(feed, partition=fields, placed=not partitioning.by_table),
+        replace(master, partition=fields if op is None or op_in_master else moved(fields, without)),
+        replace(written, partition=moved(fields, cut)),
+    )
+
+
+def text_shape_of(known: Manifest) -> Shape:
+    """Return the shape of a dataset of delimited text."""
+    spec = dict(known.spec)
+    order, by_file_name = spec["order"], spec["order"]["by"] == "file name"
+    layout = RowLayout(
+        delimiter=_delimiter(spec["delimiter"]),
+        id_fields=tuple(spec["key"]["ordinals"]),
+        order_field=None if by_file_name else order["ordinal"],
+        order_type="sequence" if by_file_name else order["type"],
+        width=spec["width"] if isinstance(spec["width"], int) else None,
+        partition=stored_fields(spec),
+    )
+    layouts = dict.fromkeys(("master", "feed", "written"), layout)
+    return Shape("text", layouts, None, spec, layout.order_type)
+
+
+def _check_places(config: Config) -> None:
+    """Raise ConfigError where fields are called by names, which delimited text does not have."""
+    for key, fields in (
+        ("id.field.ordinals", config.id_fields),
+        ("temporal.ordering.field.ordinal", (config.order_field,)),
+        ("op.code.field.ordinal", (config.op_field,)),
+        ("partitioned.by", tuple(one.source for one in config.partitioned_by)),
+    ):
+        for one in fields:
+            if isinstance(one, str):
+                what = f"'{one}' is a name, and the fields of delimited text have none"
+                raise error("width", where=key, what=what, cure="give its ordinal (from 0), or set field.names")
+    for name, setting in (
+        ("null.order", config.null_order != "reject"),
+        ("output.schema", config.output_schema),
+        ("output.codec", config.output_codec),
+        *((f"default.{field}", True) for field in config.defaults),
+    ):
+        if setting:
+            what = "has no meaning for delimited text, whose rows stay as they are"
+            raise error("width", where=name, what=what, cure="leave it out")
+
+
+def _delimiter(spec: dict[str, str]) -> Delimiter:
+    if "literal" in spec:
+        return Delimiter(spec["literal"].encode("utf-8", "surrogateescape"), None, spec["literal"])
+    return delimiter.parse(spec["regex"])
+
+
+def _spec(config: Config, feed: RowLayout, known: Manifest | None) -> dict[str, Any]:
+    """Describe the rows as they are written: what the next run must agree with."""
+    place = without_field(config.op_field) if feed.cut_op and config.op_field is not None else int
+    width: int | str | None = feed.output_width
+    if config.field_count == "any" or (config.field_count == "auto" and known and known.spec["width"] == "any"):
+        width = "any"
+    return {
+        "key": {
+            "ordinals": [place(ordinal) for ordinal in config.id_fields],
+            "types": ["bytes"] * len(config.id_fields),
+        },
+        "order": {"by": "file name"}
+        if config.order_field is None
+        else {"by": "field", "ordinal": place(config.order_field), "type": config.order_type},
+        "op code": config.op_field if config.op_keep else None,
+        "delimiter": _spec_delimiter(config.delimiter),
+        "width": width,
+        "format": "text",
+    }
+
+
+def _spec_delimiter(delimiter: Delimiter) -> dict[str, str]:
+    if delimiter.literal is not None:
+        return {"literal": delimiter.literal.decode("utf-8", "surrogateescape")}
+    return {"regex": delimiter.text}

@@ -1,0 +1,1 @@
+"""Java's field delimiter regexes, on bytes."""

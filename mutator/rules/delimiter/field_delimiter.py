@@ -1,0 +1,109 @@
+r"""Split a row of bytes where the Java regex of ``field.delim.regex`` says.
+
+One character stands for itself, whatever a regex makes of it. Any longer text is a Java regex, as Hadoop jobs have it;
+where it means one fixed text it becomes that text, for ``bytes.split`` is far faster than any pattern.
+
+>>> parse("|").split(b"a|b||")
+[b'a', b'b', b'', b'']
+>>> parse(r"\s*;\s*").split(b"a ; b;c")
+[b'a', b'b', b'c']
+
+Rows are bytes, Java's strings are characters. So every set of characters is written out as the byte sequences of its
+members in UTF-8, and a set that holds "all but" some characters also holds each stray byte: one that is no part of a
+UTF-8 character. A match therefore never begins or ends inside a character, and broken rows come out byte for byte.
+(Java can cut a character above U+FFFF in two, where a look-behind fails before it; this does not.)
+
+Flags vanish in translation (a set under ``(?i)`` holds both cases), and capturing groups stay only where a back
+reference needs them. What Java and Python, or two versions of Java, read differently is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mutator.rules.delimiter.java_regex import translate
+from mutator.rules.delimiter.utf8_classes import char_set, charset
+
+MAX_LENGTH = 1000
+
+
+@dataclass(frozen=True)
+class Delimiter:
+    """What separates fields: `literal` bytes, or else a `pattern`; `text` is what was configured."""
+
+    literal: bytes | None
+    pattern: bytes | None  # the source, not the compiled object, so that a pickle stays small
+    text: str
+
+    def split(self, row: bytes) -> list[bytes]:
+        r"""Return all fields, the empty ones too, like Java's ``row.split(regex, -1)``.
+
+        >>> parse(r"\|").split(b"a||")
+        [b'a', b'', b'']
+        """
+        if self.literal is not None:
+            return row.split(self.literal)
+        assert self.pattern is not None
+        return _splitter(self.pattern)(row)
+
+    def cut(self, row: bytes, ordinal: int, joint: bytes) -> bytes:
+        """Return the row without one field; `joint` joins the others where the delimiter is a pattern.
+
+        Raises IndexError where the row has no such field.
+
+        >>> parse(",").cut(b"a,b,c", 1, b"|"), parse("[,;]").cut(b"a,b;c", 1, b"|")
+        (b'a,c', b'a|c')
+        """
+        # Behind the field that goes, a literal need not be found: it would be put back as it was.
+        fields = self.split(row) if self.literal is None else row.split(self.literal, max(ordinal, 0) + 1)
+        if not 0 <= ordinal < len(fields):
+            raise IndexError(f"the row has no field {ordinal}")
+        del fields[ordinal]
+        return (joint if self.literal is None else self.literal).join(fields)
+
+
+def parse(text: str) -> Delimiter:
+    """Return the delimiter that a character or a Java regex describes.
+
+    Raises ValueError with one sentence: what is wrong, where, and the cure.
+
+    >>> parse("[|]")
+    Delimiter(literal=b'|', pattern=None, text='[|]')
+    """
+    if not text:
+        raise ValueError("the delimiter is empty: give one character or a Java regex")
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"the delimiter has {len(text)} characters: give at most {MAX_LENGTH}")
+    if re.search("[\ud800-\udfff]", text):
+        raise ValueError("the delimiter holds half a surrogate pair, which UTF-8 cannot encode: give whole characters")
+    try:
+        node = charset(char_set(text)) if len(text) == 1 else translate(text)
+        re.compile(node.source)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"the regex `{text}` is too much for Python's re ({error}): use a simpler one") from None
+    if node.empty:
+        escaped = re.sub(r"([^\w\s])", r"\\\1", text)
+        raise ValueError(
+            f"the regex `{text}` can match the empty string: make a part of it required (+ in place of *), "
+            rf"or write `{escaped}` or `\Q{text}\E` if its characters are meant as they are"
+        )
+    if node.ends_row:
+        raise ValueError("the delimiter needs a line feed or carriage return, where rows end: use another character")
+    return Delimiter(node.literal, node.source if node.literal is None else None, text)
+
+
+@lru_cache(maxsize=64)  # a process compiles a pattern once, though each task unpickles a Delimiter of its own
+def _splitter(pattern: bytes) -> Callable[[bytes], list[bytes]]:
+    compiled = re.compile(pattern)
+
+    def split(row: bytes) -> list[bytes]:  # re.split would return the groups among the fields
+        fields, start = [], 0
+        for match in compiled.finditer(row):
+            fields.append(row[start : match.start()])
+            start = match.end()
+        return [*fields, row[start:]]
+
+    return split if compiled.groups else compiled.split

@@ -1,0 +1,75 @@
+"""Names of partition directories, ``dt=2026-01-31/store=7``, as Hive escapes them; which rows go together.
+
+Bytes that are not UTF-8, which Hive cannot have, are escaped as well, so every value comes back as it was.
+
+>>> directory_of(("a", "b"), ("x/y", None))
+'a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__'
+>>> values_of("a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__")
+(('a', 'x/y'), ('b', None))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.rules.byte_columns import Ints
+
+__all__ = ["DEFAULT", "combined", "directory_of", "values_of"]
+
+DEFAULT = "__HIVE_DEFAULT_PARTITION__"  # NULL, and the empty string, which Hive cannot tell from it
+# FileUtils.escapePathName of Hive, NUL, and bytes that are no characters.
+_SPECIAL = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^\udc80-\udcff]""")
+_ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+
+
+def directory_of(fields: Sequence[str], values: Sequence[str | None]) -> str:
+    """Return the directory of a partition, relative to that of the table."""
+    return "/".join(
+        f"{_escaped(name)}={DEFAULT if not value else _escaped(value)}"
+        for name, value in zip(fields, values, strict=True)
+    )
+
+
+def values_of(directory: str) -> tuple[tuple[str, str | None], ...]:
+    """Return the fields and values that a directory says. Raises ValueError where it is no partition's."""
+    found = []
+    for part in directory.split("/"):
+        name, mark, value = part.partition("=")
+        if not name or not mark:
+            raise ValueError(f"{part} is no partition")
+        found.append((_unescaped(name), None if value in (DEFAULT, "") else _unescaped(value)))
+    return tuple(found)
+
+
+def combined(columns: Sequence[Ints]) -> tuple[Ints, list[tuple[int, ...]]]:
+    """Number the combinations of what several columns say of each row, in the order of their first rows.
+
+    Returns the number of each row, and what the columns say for each number. A row with a negative value in any of
+    the columns is in no combination, and has -1.
+
+    >>> numbers, said = combined([np.array([5, 5, 0, 5]), np.array([1, -1, 1, 1])])
+    >>> numbers.tolist(), said
+    ([0, -1, 1, 0], [(5, 1), (0, 1)])
+    """
+    codes = np.zeros(len(columns[0]), np.int64)
+    said: list[tuple[int, ...]] = [()]
+    for column in columns:
+        # Numbered anew for each column, so that no number outgrows its type.
+        size = int(column.max(initial=0)) + 1
+        pairs = pa.array(codes * size + column, mask=(codes < 0) | (column < 0)).dictionary_encode()
+        codes = pairs.indices.fill_null(-1).to_numpy().astype(np.int64)
+        said = [(*said[pair // size], pair % size) for pair in pairs.dictionary.to_pylist()]
+    return codes, said
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda match: f"%{match[0].encode('utf-8', 'surrogateescape')[0]:02X}", text)
+
+
+def _unescaped(text: str) -> str:
+    """Return what a name stands for: Hive escapes ASCII alone, others the bytes of UTF-8."""
+    return _ESCAPED.sub(lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "surrogateescape"), text)

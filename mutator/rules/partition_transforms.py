@@ -1,0 +1,305 @@
+"""Which partition a row belongs to: what ``partitioned.by`` and ``--by`` say, and the directory of each row.
+
+Partition fields are separated by commas. Each is a field of the rows (its name, or an ordinal), or is derived from
+one, and may be given a name:
+
+    store_id, day=date(ts), date(ts,ms), year(ts), month(ts), prefix(id,2), bucket(id,16), store=0
+
+``date``, ``year`` and ``month`` read ISO 8601 (UTC where there is no zone), or with a unit (``s``, ``ms``, ``us``,
+``ns``) integers since 1970, and are in UTC: ``2026-01-31``, ``2026``, ``01``. A month is that of any year, so that
+``year(ts),month(ts)`` nest as they do elsewhere. ``prefix`` counts characters, and a byte that is no part of one as
+one. ``bucket`` is the key hash of the value alone, modulo a number. NULL and the empty value stay NULL.
+
+The rules for a row (``directory_of_row``) are the reference; those for columns (``place``) give the same answers.
+
+>>> directory_of_row(parse_fields("store,date(ts)"), [b"7", b"2026-01-31T23:30:00-01:00"])
+'store=7/ts_date=2026-02-01'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.errors import quoted
+from mutator.rules.byte_columns import Flags, Ints, Spans, offsets_of
+from mutator.rules.key_hash import hash_columns, murmur64a
+from mutator.rules.order_columns import parse_column, seconds_of
+from mutator.rules.order_values import FIRST_SECOND, LAST_SECOND, parse_long, parse_timestamp
+from mutator.rules.partition_paths import combined, directory_of, values_of
+
+__all__ = [
+    "PartitionField",
+    "Placed",
+    "directory_of_row",
+    "parse_fields",
+    "place",
+    "text_of",
+    "values_text",
+]
+
+_TIMES: dict[str, Callable[[date], str]] = {
+    "date": date.isoformat,
+    "year": lambda day: f"{day.year:04}",
+    "month": lambda day: f"{day.month:02}",
+}
+_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_NUMBERED = ("prefix", "bucket")
+_SHAPE = re.compile(
+    r"\s*(?:(?P<name>[^=(),]*)=)?\s*(?:(?P<transform>[^=(),]*)\((?P<inner>[^=(),]*)(?:,(?P<argument>[^=(),]*))?\)"
+    r"|(?P<source>[^=(),]*))\s*\Z"
+)
+_COMMAS = re.compile(r",(?![^(]*\))")  # not those in parentheses
+_ORDINAL = re.compile(r"[0-9]{1,9}\Z")
+_EPOCH = date(1970, 1, 1).toordinal()
+_MOST_BYTES = 255  # of a name, on nearly all storages
+
+
+@dataclass(frozen=True)
+class PartitionField:
+    """One level of partition directories: how it is called, and what its value is derived from."""
+
+    name: str
+    source: str | int  # name or ordinal of a field
+    transform: str = "identity"  # date | year | month | prefix | bucket
+    argument: int | str | None = None  # the unit of a time, the characters of a prefix, the number of buckets
+
+
+class Placed(NamedTuple):
+    """Where rows belong."""
+
+    codes: Ints  # a number into ``names`` for each row; -1 where it has a reason
+    names: list[str]  # directories
+    reasons: dict[int, str]  # why rows belong nowhere
+
+
+def parse_fields(text: str) -> tuple[PartitionField, ...]:
+    """Read partition fields. Raises ValueError that says what was expected."""
+    fields = tuple(_field(part) for part in _COMMAS.split(text))
+    names = [field.name.lower() for field in fields]
+    for place, field in enumerate(fields):
+        if names[place] in names[:place]:  # Hive does not tell capitals from others
+            raise ValueError(
+                f"two partition fields are called {field.name!r}: give one another name, as in day=date(ts)"
+            )
+    return fields
+
+
+def text_of(fields: Sequence[PartitionField]) -> str:
+    """Write partition fields as ``parse_fields`` reads them, in the one spelling that a manifest has.
+
+    >>> text_of(parse_fields(" ts_date = date( ts ), id=id, 07"))
+    'date(ts),id,7'
+    """
+    return ",".join(_text(field) for field in fields)
+
+
+def place(fields: Sequence[PartitionField], columns: Sequence[Any]) -> Placed:
+    """Return the partitions of rows, given the column of each field's source: large binaries, canonical text."""
+    reasons: dict[int, str] = {}
+    numbered, levels = [], []
+    for field, column in zip(fields, columns, strict=True):
+        codes, names = _levels(field, column)
+        rows = np.flatnonzero(codes < 0)
+        for row, value in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+            reasons.setdefault(row, _refusal(field, value))
+        numbered.append(codes)
+        levels.append(names)
+    codes, said = combined(numbered)
+    names = ["/".join(names[code] for names, code in zip(levels, one, strict=True)) for one in said]
+    return Placed(codes, names, reasons)
+
+
+def directory_of_row(fields: Sequence[PartitionField], values: Sequence[bytes | None]) -> str:
+    """Return the directory of one row. Raises ValueError with the reason where it belongs nowhere."""
+    return "/".join(_level(field, _derived(field, value), value) for field, value in zip(fields, values, strict=True))
+
+
+def values_text(fields: Sequence[PartitionField], directory: str) -> dict[str, str | None]:
+    """Return the values that a directory says, by partition field. Raises ValueError where it says other fields.
+
+    >>> values_text(parse_fields("a,b"), "a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__")
+    {'a': 'x/y', 'b': None}
+    """
+    found, names = values_of(directory), [field.name for field in fields]
+    if [name for name, _ in found] != names:
+        raise ValueError(f"{directory} is no partition by {', '.join(names)}")
+    return dict(found)
+
+
+def _field(text: str) -> PartitionField:
+    match = _SHAPE.match(text)
+    if not match or not (inner := (match["source"] or match["inner"] or "").strip()):
+        raise ValueError(f"{text.strip()!r} is no partition field: expected store_id, day=date(ts) or bucket(id,16)")
+    source = int(inner) if _ORDINAL.match(inner) else inner
+    transform, argument = "identity", None
+    if match["transform"] is not None:
+        transform = match["transform"].strip()
+        argument = _argument(transform, None if match["argument"] is None else match["argument"].strip())
+    name = _default_name(source, transform) if match["name"] is None else match["name"].strip()
+    _check_name(name)
+    return PartitionField(name, source, transform, argument)
+
+
+def _argument(transform: str, text: str | None) -> int | str | None:
+    if transform in _TIMES:
+        if text is not None and text not in _UNITS:
+            raise ValueError(f"{transform} expects a field and perhaps a unit, {', '.join(_UNITS)}, not {text!r}")
+        return text
+    if transform not in _NUMBERED:
+        known = ", ".join((*_TIMES, *_NUMBERED))
+        raise ValueError(f"{transform!r} is no derivation of a partition field: expected one of {known}")
+    if text is None or not _ORDINAL.match(text) or int(text) == 0:
+        raise ValueError(f"{transform} expects a field and a number from 1, as in {transform}(id,16)")
+    return int(text)
+
+
+def _default_name(source: str | int, transform: str) -> str:
+    field = f"field_{source}" if isinstance(source, int) else source
+    return field if transform == "identity" else f"{field}_{transform}"
+
+
+def _check_name(name: str) -> None:
+    if not name or name[0] in "_." or "/" in name or "=" in name or not name.isprintable():
+        raise ValueError(
+            f"{name!r} cannot be the name of a partition: expected one without '/', '=' and control characters, and "
+            "without '_' or '.' at its front, which hide a directory; day=date(ts) gives one"
+        )
+    if len(directory_of((name,), (None,)).encode()) > _MOST_BYTES:
+        raise ValueError(f"{name!r} is too long for the name of a partition: it leaves no room for a value")
+
+
+def _text(field: PartitionField) -> str:
+    argument = "" if field.argument is None else f",{field.argument}"
+    text = str(field.source) if field.transform == "identity" else f"{field.transform}({field.source}{argument})"
+    return text if field.name == _default_name(field.source, field.transform) else f"{field.name}={text}"
+
+
+# The rules for a row.
+
+
+def _derived(field: PartitionField, value: bytes | None) -> bytes | None:
+    """Return what a value says of its partition. Raises ValueError with the reason why it says nothing."""
+    if not value or field.transform == "identity":
+        return value
+    if field.transform == "bucket":
+        return b"%d" % (murmur64a(value) % _number(field))
+    if field.transform == "prefix":
+        return value.decode("utf-8", "surrogateescape")[: _number(field)].encode("utf-8", "surrogateescape")
+    try:
+        seconds = parse_timestamp(value)[0] if field.argument is None else parse_long(value) // _ticks(field)
+        if not FIRST_SECOND <= seconds <= LAST_SECOND:
+            raise ValueError("is outside of the years 0001 to 9999 in UTC")
+    except ValueError as reason:
+        raise ValueError(_reason(field, f"{reason}", value)) from None
+    return _day_text(field, seconds // 86400)
+
+
+def _level(field: PartitionField, derived: bytes | None, value: bytes | None) -> str:
+    """Return the name of a directory. Raises ValueError with the reason where it is none."""
+    name = directory_of((field.name,), (None if derived is None else derived.decode("utf-8", "surrogateescape"),))
+    if len(name.encode()) > _MOST_BYTES:
+        why = f"is longer than a directory's name can be ({_MOST_BYTES} bytes)"
+        raise ValueError(_reason(field, why, value or b""))
+    return name
+
+
+def _refusal(field: PartitionField, value: bytes | None) -> str:
+    try:
+        _level(field, _derived(field, value), value)
+    except ValueError as reason:
+        return str(reason)
+    raise AssertionError(f"the rules for columns refuse {value!r}, and those for rows do not")
+
+
+def _reason(field: PartitionField, why: str, value: bytes) -> str:
+    return f"field {field.source} (partition) {why}: {quoted(value)}"
+
+
+def _day_text(field: PartitionField, day: int) -> bytes:
+    return _TIMES[field.transform](date.fromordinal(day + _EPOCH)).encode()
+
+
+def _number(field: PartitionField) -> int:
+    assert isinstance(field.argument, int)
+    return field.argument
+
+
+def _ticks(field: PartitionField) -> int:
+    assert isinstance(field.argument, str)
+    return _UNITS[field.argument]
+
+
+# The same for columns: over the different values of each, and over what these say, which mostly is far less.
+
+
+def _levels(field: PartitionField, column: Any) -> tuple[Ints, list[str]]:
+    """Return the directories of one level, and which of them each row belongs to; -1 where it is none."""
+    encoded = column.dictionary_encode()
+    codes, said = _derived_column(field, encoded.dictionary)
+    numbers: dict[str, int] = {}
+    places = np.full(len(said) + 1, -1, np.int64)  # the last one is that of the values that say nothing
+    for code, derived in enumerate(said):
+        try:
+            name = _level(field, derived, None)
+        except ValueError:
+            continue
+        places[code] = numbers.setdefault(name, len(numbers))
+    null = numbers.setdefault(_level(field, None, None), len(numbers)) if encoded.null_count else -1
+    rows = encoded.indices.fill_null(len(codes)).to_numpy()
+    return np.append(places[codes], null)[rows], list(numbers)
+
+
+def _derived_column(field: PartitionField, values: Any) -> tuple[Ints, list[bytes]]:
+    """Return what values say of their partition, and which of it each of them says; -1 where it says nothing.
+
+    Not all that is returned need be different, or be said by a value.
+    """
+    if field.transform == "identity":
+        return np.arange(len(values)), values.to_pylist()
+    empty = np.diff(offsets_of(values)[0]) == 0
+    if field.transform == "prefix":
+        found, bad = _prefixes(field, values), empty & False
+    elif field.transform == "bucket":
+        numbers = hash_columns([Spans.of_array(values)]) % np.uint64(_number(field))
+        found, bad = pa.array(numbers.view(np.int64)), empty & False
+    else:
+        days, bad = _days(field, Spans.of_array(values))
+        found, bad = pa.array(days, mask=bad), bad & ~empty
+    encoded = pc.if_else(pa.array(empty), pa.scalar(None, found.type), found).dictionary_encode()
+    said = [_said(field, value) for value in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.fill_null(len(said)).to_numpy().astype(np.int64)
+    codes[bad] = -1
+    return codes, [*said, b""]
+
+
+def _said(field: PartitionField, value: Any) -> bytes:
+    if field.transform in _TIMES:
+        return _day_text(field, value)
+    return b"%d" % value if field.transform == "bucket" else value
+
+
+def _prefixes(field: PartitionField, values: Any) -> Any:
+    try:
+        return pc.utf8_slice_codeunits(values.cast(pa.large_string()), 0, _number(field)).cast(pa.large_binary())
+    except pa.ArrowInvalid:  # not all of it is UTF-8
+        return pa.array([_derived(field, value) for value in values.to_pylist()], pa.large_binary())
+
+
+def _days(field: PartitionField, values: Spans) -> tuple[Ints, Flags]:
+    """Return the days since 1970, and which values say none."""
+    if field.argument is None:
+        stamps, bad = parse_column("timestamp", values)
+        seconds = seconds_of(stamps)[0]
+    else:
+        ticks, bad = parse_column("long", values)
+        seconds = ticks.to_numpy() // _ticks(field)
+    bad = bad | (seconds < FIRST_SECOND) | (seconds > LAST_SECOND)
+    return seconds // 86400, bad

@@ -1,0 +1,43 @@
+"""The merge of a workflow: ``mutator run`` on what a run has claimed, on any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from mutator.config import Config
+from mutator.pipeline.merge import Engine, carry_out, prepare
+from mutator.pipeline.report import Report
+from mutator.rules import file_names
+from mutator.workflow.directory import claim
+from mutator.workflow.directory.phases import Merge, Merged, Task
+
+__all__ = ["merge_by"]
+
+
+def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
+    """Make the merge of a configuration. engine: as ``mutate`` has it."""
+
+    def merge(task: Task) -> Merged | tuple[str, ...]:
+        prepared = prepare(config, task.master, task.feed, task.output, run=task.run, engine=engine)
+        skipped = tuple(source.name for source in prepared.survey.consumed)
+        if not prepared.survey.feed:
+            return skipped
+        made, report = carry_out(replace(prepared, places=task.places), merge_on)
+        found = {part.name: getattr(report, part.name) for part in fields(report)}
+        found["ignored"] = tuple(path for path in report.ignored if not claim.is_own(file_names.base_name(path)))
+        return Merged(made, skipped, Report(**_renamed(found, f"{task.feed[0]}/", f"{task.places['feed'][0]}/")))
+
+    return merge
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    """Give paths in a value the beginning that they have after the run."""
+    if isinstance(value, str):
+        return value.replace(old, new)
+    if isinstance(value, Mapping):
+        return {name: _renamed(part, old, new) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_renamed(part, old, new) for part in value)
+    return value

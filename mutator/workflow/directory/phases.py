@@ -1,0 +1,241 @@
+"""A run of the directory workflow, phase by phase.
+
+    claim     feed files that have arrived whole: written down in the journal, then moved to working/<run>
+    merge     master and working/<run> to output/<run>
+    verify    the sizes of all files, and that the merge began with the master that it should have
+    commit    the next version is created exclusively in the log: the one commit point
+    publish   the new dataset becomes master/
+    archive   the old one goes to backup/<version>, the feed files to archive/<run>
+
+The merge is a function, so that all of this is tested without Spark. A run that fails before its commit puts its feed
+files back; one that is killed is finished, or put back, by the next command (``recovery``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mutator.config import Config
+from mutator.dataset.directory import differing_parts
+from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.version_log import Arrived, Log, Version
+from mutator.errors import MutatorError, error
+from mutator.errors.failpoints import failpoint
+from mutator.rules import file_names
+from mutator.workflow.directory import claim, journal
+from mutator.workflow.directory import versions as masters
+from mutator.workflow.directory.base import Base
+from mutator.workflow.directory.claim import Arrivals
+from mutator.workflow.directory.journal import Journal
+from mutator.workflow.directory.recovery import abandon, remove_output
+
+__all__ = ["Merge", "Merged", "Run", "Task"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be merged, and where the result goes."""
+
+    run: str
+    master: str
+    feed: tuple[str, ...]
+    output: str
+    places: Mapping[str, Any]  # the same as a report names them: where everything is once the version is published
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge has made."""
+
+    manifest: Manifest
+    skipped: tuple[str, ...]  # names of feed files that were merged by an earlier run
+    report: Any = None
+
+
+Merge = Callable[[Task], Merged | tuple[str, ...]]  # names alone: all were merged before, so nothing was made
+
+
+class Run:
+    """One run; its phases are called in their order."""
+
+    def __init__(self, base: Base, config: Config, merge: Merge, clock: Callable[[], float] = time.time) -> None:
+        self.base, self.config, self._merge, self._clock = base, config, merge, clock
+        self.log = Log(base.path)
+        self.id = file_names.new_run_id(clock())
+        self.before = self.log.latest()
+        self.claimed: list[Arrived] = []
+        self.controls: tuple[Arrived, ...] = ()  # their control files, where nothing is moved
+        self.waiting: tuple[tuple[str, str], ...] = ()
+        self.merged: Merged | None = None
+        self.skipped: tuple[str, ...] = ()
+        self.version: Version | None = None
+        self.mode = ""
+        self._committing = False
+
+    def claim(self) -> bool:
+        """Take the feed files that have arrived whole; False where there is none."""
+        # A version that somebody has committed and not yet published would else be merged past.
+        masters.publish(self.base, self.log)
+        found = self.arrivals()
+        self.waiting = found.waiting
+        self.controls = () if self.base.storage.renames else claim.controls_of(found)
+        if not found.ready:
+            return False
+        arrived = tuple(Arrived(one.name, one.bytes, one.modified, one.tag) for one in found.ready)
+        started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
+        journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived))
+        failpoint("claim.journaled")
+        self.claimed = claim.take(self.base, self.id, found)
+        failpoint("claim.done")
+        return bool(self.claimed)
+
+    def merge(self) -> bool:
+        """Merge; False where every claimed file was merged by an earlier run, and there is nothing to commit."""
+        made = self._merge(self.task())
+        failpoint("merge.done")
+        if isinstance(made, tuple):
+            self.skipped = made
+            if not self.base.storage.renames:
+                self._settle()
+            return False
+        self.merged, self.skipped = made, made.skipped
+        return True
+
+    def task(self) -> Task:
+        """Return what is to be merged."""
+        base = self.base
+        master, output = masters.master_of(base, self.before), base.at("output", self.id)
+        if base.storage.renames:
+            feed: tuple[str, ...] = (base.at("working", self.id),)
+            after: dict[str, str | tuple[str, ...]] = {"feed": (base.at("archive", self.id),), "output": base.master}
+        else:
+            feed = tuple(base.at("incr", one.name) for one in self.claimed)
+            after = {"feed": feed, "output": output}
+        places = {"master": master, **after}
+        return Task(self.id, master, feed, output, _shown(base, places))
+
+    def verify(self) -> None:
+        """Hold what is there against what was claimed and made. Raises DataError, StorageError or StateError."""
+        assert self.merged is not None
+        made = self.merged.manifest
+        place = "working/" + self.id if self.base.storage.renames else "incr"
+        for one in (*self.claimed, *self.controls):
+            entry = self.base.storage.look(self.base.at(place, one.name))
+            found = entry.bytes if entry is not None else "no"
+            if found != one.bytes:
+                raise error("changed", path=self.base.at(place, one.name), before=one.bytes, after=found)
+            # Where files stay where they arrived, somebody can write one anew.
+            if entry is not None and place == "incr" and entry.tag != one.tag:
+                raise error("changed", path=entry.path, before=f"{one.bytes} other", after=found)
+        missing = {one.name for one in self.claimed} - {part.name for part in self._merged_feed()} - set(self.skipped)
+        if missing:
+            raise error("sums", problems=f"{len(missing)} feed files are in no account, one of them {min(missing)}")
+        # One that is adopted has its rows alone, and so no parent.
+        if self.before.dataset is not None and made.parent != self.before.dataset and not self.config.master_adopt:
+            raise error("base.lost", path=self.base.path, version=self.before.number + 1)
+        output = self.base.at("output", self.id)
+        problems = differing_parts(self.base.storage, output, made.parts())
+        if problems:
+            raise error("receipt", path=output, why=file_names.some(problems))
+        failpoint("verify.done")
+
+    def commit(self) -> None:
+        """Make the version exist. Raises StateError where another run was faster."""
+        assert self.merged is not None
+        made = self.merged.manifest
+        self._committing = True
+        failpoint("commit.begin")
+        version = Version(
+            number=self.before.number + 1,
+            id=uuid.uuid4().hex,
+            kind="run",
+            run=self.id,
+            committed=max(_now(self._clock()), self.before.committed),
+            dataset=made.commit,
+            path=f"output/{self.id}",
+            rows=sum(part.rows for part in made.files),
+            counts=made.counts,
+            claimed=(*self.claimed, *self.controls),
+            feed=self._merged_feed(),
+        )
+        self.log.commit(version)
+        self.version = version
+        failpoint("commit.done")
+
+    def _settle(self) -> None:
+        """Note in the log that files were merged before: where nothing is moved, they would arrive for ever."""
+        self._committing = True
+        now = max(_now(self._clock()), self.before.committed)
+        claimed = (*self.claimed, *self.controls)
+        changes: dict[str, Any] = {"kind": "settled", "claimed": claimed, "feed": (), "counts": {}}
+        number = self.before.number + 1
+        entry = replace(
+            self.before, number=number, id=uuid.uuid4().hex, run=self.id, committed=now, restored=None, **changes
+        )
+        self.log.commit(entry)
+        failpoint("commit.settled")
+
+    def publish(self) -> None:
+        """Make the version the master."""
+        assert self.version is not None
+        self.mode = masters.publish(self.base, self.log)
+        failpoint("publish.version.done")
+
+    def archive(self) -> None:
+        """Put everything where it belongs."""
+        if self.config.symlink_manifest:
+            masters.write_symlinks(self.base, self.log)
+        masters.back_up(self.base, self.log)
+        claim.put_away(self.base, self.id)
+        if self.version is not None:
+            masters.prune(self.base, self.log, self.config.backup_keep)
+        journal.end(self.base, self.id)
+        failpoint("archive.done")
+
+    def _merged_feed(self) -> tuple[FeedFile, ...]:
+        """Return the claimed files that were merged. A clock that was set back gives two runs the same commit time."""
+        assert self.merged is not None
+        made, names = self.merged.manifest, {one.name for one in self.claimed} - set(self.skipped)
+        return tuple(part for part in made.feed if part.committed == made.committed and part.name in names)
+
+    def is_lost(self) -> bool:
+        """Tell whether another run has made the version that this one could become."""
+        with contextlib.suppress(MutatorError):  # what cannot be read says nothing
+            number = self.before.number + 1
+            if number not in self.log.numbers():
+                return False
+            other = self.log.read(number)
+            return other.run != self.id or other.kind == "abandoned"  # by somebody who took this run for dead
+        return False
+
+    def roll_back(self) -> None:
+        """Put everything back, if the version does not exist."""
+        begun = Journal(self.id, "run", self.before.number, "")
+        if self._committing and not abandon(self.base, self.log, self.id, begun):
+            return
+        claim.give_back(self.base, self.id)
+        failpoint("return.done")
+        remove_output(self.base, self.id)
+        journal.end(self.base, self.id)
+
+    def arrivals(self) -> Arrivals:
+        """Return what lies in incr/."""
+        versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
+        return claim.arrivals(self.base, self.config, versions, self._clock())
+
+
+def _now(clock: float) -> str:
+    return datetime.fromtimestamp(clock, UTC).isoformat(timespec="milliseconds")
+
+
+def _shown(base: Base, places: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:
+    return {
+        name: base.shown(path) if isinstance(path, str) else tuple(map(base.shown, path))
+        for name, path in places.items()
+    }

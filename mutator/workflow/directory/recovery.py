@@ -1,0 +1,184 @@
+"""Recovery: what runs that did not come to their end have left is finished, or put back.
+
+    committed          its dataset becomes the master, the old one goes to backup/, the feed files to archive/
+    not committed      it is made sure that it never will be; its feed files go back to incr/, its output is removed
+
+A run can only become the version after the one it started from. So where nobody has made that version, recovery makes
+it itself, an entry of the kind "abandoned" that changes nothing: a run which was only paused then loses when it wakes.
+Every step can be done again, by two processes at once, and after a kill.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from mutator.dataset.commit.staging import discard, has_manifest
+from mutator.dataset.version_log import Log
+from mutator.errors import MutatorError, error
+from mutator.errors.failpoints import failpoint
+from mutator.rules import file_names
+from mutator.storage import entries_of
+from mutator.workflow.directory.base import Base, look_at_dataset, run_of
+from mutator.workflow.directory.claim import give_back, put_away
+from mutator.workflow.directory.journal import Journal, end, journals
+from mutator.workflow.directory.versions import back_up, hide, publish, remove_hidden
+
+__all__ = ["Recovered", "abandon", "recover", "remove_output"]
+
+_LONG = 3600.0  # seconds
+
+
+@dataclass
+class Recovered:
+    """What was found and done."""
+
+    actions: list[str] = field(default_factory=list)
+    problems: list[MutatorError] = field(default_factory=list)
+
+
+def recover(base: Base, log: Log) -> Recovered:
+    """Finish or put back whatever runs have left. Whoever calls this holds the lock: no run is at work politely."""
+    done = Recovered()
+    log.make_durable()
+    if not log.numbers() and _has_old_datasets(base):
+        done.problems.append(error("base.log", path=base.path))  # whatever lies here has an account that is gone
+        return done
+    try:
+        how = publish(base, log)
+        if how not in ("done", "log"):
+            done.actions.append(f"version {log.latest().number} was committed and is the master now ({how})")
+    except MutatorError as fault:
+        if fault.kind != "base.master":
+            raise
+        done.problems.append(fault)  # a restore can mend it
+    failpoint("recover.published")
+    # The journals are read last: a run writes its own before anything else, so one that is found without has ended.
+    # What has no run's name in working/ or output/ is somebody else's, and stays.
+    left = {entry.name for entry in entries_of(base.at("working")) if file_names.is_run_id(entry.name)}
+    left |= _outputs(base, log)
+    failpoint("recover.listed")
+    begun = {journal.run: journal for journal in journals(base)}
+    for run in sorted({*begun, *left}):
+        journal = begun.get(run)
+        what = "restore" if journal is not None and journal.kind == "restore" else "run"
+        if abandon(base, log, run, journal):
+            names = _put_back(base, run, journal)
+            went = "went back to" if base.storage.renames else "wait in"
+            feed = f": {file_names.some(names)} {went} incr/" if names else ""
+            done.actions.append(f"{what} {run} was not committed, and is undone{feed}")
+        else:
+            names = put_away(base, run)
+            discard(base.at("output", run))
+            feed = f": {file_names.some(names)} went to archive/" if names else ""
+            done.actions.append(f"{what} {run} was committed, and is finished{feed}")
+        end(base, run)
+        failpoint("recover.ended")
+    for number in back_up(base, log):
+        done.actions.append(f"version {number} was replaced, and is in backup/{number} now")
+    remove_hidden(base)
+    _sweep(base)
+    failpoint("recover.done")
+    return done
+
+
+def _has_old_datasets(base: Base) -> bool:
+    """Tell whether there are datasets that only versions can have made."""
+    if base.storage.renames:
+        return any(one.name.isdecimal() for one in entries_of(base.at("backup")))
+    begun = {journal.run for journal in journals(base)}
+    return any(one.commit is not None and run_of(one.name) not in begun for one in base.datasets())
+
+
+def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
+    """Make sure that a run which has not committed never will; False where it has.
+
+    A run without a journal has ended, or somebody has made sure of it before.
+    """
+    while True:
+        latest = log.latest()
+        since = journal.since if journal is not None and journal.since >= 0 else 0
+        if any(log.read(number).run == run and log.read(number).kind != "abandoned" for number in _after(log, since)):
+            return False
+        if journal is None or latest.number > journal.since >= 0:
+            return True
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        entry = replace(
+            latest,
+            number=latest.number + 1,
+            id=uuid.uuid4().hex,
+            kind="abandoned",
+            run=run,
+            committed=max(now, latest.committed),
+            claimed=(),
+            feed=(),
+            counts={},
+            restored=None,
+        )
+        failpoint("recover.abandoning")
+        try:
+            log.commit(entry)
+        except MutatorError as fault:
+            if fault.kind != "base.lost":
+                raise
+            continue  # the run itself, or another recovery, was faster
+        failpoint("recover.abandoned")
+        return True
+
+
+def _sweep(base: Base) -> None:
+    """Remove what killed processes have left of files that they were creating: their names are hidden."""
+    for place in ("runs", "log", "lock"):
+        for entry in entries_of(base.at("_mutator", place)):
+            # Others may be looking at the lock just now, each with a file of its own.
+            if entry.name.startswith(".") and (place != "lock" or time.time() - entry.modified > _LONG):
+                base.storage.remove(entry.path)
+
+
+def _after(log: Log, number: int) -> list[int]:
+    return [one for one in log.numbers() if one > number]
+
+
+def _outputs(base: Base, log: Log) -> set[str]:
+    """Return the runs that have made something in output/ which no version names; other names are left alone."""
+    found = set()
+    for entry in entries_of(base.at("output")):
+        if entry.name.startswith("."):
+            if ".mutator-" in entry.name:  # where ``publish`` stages, and says so
+                found.add(entry.name[1:].partition(".mutator-")[0])
+            continue
+        if entry.kind != "directory":
+            continue
+        dataset = look_at_dataset(base.storage, entry.path)
+        if base.storage.renames:
+            if dataset.commit is not None and log.newest_of(dataset.commit) is None:
+                found.add(run_of(entry.name))
+        elif not has_manifest(base.storage, entry.path):
+            found.add(entry.name)  # a whole one may be all that is left of something: it is not removed for its name
+    return {run for run in found if file_names.is_run_id(run)}
+
+
+def _put_back(base: Base, run: str, journal: Journal | None) -> list[str]:
+    """Return the feed files of a run to incr/, and remove what it made; return the names of the files."""
+    names = give_back(base, run)
+    failpoint("recover.returned")
+    remove_output(base, run)
+    discard(base.at("output", run))
+    failpoint("recover.swept")
+    if journal is not None and not base.storage.renames:
+        names = [one.name for one in journal.claimed]  # they have never moved
+    return names
+
+
+def remove_output(base: Base, run: str) -> None:
+    """Remove the output of a run that is not committed and never will be; it is never there in part."""
+    path = base.at("output", run)
+    if not base.storage.renames:
+        base.storage.remove(path)
+    elif base.storage.look(path) is not None:
+        hide(base, path)
+        failpoint("recover.output.hidden")
+        remove_hidden(base)
+    failpoint("recover.output.removed")

@@ -1,0 +1,96 @@
+"""Hold a whole base against its log: every entry, every dataset that is kept, every feed file that was merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mutator.dataset import checksum
+from mutator.dataset.version_log import Log
+from mutator.errors import MutatorError, printable
+from mutator.pipeline.verify import Verification
+from mutator.storage import blocks, entries_of, storage_for
+from mutator.workflow.directory import versions as masters
+from mutator.workflow.directory.base import Base, look_at_dataset, open_base
+
+__all__ = ["BaseVerification", "is_base", "verify_base"]
+
+
+@dataclass(frozen=True)
+class BaseVerification:
+    """What a base holds, and what differs from its log."""
+
+    path: str
+    versions: int
+    datasets: tuple[Verification, ...]
+    feed_files: int
+    own_problems: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that differs."""
+        return (*self.own_problems, *(problem for one in self.datasets for problem in one.problems))
+
+    def text(self) -> str:
+        """Return lines for a terminal."""
+        lines = [f"{self.path}: {self.versions} versions, {self.feed_files} merged feed files in archive/"]
+        lines += [f"differs: {printable(problem)}" for problem in self.own_problems]
+        if not self.own_problems:
+            lines.append("as its log says: entries, master, archived feed files")
+        return "\n".join([*lines, *(one.text() for one in self.datasets)])
+
+
+def is_base(path: str) -> bool:
+    """Tell whether a directory is the base of a workflow."""
+    return storage_for(path).look(f"{path}/_mutator/log") is not None and bool(Log(path).numbers())
+
+
+def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerification:
+    """Hold a base against its log; changes nothing. verify: of one dataset, by its path.
+
+    Raises StateError where the log, or a manifest, cannot be read.
+    """
+    base = open_base(path)
+    log = Log(base.path)
+    versions = log.all()
+    latest = log.latest()
+    problems = []
+    master = masters.master_of(base, latest)
+    if latest.dataset is not None and look_at_dataset(base.storage, master).commit != latest.dataset:
+        problems.append(f"{master}: is not the dataset of version {latest.number}; a run may be under way")
+    committed = {version.dataset for version in versions}
+    found = [master] if latest.dataset is not None else []
+    for dataset in base.datasets():
+        if dataset.path == master:
+            continue
+        if dataset.commit in committed and dataset.commit is not None:
+            found.append(dataset.path)
+        elif dataset.foreign:
+            problems.append(f"{dataset.path}: its manifest cannot be read")
+    archived = 0
+    for version in versions:
+        for one in version.feed:
+            archived += 1
+            problem = _feed_file(base, version.run, one.name, one.bytes, one.checksum)
+            if problem:
+                problems.append(problem)
+    return BaseVerification(path, len(versions), tuple(map(verify, found)), archived, tuple(problems))
+
+
+def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str | None:
+    """Say what is wrong with an archived feed file; whoever needs the space may remove them, a run at a time."""
+    if not base.storage.renames:
+        return None  # they are where they were delivered, and belong to others
+    directory = base.at("archive", run)
+    path = f"{directory}/{name}"
+    entry = base.storage.look(path)
+    if entry is None:
+        return f"{path}: is missing" if entries_of(directory) else None
+    if entry.bytes != size:
+        return f"{path}: has {entry.bytes} bytes and should have {size}"
+    try:
+        with base.storage.open(path) as stream:
+            found = checksum.of_blocks(blocks(stream), checksum.chunk_of(expected))
+    except MutatorError as fault:
+        return str(fault)
+    return None if found == expected else f"{path}: its checksum is {found} and should be {expected}"

@@ -1,0 +1,234 @@
+"""The tables file: which tables there are, and the configuration of each, as frozen values.
+
+    [run]                               at-once, deadline, record
+    [defaults]                          what tables have that do not say otherwise
+    [tables.NAME]                       master, feed, output; or base; config, deadline
+    [tables.NAME.settings]              settings of the configuration
+
+``{table}`` in a path is the table's name. Paths are relative to the file. Every fault is found at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mutator import config as configuration
+from mutator.config import Config, parsers
+from mutator.config.sources import flat, layered, parse_override, read_settings
+from mutator.errors import MutatorError, error
+from mutator.workflow.many.path_conflicts import Places, clashes
+
+__all__ = ["Table", "Tables", "load"]
+
+_RUN = ("at-once", "deadline", "record")
+_TABLE = ("master", "feed", "output", "base", "config", "settings", "deadline")
+_NAME = re.compile(r"[^\x00-\x20\x7f{},]([^\x00-\x1f\x7f{},]*[^\x00-\x20\x7f{},])?")
+_NOT_LOCAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|/")
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: a master with its feed and an output, or the base of a workflow."""
+
+    name: str
+    config: Config
+    master: str
+    feed: tuple[str, ...]
+    output: str
+    base: str | None = None  # None: master, feed and output are set
+    deadline: int | None = None  # seconds from its begin; None: as long as the run has
+
+    @property
+    def places(self) -> Places:
+        """What it reads, and what it writes."""
+        if self.base is not None:
+            return Places(self.name, {"base": self.base}, {})
+        return Places(self.name, {"output": self.output}, {"master": self.master, "feed": self.feed})
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A checked tables file."""
+
+    path: str
+    record: str  # path of the record of the latest run
+    tables: tuple[Table, ...]
+    at_once: int | None = None
+    deadline: int | None = None  # seconds, for all
+
+    def only(self, names: Iterable[str]) -> tuple[Table, ...]:
+        """Return the tables with these names. Raises ConfigError where there is no such table."""
+        known = {table.name: table for table in self.tables}
+        wanted = set(names)
+        unknown = [f"{name}: is not one of its tables{_near(name, known)}" for name in sorted(wanted - set(known))]
+        if unknown:
+            raise error("config", where=self.path, faults="\n  ".join(["--only names what is not there:", *unknown]))
+        return tuple(table for table in self.tables if table.name in wanted)
+
+
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
+    """Read a tables file. overrides: ``key=value`` settings of all tables, which win.
+
+    Raises ConfigError with every fault found.
+    """
+    for text in overrides:
+        parse_override(text)  # its fault is one of the command line
+    given = _read(Path(path))
+    reader = _Reader(Path(path), overrides)
+    tables = reader.tables(given)
+    run = reader.section(given, "run", _RUN)
+    at_once = reader.value("run.at-once", run.get("at-once"), parsers.positive)
+    deadline = reader.value("run.deadline", run.get("deadline"), parsers.duration)
+    record = reader.text("run.record", run.get("record")) or f".{Path(path).stem}.run"
+    reader.faults += clashes([table.places for table in tables])
+    if reader.faults:
+        faults = "\n  ".join(["the tables file cannot be used:", *dict.fromkeys(reader.faults)])
+        raise error("config", where=path, faults=faults)
+    return Tables(str(path), reader.beside(record), tuple(tables), at_once, deadline)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as fault:
+        raise error("config.file", path=path, why=fault.strerror or fault) from None
+    except UnicodeDecodeError as fault:
+        raise error("config.file", path=path, why=f"byte {fault.start} is not UTF-8") from None
+    except ValueError as fault:
+        raise error("config.file", path=path, why=fault) from None
+
+
+class _Reader:
+    """Take a file apart, and collect the faults."""
+
+    def __init__(self, path: Path, overrides: Sequence[str]) -> None:
+        self.faults: list[str] = []
+        self._directory = path.parent
+        self._overrides = overrides
+        self._settings_of = cache(read_settings)  # two hundred tables may share one file
+
+    def tables(self, given: Mapping[str, Any]) -> list[Table]:
+        """Return the tables that have no fault."""
+        for name in given:
+            if name not in ("run", "defaults", "tables"):
+                self.faults.append(f"{name}: is not a known section{_near(name, ('run', 'defaults', 'tables'))}")
+        defaults = self.section(given, "defaults", _TABLE)
+        entries = given.get("tables", {})
+        if not isinstance(entries, Mapping) or not entries:
+            self.faults.append("tables: there is none; write a section [tables.NAME] for each")
+            return []
+        found = [self._table(name, entry, defaults) for name, entry in entries.items()]
+        return [table for table in found if table is not None]
+
+    def section(self, given: Mapping[str, Any], name: str, known: Sequence[str]) -> Mapping[str, Any]:
+        """Return a section, nothing where there is none; keys that are not known are faults."""
+        found = given.get(name, {})
+        if not isinstance(found, Mapping):
+            self.faults.append(f"{name}: must be a section, [{name}]")
+            return {}
+        for key in found:
+            if key not in known:
+                self.faults.append(f"{name}.{key}: is not a known key{_near(key, known)}")
+        return found
+
+    def value(self, key: str, given: Any, convert: Callable[[str], Any]) -> Any:
+        """Convert a value as settings are; None where it is unset or wrong."""
+        if given is None:
+            return None
+        try:
+            return convert(str(given))
+        except ValueError as fault:
+            self.faults.append(f"{key}: '{given}' {fault}")
+            return None
+
+    def text(self, key: str, given: Any) -> str | None:
+        """Return a path or pattern as it was given."""
+        if given is not None and (not isinstance(given, str) or not given):
+            self.faults.append(f"{key}: '{given}' must be a path, as text")
+            return None
+        return given
+
+    def beside(self, path: str) -> str:
+        """Return a path of the file as one that holds here."""
+        return path if _NOT_LOCAL.match(path) else posixpath.normpath(posixpath.join(self._directory.as_posix(), path))
+
+    def _table(self, name: str, entry: Any, defaults: Mapping[str, Any]) -> Table | None:
+        before = len(self.faults)
+        where = f"tables.{name}"
+        if not _NAME.fullmatch(name):
+            self.faults.append(f"{where}: a name has no comma, brace or control character, and no space at its ends")
+        own = self.section({where: entry}, where, _TABLE)
+        merged = {**_without(defaults, own), **own}
+        place = {key: self._path(where, key, merged.get(key), name) for key in ("master", "output", "base")}
+        feeds = merged.get("feed")
+        feed = [self._path(where, "feed", one, name) for one in (feeds if isinstance(feeds, list) else [feeds])]
+        if place["base"] is not None:
+            for key in ("master", "feed", "output"):
+                if key in merged:
+                    self.faults.append(f"{where}.{key}: stands beside base, which has all of them; leave one out")
+        else:
+            missing = [key for key in ("master", "feed", "output") if merged.get(key) in (None, [])]
+            self.faults += [f"{where}.{key}: is missing, and so is base" for key in missing]
+        deadline = self.value(f"{where}.deadline", merged.get("deadline"), parsers.duration)
+        config = self._config(where, name, own, defaults)
+        if config is None or len(self.faults) > before:
+            return None
+        return Table(
+            name=name,
+            config=config,
+            master=place["master"] or "",
+            feed=tuple(path for path in feed if path is not None),
+            output=place["output"] or "",
+            base=place["base"],
+            deadline=deadline,
+        )
+
+    def _path(self, where: str, key: str, given: Any, name: str) -> str | None:
+        text = self.text(f"{where}.{key}", given)
+        return None if text is None else self.beside(text.replace("{table}", name))
+
+    def _config(self, where: str, name: str, own: Mapping[str, Any], defaults: Mapping[str, Any]) -> Config | None:
+        """Read the configuration: what stands nearer to the table wins, and the command line over all."""
+        layers = []
+        try:
+            for whose, section in (("defaults", defaults), (where, own)):
+                file = section.get("config")
+                if file is not None and not (section is defaults and "config" in own):
+                    path = self._path(whose, "config", file, name)
+                    layers.append(self._settings_of(path) if path is not None else {})
+                inline = section.get("settings", {})
+                if not isinstance(inline, Mapping):
+                    self.faults.append(f"{whose}.settings: must be a section, [{whose}.settings]")
+                    inline = {}
+                layers.append(flat(inline))
+            layers.append(dict(map(parse_override, self._overrides)))
+            return configuration.parse(layered(layers), where)
+        except MutatorError as fault:
+            self.faults += _faults_of(str(fault), where)
+            return None
+
+
+def _without(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what a table of the other kind has no use for: a base takes no master, and the other way round."""
+    places = {"master", "feed", "output"}
+    other = places if "base" in own else {"base"} if places & set(own) else set()
+    return {key: value for key, value in defaults.items() if key not in other}
+
+
+def _faults_of(text: str, where: str) -> list[str]:
+    """Return the faults of a configuration one by one, each with its table."""
+    first, *more = text.split("\n  ")
+    return [f"{where}.settings: {one}" for one in more] or [f"{where}: {first}"]
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""

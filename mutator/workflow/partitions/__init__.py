@@ -1,0 +1,1 @@
+"""Scripted runs, one partition at a time."""

@@ -1,0 +1,146 @@
+"""The feed files that are split, and where in their rows the values stand that partitions are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from mutator.config import Config
+from mutator.errors import error
+from mutator.formats.files.registry import KINDS
+from mutator.plan.inspect import control_files
+from mutator.plan.inspect.probe import Source, look_inside
+from mutator.plan.inspect.survey import feed_entries
+from mutator.plan.rows.text_rows import is_delete_source
+from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.partition_transforms import PartitionField
+from mutator.storage import absolute, storage_for
+
+__all__ = ["FeedFile", "feed_files"]
+
+
+@dataclass(frozen=True)
+class FeedFile:
+    """One feed file, and how it is read."""
+
+    source: Source
+    delimiter: Delimiter
+    width: int | None  # number of fields of a row of text; None: any
+    places: tuple[int | None, ...]  # of the values of each partition field in a row; None: the file lacks them
+    key_width: int | None = None  # rows of so many fields have the ID alone; None: there are none
+    key_places: tuple[int | None, ...] = ()  # of the values in such rows
+
+
+def feed_files(
+    config: Config, fields: Sequence[PartitionField], feed: Sequence[str], ignored: list[str]
+) -> tuple[FeedFile, ...]:
+    """Find the files of a feed and look at each. ignored: gets the paths with hidden names.
+
+    Raises ConfigError where a partition field is none of a file, DataError for two files of one name and for what
+    cannot be read.
+    """
+    found = feed_entries(config, [absolute(path) for path in feed], ignored)
+    wanted = [_known_place(config, field.source) for field in fields]
+    # Fields that are called by names mean here what names of the ID mean to a run: a CSV file has a header then.
+    looking = replace(config, id_fields=(*config.id_fields, *(one for one in wanted if isinstance(one, str))))
+    named = any(isinstance(one, str) for one in looking.id_fields)
+    named = named or bool({config.feed_format, config.output_format, config.master_format} - {None, "text"})
+    sources = [
+        look_inside(looking, storage_for(path), entry, config.feed_format, named=named) for path, entry in found.items()
+    ]
+    if config.control_suffix is not None:
+        control_files.check(config.control_suffix, sources)
+    names: dict[str, Source] = {}
+    for source in sources:
+        other = names.setdefault(source.name, source)
+        if other is not source:
+            raise error("split.names", path=source.path, other=other.path)
+    width = _width(config, sources)
+    return tuple(_feed_file(config, fields, wanted, source, width) for source in sources)
+
+
+def _known_place(config: Config, source: str | int) -> str | int:
+    """Return the ordinal of a field that ``field.names`` has, as the configuration has it too."""
+    return config.field_names.index(source) if source in config.field_names else source
+
+
+def _width(config: Config, sources: Sequence[Source]) -> int | None:
+    """Return the number of fields of rows of text, as a run without a master decides it."""
+    if config.field_count == "any":
+        return None
+    if isinstance(config.field_count, int):
+        return config.field_count
+    whole = [one for one in sources if one.kind == "text" and not _may_be_short(config, one)]
+    ordered = sorted(whole, key=lambda one: one.name.encode("utf-8", "surrogateescape"))
+    return next((one.width for one in ordered if one.width is not None), None)
+
+
+def _may_be_short(config: Config, source: Source) -> bool:
+    """Tell whether rows of a file may have the ID alone."""
+    return config.by_file_name and is_delete_source(config, source)
+
+
+def _feed_file(
+    config: Config,
+    fields: Sequence[PartitionField],
+    wanted: Sequence[str | int],
+    source: Source,
+    width: int | None,
+) -> FeedFile:
+    if source.kind == "text":
+        ordinals = [_ordinal(field, one, source, width) for field, one in zip(fields, wanted, strict=True)]
+        made = FeedFile(source, config.delimiter, width, tuple(ordinals))
+        if not _may_be_short(config, source):
+            return made
+        ids = config.id_fields
+        places = tuple(ids.index(one) if one in ids else None for one in ordinals)
+        return replace(made, key_width=len(ids), key_places=places)
+    places = tuple(_place(config, field, one, source) for field, one in zip(fields, wanted, strict=True))
+    return FeedFile(source, config.delimiter, source.width, places)
+
+
+def _ordinal(field: PartitionField, wanted: str | int, source: Source, width: int | None) -> int:
+    if isinstance(wanted, str):
+        what = f"'{wanted}' is a name, and the fields of delimited text have none"
+        raise error("width", where=f"{source.path}: field {field.source}", what=what, cure=_NAMES)
+    if width is not None and wanted >= width:
+        what = f"field {wanted} is beyond the {width} fields of a row"
+        cure = "correct the ordinal (they count from 0), the delimiter or field.count"
+        raise error("width", where=source.path, what=what, cure=cure)
+    return wanted
+
+
+_NAMES = "give its ordinal (from 0), or set field.names"
+
+
+def _place(config: Config, field: PartitionField, wanted: str | int, source: Source) -> int | None:
+    """Return the place of a field in a file whose fields have names; None where a delete file lacks it."""
+    assert source.look is not None
+    schema = source.look.schema
+    if not len(schema):
+        return None  # it has no rows either
+    name = wanted
+    if isinstance(wanted, int):
+        names = config.field_names or tuple(schema.names)
+        if wanted >= len(names):
+            what = f"field {wanted} is beyond the {len(names)} fields of a row"
+            raise error("width", where=source.path, what=what, cure="correct the ordinal (they count from 0)")
+        name = names[wanted]
+    found = int(schema.get_field_index(name))
+    if found < 0:
+        if is_delete_source(config, source):
+            return None
+        raise error("schema.field", path=source.path, field=name, what="is missing, and partitions are made of it")
+    _check_type(source, name, schema.field(found).type)
+    return found
+
+
+def _check_type(source: Source, name: Any, kind: Any) -> None:
+    types = pa.types
+    odd = types.is_nested(kind) or types.is_dictionary(kind) or types.is_null(kind) or types.is_duration(kind)
+    if KINDS[source.kind].typed and odd:
+        what = f"is {kind}, of which no partition can be made"
+        raise error("schema.field", path=source.path, field=name, what=what)

@@ -1,0 +1,141 @@
+"""Split the files of a feed by partitions, from paths to a directory that is there whole or not at all.
+
+find    the feed files, and where in their rows the partition fields are
+split   in tasks, one a feed file: rows -> files of the same name, one a partition
+check   every row is in a partition or rejected, and no more are rejected than may be
+publish what every partition has got, in one step
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from mutator.config import Config
+from mutator.dataset.commit.publish import check_output, publish
+from mutator.dataset.commit.staged_file import Counted
+from mutator.dataset.manifest import SideFile
+from mutator.dataset.split_record import SplitFile, SplitRecord
+from mutator.engine.guarded import checked, guarded
+from mutator.engine.spark.each import Each
+from mutator.errors import error
+from mutator.errors.interrupts import check_signals
+from mutator.formats.content import Reject
+from mutator.plan.run_plan import SAMPLES, rejects_allowed
+from mutator.rules.file_names import new_run_id
+from mutator.rules.partition_transforms import PartitionField, text_of
+from mutator.storage import absolute, storage_for, writable_storage_for
+from mutator.workflow.partitions.split.files import FeedFile, feed_files
+from mutator.workflow.partitions.split.write import split_file
+
+__all__ = ["SplitFeed", "split_feed"]
+
+_Done = tuple[SplitFile, list[Reject]]
+
+
+@dataclass(frozen=True)
+class SplitFeed:
+    """What was split, and what was met on the way."""
+
+    record: SplitRecord
+    rejects: tuple[dict[str, Any], ...]  # the first ones: path, place, reason
+    ignored: tuple[str, ...]  # files whose names start with _ or .
+    litter: tuple[str, ...]  # removed: what a killed run had left
+    seconds: float
+
+
+def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[str], to: str, each: Each) -> SplitFeed:
+    """Split feed files into Hive-style directories below a directory that must not exist.
+
+    feed: directories, files or patterns. each: applies a function to tasks. Raises the errors of the catalogue;
+    whatever it raises, nothing is there and no feed file has changed.
+    """
+    started = time.monotonic()
+    to = absolute(to)
+    to = writable_storage_for(to).resolve(to)
+    check_output(to)
+    for path in feed:
+        found = storage_for(path).resolve(absolute(path))
+        if to == found or to.startswith(found.rstrip("/") + "/"):
+            raise error("path.roles", path=to, roles="feed and split feed")
+    ignored: list[str] = []
+    files = feed_files(config, fields, feed, ignored)
+    run, allowed = new_run_id(time.time()), rejects_allowed(config, "feed")
+    met: list[dict[str, Any]] = []
+
+    def write(staging: str) -> SplitRecord:
+        split = partial(_task, staging, tuple(fields), allowed + SAMPLES)
+        done: list[_Done] = checked(each(files, split))
+        check_signals()  # whose exception Spark's machinery may have swallowed
+        met.extend(_told(files, done))
+        _check(done, allowed, met)
+        return SplitRecord(
+            commit=str(uuid.uuid4()),
+            run=run,
+            committed=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            by=text_of(fields),
+            files=tuple(file for file, _ in done),
+            beside=_write_rejected(staging, run, done),
+        )
+
+    published = publish(to, run, write)
+    seconds = round(time.monotonic() - started, 3)
+    return SplitFeed(published.manifest, tuple(met), tuple(ignored), published.litter, seconds)
+
+
+def _task(
+    staging: str, fields: tuple[PartitionField, ...], most: int, file: FeedFile, number: int, attempt: int
+) -> Any:
+    return guarded(split_file, staging, fields, file, most)
+
+
+def _told(files: Sequence[FeedFile], done: Sequence[_Done]) -> list[dict[str, Any]]:
+    """Return the first rejects as people read them."""
+    found = [
+        {
+            "path": made.source,
+            "offset": one.offset,
+            "line": one.line,
+            "place": file.source.place(one.offset, one.line),
+            "reason": one.reason,
+            "row": one.row[:200].decode("utf-8", "backslashreplace"),
+        }
+        for file, (made, rejects) in zip(files, done, strict=True)
+        for one in rejects
+    ]
+    return found[:SAMPLES]
+
+
+def _check(done: Sequence[_Done], allowed: int, met: Sequence[dict[str, Any]]) -> None:
+    """Raise DataError where too many rows were rejected, StorageError where a row is missing."""
+    rejected = sum(file.rejected for file, _ in done)
+    if rejected > allowed:
+        samples = "\n".join("  {path}: {place}: {reason}: {row}".format(**one) for one in met)
+        cure = ", or set reject.policy=quarantine to set them aside"
+        cure = f", or raise reject.limit ({allowed})" if allowed else cure
+        raise error("rejects", count=f"{rejected:,}", side="feed", limit=allowed, samples=samples, cure=cure)
+    for file, _ in done:
+        written = sum(part.rows for part in file.parts)
+        if file.rows != written + file.rejected:
+            what = f"{file.source} has {file.rows:,} rows; {written:,} were written and {file.rejected:,} rejected"
+            raise error("sums", problems=what)
+
+
+def _write_rejected(staging: str, run: str, done: Sequence[_Done]) -> tuple[SideFile, ...]:
+    """Write the rejected rows, as a run does."""
+    rejects = [(file.source, one) for file, found in done for one in found]
+    if not rejects:
+        return ()
+    path = f"_mutator/rejected/rejected-{run}.tsv"
+    with storage_for(staging).create_new(f"{staging}/{path}") as stream:
+        counted = Counted(stream, path, 1 << 62)
+        for source, one in rejects:
+            shown = source.replace("\t", "\\t").replace("\n", "\\n")  # a directory may be named so
+            place = f"{shown}\t{one.offset}\t{one.line}\t{one.reason}\t".encode("utf-8", "surrogateescape")
+            counted.write(place + one.row + b"\n")
+    return (SideFile(kind="rejected", bucket=None, rows=len(rejects), **counted.receipt()),)
