@@ -137,7 +137,7 @@ class _Contest:
 def _s3(place: Path) -> Iterator[str]:
     """Start moto, and give a bucket; this process and its children find it by the environment."""
     _needs("pytest", "boto3", "moto")
-    from tests.s3_server import s3_server
+    from tests.support.s3_server import s3_server
 
     files = place / "s3-server"  # objects of a size are in temporary files
     files.mkdir()
@@ -161,7 +161,7 @@ def _hdfs(place: Path) -> Iterator[str]:
     _needs("pytest", "hdfs_native")
     import pytest
 
-    from tests.hdfs_server import Hdfs
+    from tests.support.hdfs_server import Hdfs
 
     files = place / "hdfs-server"
     files.mkdir()

@@ -11,18 +11,18 @@ from hypothesis import HealthCheck, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from tests.bridge_tables import in_memory  # noqa: F401
-from tests.cluster import QUICK
-from tests.hdfs_server import hdfs  # noqa: F401  # one server for all tests
-from tests.hive_server import hive  # noqa: F401
-from tests.s3_server import Server, s3  # noqa: F401
+from tests.support.bridge_tables import in_memory  # noqa: F401
+from tests.support.cluster import QUICK
+from tests.support.hdfs_server import hdfs  # noqa: F401  # one server for all tests
+from tests.support.hive_server import hive  # noqa: F401
+from tests.support.s3_server import Server, s3  # noqa: F401
 
 os.environ["JDK_JAVA_OPTIONS"] = QUICK  # for those of the benchmark, too, to which it gives nothing of Spark's
 settings.register_profile("mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("mutator")
 
 # Where what the disk is told to do is tested; test_workflow_power has a disk of its own, which loses its power.
-OF_THE_DISK = ("test_publish", "test_storage", "test_storage_contract")
+OF_THE_DISK = ("test_publish", "test_storage_local", "test_storage_contract")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -37,7 +37,7 @@ class Table(Protocol):
 
     name: str  # the one spelling of it
     given: str  # as the user calls it
-    kind: str  # of its files: a key of ``formats.kinds.KINDS``
+    kind: str  # of its files: a key of ``formats.kinds.FILE_FORMATS``
     schema: Any  # pa.Schema, the partition fields last
     partition_fields: tuple[str, ...]
 

@@ -22,7 +22,7 @@ from mutator.engine.guarded import checked, guarded
 from mutator.engine.spark.each import Each
 from mutator.formats.files.escaped import Unescaped
 from mutator.formats.files.line_scan import Table, chunks
-from mutator.rules.byte_columns import PAD, Spans
+from mutator.rules.byte_columns import PAD, ByteColumn
 from mutator.rules.key_hash import hash_columns
 
 __all__ = ["Digests", "changed_partitions", "digests_of"]
@@ -75,7 +75,7 @@ def _digested(fields: tuple[str, ...], piece: Piece) -> list[tuple[list[str | No
     for _, chunk in chunks(content.blocks(), b"\n", 0, None):
         data = np.frombuffer(chunk + PAD, np.uint8)
         table = Table.of(data, piece.dialect.delimiter[0], len(piece.schema))
-        hashes = hash_columns([Spans(data, table.starts, table.ends)])
+        hashes = hash_columns([ByteColumn(data, table.starts, table.ends)])
         values, rows_of_all = Unescaped.of(data, table), np.arange(len(table))
         columns = [values.column(rows_of_all, place) for place in places]
         for partition, rows in parted(columns):

@@ -11,7 +11,7 @@ from typing import Any
 
 from mutator.bridge.contract import Batches, Partition, TableFile, Work, files_of
 from mutator.bridge.file_content import FileContent
-from mutator.bridge.table_files import Found, found_files, look_at_files, milliseconds, united
+from mutator.bridge.table_files import Found, found_files, milliseconds, probe_files, united
 from mutator.bridge.tasks import Piece, Receipt, read_piece
 from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of
 from mutator.bridge.write import seal, write_table
@@ -26,7 +26,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets
 from mutator.formats.files.kind import Dialect
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.file_names import is_hidden, some
 from mutator.rules.partition_paths import values_of
 from mutator.storage import Storage, absolute, blocks, storage_for, walk, writable_storage_for
@@ -52,11 +52,11 @@ class PathTable:
         self._known = read_manifest(self._storage, self._path)
         self._seen = tuple(found_files(self._storage, self._path))
         steps = [self._seen[at : at + _TASKS] for at in range(0, len(self._seen), _TASKS)]
-        looked = checked(each(steps, _look)) if len(steps) > 1 else [look_at_files(one) for one in steps]
+        looked = checked(each(steps, _look)) if len(steps) > 1 else [probe_files(one) for one in steps]
         self._found = [one for part in looked for one in part]
         if self._known is not None and self._is_as(self._known, self._seen):
             spec = self._known.spec
-            self.schema, self.kind = KINDS[spec["format"]].stored(spec).schema, spec["format"]
+            self.schema, self.kind = FILE_FORMATS[spec["format"]].stored(spec).schema, spec["format"]
             self.partition_fields = tuple(spec.get("partitioned by", ()))
             parts = {part.path: part for part in self._known.files}
             for number, one in enumerate(self._found):
@@ -78,7 +78,7 @@ class PathTable:
 
         One that was written after the manifest, which came last, is another file, even if it has the same size.
         """
-        entry = self._storage.look(posixpath.join(self._path, manifest.PATH))
+        entry = self._storage.stat(posixpath.join(self._path, manifest.PATH))
         if entry is None or any(one.modified > milliseconds(entry) for one in files):
             return False
         there = {(posixpath.relpath(one.path, self._path), one.bytes) for one in files}
@@ -204,7 +204,7 @@ class PathTable:
 
     def _replaced(self, record: Mapping[str, Any]) -> tuple[set[Any], set[Any]]:
         """Return the files of the directory that was the table: as they were known, and as they are."""
-        if self._storage.look(record["place"]) is None:
+        if self._storage.stat(record["place"]) is None:
             return set(), set()
 
         def state(files: Sequence[TableFile], root: str) -> set[Any]:
@@ -240,7 +240,7 @@ def _is_strange(path: str, root: str) -> bool:
 
 
 def _look(files: Sequence[TableFile], number: int, attempt: int) -> Any:
-    return guarded(look_at_files, files)
+    return guarded(probe_files, files)
 
 
 def _export(work: Work, schema: Any, piece: Piece, number: int, attempt: int) -> Any:
@@ -275,6 +275,6 @@ def _carried(place: str, path: str, one: Found) -> Receipt:
     if digest is None:
         with storage.open(target) as stream:
             digest = of_blocks(blocks(stream), None)
-    rows = one.rows if one.rows is not None else KINDS[one.kind].count(content, Dialect())
+    rows = one.rows if one.rows is not None else FILE_FORMATS[one.kind].count(content, Dialect())
     partition = dict(values_of(one.file.partition))
     return {"path": name, "rows": rows, "bytes": one.file.bytes, "checksum": digest, "partition": partition}

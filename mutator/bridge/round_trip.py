@@ -59,7 +59,7 @@ def run(
     base = storage.resolve(base)
     if f"{base}/".startswith(f"{table.name}/") or f"{table.name}/".startswith(f"{base}/"):
         raise error("path.roles", path=base, roles="text and table")
-    if storage.look(posixpath.join(base, MANIFEST)) is not None:
+    if storage.stat(posixpath.join(base, MANIFEST)) is not None:
         why, cure = "is a dataset itself, and no place for text copies", "name another directory, which is made"
         raise error("table.place", path=base, why=why, cure=cure)
     bookkeeping = posixpath.join(base, "_mutator")

@@ -14,8 +14,8 @@ from mutator.bridge.contract import TableFile
 from mutator.bridge.tasks import Piece
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
-from mutator.formats.files.kind import Dialect, Look
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.kind import Dialect, FileSchema
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import whole
 from mutator.rules import file_names
 from mutator.rules.partition_paths import values_of
@@ -23,7 +23,7 @@ from mutator.rules.schema_evolution import normal, widened
 from mutator.storage import Entry, Storage, storage_for
 from mutator.storage.compression import sniff
 
-__all__ = ["Found", "found_files", "look_at_files", "milliseconds", "united"]
+__all__ = ["Found", "found_files", "milliseconds", "probe_files", "united"]
 
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}
 _RANGE = 64 << 20  # bytes of a file that a task reads
@@ -45,7 +45,7 @@ class Found:
     def pieces(self) -> Iterator[Piece]:
         """Yield what tasks read: large files in ranges."""
         size = self.file.bytes
-        ranged = KINDS[self.kind].in_ranges and self.checksum is None
+        ranged = FILE_FORMATS[self.kind].in_ranges and self.checksum is None
         step = _RANGE if ranged else max(size, 1)
         for start in range(0, max(size, 1), step):
             yield Piece(
@@ -61,13 +61,13 @@ class Found:
 
 def found_files(storage: Storage, path: str) -> list[TableFile]:
     """Return the data files at and below a path. Raises ConfigError for what is neither a file nor a partition."""
-    entry = storage.look(path)
+    entry = storage.stat(path)
     if entry is None:
         raise error("path.missing", path=path, what="table")
     if entry.kind != "directory":
         raise error("path.kind", path=path, what=entry.kind, cure="name the directory that it is in")
     for name in _LOGS:
-        if storage.look(posixpath.join(path, name)) is not None:
+        if storage.stat(posixpath.join(path, name)) is not None:
             why = f"has a log, {name}, which says what of its files counts, and is not read here"
             raise error("table.place", path=path, why=why, cure="write its rows to a plain table, and name that")
     return sorted(_below(storage, path, ""))
@@ -94,7 +94,7 @@ def milliseconds(entry: Entry) -> int:
     return round((entry.modified if entry.written is None else entry.written) * 1000)
 
 
-def look_at_files(files: Sequence[TableFile]) -> list[Found]:
+def probe_files(files: Sequence[TableFile]) -> list[Found]:
     """Look into files: what they are, and their schemas. Raises DataError."""
     found = []
     for file in files:
@@ -105,7 +105,7 @@ def look_at_files(files: Sequence[TableFile]) -> list[Found]:
             raise error("format", path=file.path, what=what, cure="take it out of the table")
         try:
             with storage_for(file.path).open(file.path) as stream:
-                look: Look = KINDS[kind].look(whole(stream, None), Dialect())
+                look: FileSchema = FILE_FORMATS[kind].probe(whole(stream, None), Dialect())
         except NotReadable as fault:
             raise error("damaged", path=file.path, why=fault) from None
         found.append(

@@ -19,7 +19,7 @@ from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.kind import Dialect
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Flags
 from mutator.storage import storage_for
@@ -36,7 +36,7 @@ class Piece:
 
     path: str
     bytes: int
-    kind: str  # a key of ``formats.kinds.KINDS``
+    kind: str  # a key of ``formats.kinds.FILE_FORMATS``
     schema: Any  # of the file: pa.Schema
     dialect: Dialect = field(default_factory=Dialect)
     window: Window = field(default_factory=Window)
@@ -52,7 +52,7 @@ def read_piece(piece: Piece, schema: Any) -> Iterator[Any]:
 
     Raises DataError with the first row whose values do not fit.
     """
-    kind, values = KINDS[piece.kind], dict(piece.partition)
+    kind, values = FILE_FORMATS[piece.kind], dict(piece.partition)
     content = FileContent(piece.path, piece.bytes, piece.window, piece.checksum)
     names = [one.name for one in schema if one.name not in values and piece.schema.get_field_index(one.name) >= 0]
     try:
@@ -124,7 +124,7 @@ def write_file(
     path = posixpath.join(directory, name)
     with storage_for(path).create_new(path) as stream:
         counted = Counted(stream, name, _WHOLE)
-        writer = KINDS[kind].writer(counted, schema, dialect)  # type: ignore[arg-type]  # as much of a stream as it asks
+        writer = FILE_FORMATS[kind].writer(counted, schema, dialect)  # type: ignore[arg-type]  # as much of a stream as it asks
         rows = 0
         for batch in [] if first is None else _both(first, source):
             writer.write(batch)

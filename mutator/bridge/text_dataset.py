@@ -14,9 +14,9 @@ from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import avro_of
 from mutator.formats.files.kind import Dialect
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.managed import dataset_sources
-from mutator.plan.rows.storable_types import held_schema
+from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules import schema_evolution as schemas
 from mutator.storage import Storage
 
@@ -30,11 +30,11 @@ def output_dialect(schema: Any, kind: str, *, delimiter: bytes = b",", codec: st
 
     codec: as ``output.codec`` has it. Raises DataError for a field that the kind cannot hold.
     """
-    codecs = KINDS[kind].codecs
+    codecs = FILE_FORMATS[kind].codecs
     if codec is not None and codec not in codecs:
         raise error("config", where="output.codec", faults=f"{codec} is none of {kind}: {', '.join(codecs)}")
     spoken = None if codec is None else codecs[codec]
-    held = held_schema(schema, kind)
+    held = storable_schema(schema, kind)
     if kind != "avro":
         return held, Dialect(delimiter, codec=spoken)
     try:
@@ -101,10 +101,11 @@ def read_dataset(storage: Storage, path: str) -> Manifest:
 
 def text_pieces(path: str, known: Manifest) -> tuple[Any, list[Piece]]:
     """Return the schema of a text copy, and what reads its files."""
-    look = KINDS[TEXT].stored(known.spec)
+    file_schema = FILE_FORMATS[TEXT].stored(known.spec)
     dialect = Dialect(known.spec[TEXT]["delimiter"].encode("latin-1"))
     sources, _ = dataset_sources(path, known)
     pieces = [
-        Piece(one.path, one.bytes, TEXT, look.schema, dialect, Window(one.ending), one.checksum) for one in sources
+        Piece(one.path, one.bytes, TEXT, file_schema.schema, dialect, Window(one.ending), one.checksum)
+        for one in sources
     ]
-    return look.schema, pieces
+    return file_schema.schema, pieces

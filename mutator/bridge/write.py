@@ -21,7 +21,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.engine.guarded import checked, guarded
 from mutator.engine.spark.each import Each
 from mutator.formats.files.kind import Dialect
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.partition_paths import directory_of
 from mutator.storage import Storage, storage_for
 
@@ -51,7 +51,7 @@ def write_table(
     write = partial(_write, target, read)
     made = [receipt for part in checked(each(pieces, write)) for receipt in part]
     if not made and not partition_fields:  # without a file nothing would say which fields there are
-        name = part_name(run, 0, 0, KINDS[kind].suffix)
+        name = part_name(run, 0, 0, FILE_FORMATS[kind].suffix)
         receipt = write_file(directory, name, kind, target.schema, target.dialect, (), empty=True)
         made = [] if receipt is None else [receipt]
     return made
@@ -84,7 +84,7 @@ def _write(target: _Target, read: Callable[[Any], Batches], piece: Any, number: 
 
 
 def _written(target: _Target, batches: Batches, number: int, attempt: int) -> Iterator[Receipt]:
-    name = part_name(target.run, number, attempt, KINDS[target.kind].suffix)
+    name = part_name(target.run, number, attempt, FILE_FORMATS[target.kind].suffix)
     directory, fields = target.directory, target.fields
 
     def write(path: str, rows: Iterable[Any]) -> Receipt | None:

@@ -22,9 +22,9 @@ __all__ = [
 def read_manifest(storage: Storage, directory: str) -> Manifest | None:
     """Read the manifest of a directory; None for one that no run wrote, such as a split feed."""
     path = posixpath.join(directory, manifest.PATH)
-    if storage.look(path) is None:
-        split = storage.look(posixpath.join(directory, split_record.PATH)) is not None
-        if not split and storage.look(posixpath.join(directory, manifest.DIRECTORY)) is not None:
+    if storage.stat(path) is None:
+        split = storage.stat(posixpath.join(directory, split_record.PATH)) is not None
+        if not split and storage.stat(posixpath.join(directory, manifest.DIRECTORY)) is not None:
             raise error("manifest.damaged", path=path, why="it is missing beside the rest of its directory")
         return None
     with storage.open(path) as stream:
@@ -50,7 +50,7 @@ def differing_parts(
     """Say which files of a manifest are missing, or have another size. there: what was seen of it just now."""
     problems = []
     for part in sorted(parts, key=lambda part: part.path):
-        entry = (there or {}).get(part.path) or storage.look(posixpath.join(directory, part.path))
+        entry = (there or {}).get(part.path) or storage.stat(posixpath.join(directory, part.path))
         if entry is None:
             problems.append(f"{part.path} is missing")
         elif entry.kind != "file" or entry.bytes != part.bytes:

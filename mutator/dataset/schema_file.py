@@ -11,7 +11,7 @@ from typing import Any
 
 from mutator.dataset import checksum
 from mutator.dataset.manifest import SideFile
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.storage import storage_for
 
 __all__ = ["PATH", "write_sidecar"]
@@ -26,7 +26,7 @@ def write_sidecar(directory: str, spec: dict[str, Any]) -> tuple[SideFile, ...]:
     partitions = spec.get("partitioned by", [])
     fields = [
         {"name": one.name, "type": str(one.type), "nullable": one.nullable, "partition": one.name in partitions}
-        for one in KINDS["escaped"].stored(spec).schema
+        for one in FILE_FORMATS["escaped"].stored(spec).schema
     ]
     document = {"delimiter": spec["escaped"]["delimiter"], "null": "\\N", "escape": "\\", "fields": fields}
     content = json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

@@ -113,7 +113,7 @@ class Log:
                 stream.write(checksummed_json.dump(_FORMAT, FORMAT_VERSION, asdict(version)))
         except MutatorError as fault:
             try:
-                there = self._storage.look(path) is not None and self.read(version.number)
+                there = self._storage.stat(path) is not None and self.read(version.number)
             except MutatorError as second:
                 raise error("commit.uncertain", path=path, version=version.number, why=second) from None
             if not there:

@@ -17,9 +17,9 @@ from mutator.engine.tally import Tally
 from mutator.engine.task_files import create, file_name
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import Hashes
-from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import Writer
-from mutator.plan.merge_unit import Unit
+from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 
@@ -29,7 +29,7 @@ __all__ = ["Files"]
 class Files:
     """What a task writes, a file a bucket; an empty bucket has none."""
 
-    def __init__(self, plan: Plan, staging: str | None, unit: Unit, attempt: int, stack: ExitStack) -> None:
+    def __init__(self, plan: Plan, staging: str | None, unit: MergeUnit, attempt: int, stack: ExitStack) -> None:
         self._plan, self._unit = plan, unit
         self._data = [_Data(plan, staging, unit, number, attempt, stack) for number in unit.numbers]
         self._tombstones = [_Tombstones(plan, staging, unit, number, attempt, stack) for number in unit.numbers]
@@ -118,13 +118,13 @@ class _Data:
     """One data file, and the file with the sequences of its rows."""
 
     def __init__(
-        self, plan: Plan, staging: str | None, unit: Unit, number: int, attempt: int, stack: ExitStack
+        self, plan: Plan, staging: str | None, unit: MergeUnit, number: int, attempt: int, stack: ExitStack
     ) -> None:
         self.number, self.parts = number, list[DataFile | SideFile]()
         self._said: dict[str, Any] = {"bucket": None if unit.buckets is None else number, **unit.described()}
         self._plan, self._staging, self._attempt = plan, staging, attempt
         self._name = unit.prefix + file_name(plan, number, attempt)
-        self._suffix = FORMATS[plan.format].suffix(plan.output)
+        self._suffix = BLOCK_TYPES[plan.format].suffix(plan.output)
         self._stack = stack.enter_context(ExitStack())
         self._writer: Writer | None = None
         self._stream: Counted | None = None
@@ -152,7 +152,7 @@ class _Data:
             failpoint("task.data.opened", self._attempt)
             chunk = self._plan.written_chunk if self._plan.by_file_name else None
             stream: Any = self._stream
-            self._writer = FORMATS[self._plan.format].writer(stream, self._plan.output, chunk)
+            self._writer = BLOCK_TYPES[self._plan.format].writer(stream, self._plan.output, chunk)
             self._stack.callback(self._writer.close)
         self._writer.write(rows)
         if self._plan.by_file_name:
@@ -183,7 +183,7 @@ class _Tombstones:
     """One file of tombstones."""
 
     def __init__(
-        self, plan: Plan, staging: str | None, unit: Unit, number: int, attempt: int, stack: ExitStack
+        self, plan: Plan, staging: str | None, unit: MergeUnit, number: int, attempt: int, stack: ExitStack
     ) -> None:
         self.number, self.parts = number, list[SideFile]()
         self._said: dict[str, Any] = {"bucket": None if unit.buckets is None else number, **unit.described()}

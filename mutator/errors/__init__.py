@@ -18,11 +18,11 @@ from mutator.errors.exceptions import (
     StateError,
     StorageError,
     error,
+    from_traceback,
     key_text,
     printable,
     quoted,
     rebuilt,
-    told,
 )
 
 __all__ = [
@@ -34,9 +34,9 @@ __all__ = [
     "StateError",
     "StorageError",
     "error",
+    "from_traceback",
     "key_text",
     "printable",
     "quoted",
     "rebuilt",
-    "told",
 ]

@@ -22,11 +22,11 @@ __all__ = [
     "StateError",
     "StorageError",
     "error",
+    "from_traceback",
     "key_text",
     "printable",
     "quoted",
     "rebuilt",
-    "told",
 ]
 
 
@@ -108,10 +108,11 @@ def rebuilt(kind: str, message: str) -> MutatorError:
     return made
 
 
-def told(text: str) -> MutatorError | None:
+def from_traceback(text: str) -> MutatorError | None:
     """Return the error whose traceback stands in a text.
 
-    >>> told("… mutator.errors.exceptions.DataError: a: two\\nlines\\n(error damaged of mutator)\\n\\tat org.apache…").kind
+    >>> text = "… mutator.errors.exceptions.DataError: a: two\\nlines\\n(error damaged of mutator)\\n\\tat org.apache…"
+    >>> from_traceback(text).kind
     'damaged'
     """
     found = _TOLD.search(text)

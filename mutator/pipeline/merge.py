@@ -25,7 +25,7 @@ from mutator.errors.interrupts import check_signals
 from mutator.errors.redact import without_secrets
 from mutator.pipeline.accounting import Result, add_up, check, check_written
 from mutator.pipeline.report import Report
-from mutator.plan.inspect.survey import Survey, look_at
+from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.partition_plan import with_units
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.file_names import new_run_id
@@ -140,7 +140,7 @@ def prepare(
     """Look at the inputs and plan a run; every fault that needs no engine is found here. run: its id."""
     started = time.monotonic()
     place = _check_places(master, feed, output)
-    survey = look_at(config, master, feed)
+    survey = survey_inputs(config, master, feed)
     name, now = identity(survey.manifest)
     plan = make_plan(config, survey, run or name, now, engine)
     places = {"master": master, "feed": tuple(map(without_secrets, feed)), "output": output}

@@ -71,7 +71,7 @@ def verify(sc: SparkContext, path: str) -> Verification:
     given, path = path, absolute(path)
     storage = writable_storage_for(path)
     path = storage.resolve(path)
-    if storage.look(path) is None:
+    if storage.stat(path) is None:
         raise error("path.missing", path=path, what="directory")
     known = read_manifest(storage, path)
     if known is None:

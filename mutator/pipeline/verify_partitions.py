@@ -20,7 +20,7 @@ from mutator.engine.blocks.mutations import groups_of_keys
 from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
 from mutator.engine.split_content import checked, receipt_of, tombstones_receipt
-from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.inspect.managed import file_source, tombstone_source
 from mutator.plan.rows.named_rows import shape_of_dataset
 from mutator.plan.run_plan import SAMPLES, Plan, plan_of_dataset
@@ -53,7 +53,7 @@ def plan_of_partitions(path: str, known: Manifest, readable: set[str]) -> tuple[
         for part in files.data:
             source = file_source(path, known.spec, part, orders.get(part.order or ""))
             layout = "master" if part.form is None else f"master {part.form}"
-            inputs.append(Input(replace(source, look=None), "master", layout, 0, NO_SEQUENCE))
+            inputs.append(Input(replace(source, file_schema=None), "master", layout, 0, NO_SEQUENCE))
     inputs = [one for one in inputs if one.source.path in readable]
     groups = max(2, sum(one.source.bytes for one in inputs) >> 26)
     tasks = packed_tasks(inputs, splits_of(inputs, plan.chunk, plan.chunk), plan.chunk)
@@ -80,7 +80,7 @@ def _read(formats: Mapping[str, str], scope: str, plan: Plan, split: Split, one:
             yield from _sent(plan, (*place, number), table.column("hash").to_numpy(), keys, kinds, said)
         yield receipt_of(plan, split, receipt)
         return
-    directory, form, layout = part.path.rpartition("/")[0], FORMATS[plan.format], plan.layouts[one.layout]
+    directory, form, layout = part.path.rpartition("/")[0], BLOCK_TYPES[plan.format], plan.layouts[one.layout]
     for number, (batch, receipt) in enumerate(batches(plan, split, one, trusted=False)):
         yield from rejected(plan, split, one, batch, receipt)
         block = batch.block

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from mutator.config import Config
 from mutator.errors import error
-from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.rows.row_plan import Shape
+from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import INFLATED
 
 __all__ = ["ENGINES", "Join", "choose"]
@@ -36,11 +36,11 @@ class Join:
     reason: str
 
 
-def choose(config: Config, survey: Survey, shape: Shape, wanted: str) -> Join:
+def choose(config: Config, survey: Survey, shape: RowPlan, wanted: str) -> Join:
     """Choose engine and join. wanted: one of ``ENGINES``."""
     if wanted not in ENGINES:
         raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
-    form = FORMATS[shape.format]
+    form = BLOCK_TYPES[shape.format]
     refused = form.takes(shape.layouts["feed"]) or form.takes(shape.layouts["master"])
     buckets, why_buckets = _buckets(config, survey)
     if shape.partitioning is not None and (wanted == "records" or refused):

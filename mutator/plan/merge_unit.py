@@ -10,11 +10,11 @@ from typing import Any
 
 from mutator.rules.partition_paths import values_of
 
-__all__ = ["Unit"]
+__all__ = ["MergeUnit"]
 
 
 @dataclass(frozen=True)
-class Unit:
+class MergeUnit:
     """Buckets that are equal modulo ``groups``, and whose files are written side by side."""
 
     group: int

@@ -15,7 +15,7 @@ from mutator.dataset.manifest import Part, SideFile
 from mutator.dataset.partition_index import Files
 from mutator.errors import error
 from mutator.plan.inspect.managed import file_source, tombstone_source
-from mutator.plan.merge_unit import Unit
+from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.order_values import NO_SEQUENCE
@@ -33,7 +33,7 @@ def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
     """
     master = plan.master
     known: Mapping[str, Files] = {} if master is None else master.partitions
-    inputs, units, local = list(plan.inputs), list[Unit](), list[tuple[Split, ...]]()
+    inputs, units, local = list(plan.inputs), list[MergeUnit](), list[tuple[Split, ...]]()
     for directory in sorted({*arrived, *(known if plan.full else ())}):
         files = known.get(directory, Files())
         buckets = _buckets(files, files.bytes + arrived.get(directory, 0), plan.bucket_bytes)
@@ -46,7 +46,7 @@ def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
                 raise error("manifest.damaged", path=source.path, why="the manifest has no bucket for this file")
             splits[source.bucket % groups].append(replace(split, input=len(inputs) + split.input))
         inputs += made
-        units += [Unit(group, groups, buckets, directory) for group in range(groups)]
+        units += [MergeUnit(group, groups, buckets, directory) for group in range(groups)]
         local += map(tuple, splits)
     return replace(plan, inputs=tuple(inputs), units=tuple(units), local=tuple(local), groups=len(units))
 
@@ -60,7 +60,7 @@ def inputs_of_files(plan: Plan, files: Files) -> list[Input]:
         Input(tombstone_source(master.path, one), "tombstones", "master", 0, NO_SEQUENCE) for one in files.tombstones
     ]
     for part in files.data:
-        source = replace(file_source(master.path, master.spec, part, orders.get(part.order or "")), look=None)
+        source = replace(file_source(master.path, master.spec, part, orders.get(part.order or "")), file_schema=None)
         sequence = NO_SEQUENCE if source.sequence is None else source.sequence
         layout, in_ranges = master.forms[part.form]
         made.append(Input(source, "master", layout, 0, sequence, in_ranges))

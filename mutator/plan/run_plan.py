@@ -19,10 +19,10 @@ from mutator.dataset.partition_index import SPEC, Files
 from mutator.errors import error
 from mutator.plan.inspect.survey import Source, Survey
 from mutator.plan.join import Join, choose
-from mutator.plan.merge_unit import Unit
+from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.rows.named_rows import is_named, named_shape, shape_of_dataset
 from mutator.plan.rows.partitioning import Partitioning
-from mutator.plan.rows.row_plan import Shape
+from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.text_rows import is_delete_source, text_shape, text_shape_of
 from mutator.plan.splits import Input, Split, inputs_of, numbered, packed_tasks, splits_of
 from mutator.rules.byte_columns import Ints
@@ -59,7 +59,7 @@ class Plan:
     inputs: tuple[Input, ...]
     tasks: tuple[tuple[Split, ...], ...]  # what each task reads for the shuffle
     local: tuple[tuple[Split, ...], ...]  # what is not shuffled: read by each group (aligned) or task (broadcast)
-    format: str  # what the engine merges: a key of ``formats.FORMATS``
+    format: str  # what the engine merges: a key of ``formats.BLOCK_TYPES``
     layouts: dict[str, Any]  # the format's own: where key, order value and op code are
     output: Any  # the format's own: what is written
     carries: bool  # files of the master that no mutation concerns may stay as they are
@@ -86,13 +86,13 @@ class Plan:
     bucket_bytes: int = 64 << 20  # of a partition's bucket
     partitioning: Partitioning | None = None
     master: Partitions | None = None  # where it is partitioned already
-    units: tuple[Unit, ...] = ()  # of touched partitions, each with its part of ``local``
+    units: tuple[MergeUnit, ...] = ()  # of touched partitions, each with its part of ``local``
 
-    def unit(self, group: int) -> Unit:
+    def unit(self, group: int) -> MergeUnit:
         """Return what a group is: one of the units, or buckets of a master without partitions."""
         if self.units:
             return self.units[group]
-        return Unit(group, self.groups, self.buckets)
+        return MergeUnit(group, self.groups, self.buckets)
 
     @property
     def ledger(self) -> int:
@@ -190,7 +190,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     )
 
 
-def _partitions(survey: Survey, shape: Shape) -> Partitions | None:
+def _partitions(survey: Survey, shape: RowPlan) -> Partitions | None:
     known, found = survey.manifest, survey.partitions
     if known is None or found is None:
         return None

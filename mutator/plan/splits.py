@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mutator.dataset import checksum
 from mutator.formats.content import Window
 from mutator.plan.inspect.survey import Source, Survey
-from mutator.plan.rows.row_plan import Shape
+from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.order_values import NO_SEQUENCE
 
 __all__ = ["INFLATED", "Input", "Split", "inputs_of", "numbered", "packed_tasks", "splits_of"]
@@ -43,14 +43,14 @@ class Split:
         return Window(source.ending, self.start, self.end, source.bom, source.header_end)
 
 
-def inputs_of(survey: Survey, shape: Shape) -> tuple[Input, ...]:
+def inputs_of(survey: Survey, shape: RowPlan) -> tuple[Input, ...]:
     """Number the files of a run: tombstones, master, feed."""
     master = survey.master if survey.partitions is None else ()  # its files come when it is known which are touched
     return numbered(survey.tombstones, master, survey.feed, shape)
 
 
 def numbered(
-    tombstones: Sequence[Source], master: Sequence[Source], feed: Sequence[Source], shape: Shape
+    tombstones: Sequence[Source], master: Sequence[Source], feed: Sequence[Source], shape: RowPlan
 ) -> tuple[Input, ...]:
     """Make inputs of files, ranked by their names within master and feed."""
     made = [Input(source, "tombstones", "master", 0, NO_SEQUENCE) for source in tombstones]
@@ -62,7 +62,7 @@ def numbered(
             sequence = NO_SEQUENCE if source.sequence is None else source.sequence
             layout, in_ranges = shape.layout_of.get(source.path, side), shape.in_ranges.get(source.path, True)
             # What a file says of its fields went into the layout; tasks need not get it with each of many files.
-            made.append(Input(replace(source, look=None), side, layout, rank, sequence, in_ranges))
+            made.append(Input(replace(source, file_schema=None), side, layout, rank, sequence, in_ranges))
     return tuple(made)
 
 

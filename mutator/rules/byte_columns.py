@@ -1,6 +1,6 @@
 """Pieces of one buffer: where each of many values begins and ends, before a byte of them is copied.
 
->>> names = Spans.of([b"ab", b"", b"cde"])
+>>> names = ByteColumn.of([b"ab", b"", b"cde"])
 >>> names.take(np.array([0, 2])).to_pylist()
 [b'ab', b'cde']
 """
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["PAD", "Bytes", "Flags", "Ints", "Spans", "joined", "offsets_of", "packed"]
+__all__ = ["PAD", "ByteColumn", "Bytes", "Flags", "Ints", "joined", "offsets_of", "packed"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -25,7 +25,7 @@ PAD = bytes(8)  # behind the last byte of every buffer, so that eight bytes can 
 
 
 @dataclass(frozen=True)
-class Spans:
+class ByteColumn:
     """Values that stand in one buffer, each from a start to an end. The buffer goes on for 8 bytes behind the last."""
 
     data: Bytes
@@ -33,12 +33,12 @@ class Spans:
     ends: Ints
 
     @classmethod
-    def of(cls, values: Iterable[bytes]) -> Spans:
+    def of(cls, values: Iterable[bytes]) -> ByteColumn:
         """Lay values out in a buffer of their own."""
         return cls.of_array(pa.array(values, pa.large_binary()))
 
     @classmethod
-    def of_array(cls, values: Any) -> Spans:
+    def of_array(cls, values: Any) -> ByteColumn:
         """Lay out an Arrow array of large binaries without nulls."""
         offsets, data = offsets_of(values)
         return cls(np.concatenate((data, np.zeros(len(PAD), np.uint8))), offsets[:-1], offsets[1:])
@@ -46,9 +46,9 @@ class Spans:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def only(self, rows: Any) -> Spans:
+    def only(self, rows: Any) -> ByteColumn:
         """Return the spans of some rows (numbers, flags or a slice) over the same buffer."""
-        return Spans(self.data, self.starts[rows], self.ends[rows])
+        return ByteColumn(self.data, self.starts[rows], self.ends[rows])
 
     def take(self, rows: Any = slice(None)) -> Any:
         """Copy the values of some rows to an Arrow array of large binaries."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mutator.rules.byte_columns import Spans
+from mutator.rules.byte_columns import ByteColumn
 
 __all__ = ["HASH_NAME", "bucket_of", "hash_columns", "hash_key", "murmur64a"]
 
@@ -69,10 +69,10 @@ def bucket_of(key: Iterable[bytes], buckets: int) -> int:
     return hash_key(key) % buckets
 
 
-def hash_columns(columns: Sequence[Spans]) -> npt.NDArray[np.uint64]:
+def hash_columns(columns: Sequence[ByteColumn]) -> npt.NDArray[np.uint64]:
     """Return ``hash_key`` of many record IDs at once: a column of values for each ID field.
 
-    >>> int(hash_columns([Spans.of([b"ab"]), Spans.of([b"c"])])[0]) == hash_key((b"ab", b"c"))
+    >>> int(hash_columns([ByteColumn.of([b"ab"]), ByteColumn.of([b"c"])])[0]) == hash_key((b"ab", b"c"))
     True
     """
     h = np.zeros(len(columns[0]), np.uint64)
@@ -85,7 +85,7 @@ def hash_columns(columns: Sequence[Spans]) -> npt.NDArray[np.uint64]:
 _LONG = 256
 
 
-def _murmur64a_of(values: Spans, seeds: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _murmur64a_of(values: ByteColumn, seeds: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     lengths = values.ends - values.starts
     longest = int(lengths.max(initial=0))
     if longest > _LONG:
@@ -116,7 +116,7 @@ def _mixed(h: npt.NDArray[np.uint64], k: npt.NDArray[np.uint64]) -> npt.NDArray[
 
 
 def _with_long_values(
-    values: Spans, seeds: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64]
+    values: ByteColumn, seeds: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
     short, long = np.flatnonzero(lengths <= _LONG), np.flatnonzero(lengths > _LONG)
     h = np.empty(len(lengths), np.uint64)

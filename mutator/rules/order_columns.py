@@ -4,7 +4,7 @@
 is itself, a timestamp and a decimal are written so that the first byte that differs decides. What the column code does
 not know, the row code of ``precedence`` reads, so both always agree.
 
->>> column, bad = parse_column("long", Spans.of([b"12", b"+7", b"x"]))
+>>> column, bad = parse_column("long", ByteColumn.of([b"12", b"+7", b"x"]))
 >>> column.to_pylist(), bad.tolist()
 ([12, 7, 0], [False, False, True])
 """
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Bytes, Flags, Ints, Spans, offsets_of, packed
+from mutator.rules.byte_columns import ByteColumn, Bytes, Flags, Ints, offsets_of, packed
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, format_order
 
 __all__ = [
@@ -45,7 +45,7 @@ def column_type(kind: str) -> Any:
     return pa.int64() if kind in ("long", "sequence") else pa.large_binary()
 
 
-def parse_column(kind: str, fields: Spans) -> tuple[Any, Flags]:
+def parse_column(kind: str, fields: ByteColumn) -> tuple[Any, Flags]:
     """Read a column of fields; return it, and which of them are no order values."""
     if kind == "long":
         values, plain = _longs(fields)
@@ -79,7 +79,7 @@ def parse_column(kind: str, fields: Spans) -> tuple[Any, Flags]:
 def to_value(kind: str, encoded: Any) -> Any:
     """Return the Python value, as ``precedence`` has it, of one value of a column.
 
-    >>> to_value("timestamp", parse_column("timestamp", Spans.of([b"1970-01-01T00:00:01.25"]))[0][0].as_py())
+    >>> to_value("timestamp", parse_column("timestamp", ByteColumn.of([b"1970-01-01T00:00:01.25"]))[0][0].as_py())
     (1, b'25')
     """
     if encoded == b"" and kind != "string":
@@ -117,7 +117,7 @@ def from_texts(kind: str, column: Any) -> Any:
     column = column.cast(pa.large_binary())
     null = column.is_null()
     if not column.null_count:
-        return parse_column("long" if kind == "sequence" else kind, Spans.of_array(column))[0]
+        return parse_column("long" if kind == "sequence" else kind, ByteColumn.of_array(column))[0]
     found = from_texts(kind, column.drop_null())
     return pc.replace_with_mask(pa.nulls(len(column), found.type), pc.invert(null), found).fill_null(
         pa.scalar(lowest(kind), found.type)
@@ -214,7 +214,7 @@ def _decode_decimal(encoded: bytes) -> Decimal:
     return Decimal((int(negative), digits, int.from_bytes(body[:8], "big") - _BIAS - len(digits)))
 
 
-def _longs(fields: Spans) -> tuple[Any, Flags]:
+def _longs(fields: ByteColumn) -> tuple[Any, Flags]:
     """Read fields of up to 18 digits; they cannot overflow."""
     lengths = fields.ends - fields.starts
     plain = (lengths > 0) & (lengths < 19)
@@ -240,7 +240,7 @@ _ROWS = 1 << 14  # at a time: all that is made of them stays in the processor's 
 _SHAPE = b"dddd-dd-dd dd:dd:dd"
 
 
-def _timestamps(fields: Spans) -> tuple[Any, Flags]:
+def _timestamps(fields: ByteColumn) -> tuple[Any, Flags]:
     """Read the common shape: date, "T" or a space, time, up to nine digits of a fraction, and "Z" or nothing."""
     lengths = fields.ends - fields.starts
     plain = np.zeros(len(fields), np.bool_)

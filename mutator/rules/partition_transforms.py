@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors import quoted
-from mutator.rules.byte_columns import Flags, Ints, Spans, offsets_of
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of
 from mutator.rules.key_hash import hash_columns, murmur64a
 from mutator.rules.order_columns import parse_column, seconds_of
 from mutator.rules.order_values import FIRST_SECOND, LAST_SECOND, parse_long, parse_timestamp
@@ -268,10 +268,10 @@ def _derived_column(field: PartitionField, values: Any) -> tuple[Ints, list[byte
     if field.transform == "prefix":
         found, bad = _prefixes(field, values), empty & False
     elif field.transform == "bucket":
-        numbers = hash_columns([Spans.of_array(values)]) % np.uint64(_number(field))
+        numbers = hash_columns([ByteColumn.of_array(values)]) % np.uint64(_number(field))
         found, bad = pa.array(numbers.view(np.int64)), empty & False
     else:
-        days, bad = _days(field, Spans.of_array(values))
+        days, bad = _days(field, ByteColumn.of_array(values))
         found, bad = pa.array(days, mask=bad), bad & ~empty
     encoded = pc.if_else(pa.array(empty), pa.scalar(None, found.type), found).dictionary_encode()
     said = [_said(field, value) for value in encoded.dictionary.to_pylist()]
@@ -293,7 +293,7 @@ def _prefixes(field: PartitionField, values: Any) -> Any:
         return pa.array([_derived(field, value) for value in values.to_pylist()], pa.large_binary())
 
 
-def _days(field: PartitionField, values: Spans) -> tuple[Ints, Flags]:
+def _days(field: PartitionField, values: ByteColumn) -> tuple[Ints, Flags]:
     """Return the days since 1970, and which values say none."""
     if field.argument is None:
         stamps, bad = parse_column("timestamp", values)

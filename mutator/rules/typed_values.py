@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Flags, Ints, Spans
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.order_columns import column_type, flags, lowest, parse_column, stamps, texts
 from mutator.rules.order_values import FIRST_SECOND, LAST_SECOND
 
@@ -96,7 +96,7 @@ def order_column(kind: str, column: Any, null_lowest: bool) -> tuple[Any, Flags,
 def _orders(kind: str, column: Any) -> tuple[Any, Flags, str]:
     good = np.zeros(len(column), np.bool_)
     if pa.types.is_string(column.type):
-        found, bad = parse_column(kind, Spans.of_array(column.cast(pa.large_binary())))
+        found, bad = parse_column(kind, ByteColumn.of_array(column.cast(pa.large_binary())))
         return (
             found,
             bad,
@@ -109,7 +109,7 @@ def _orders(kind: str, column: Any) -> tuple[Any, Flags, str]:
     if pa.types.is_floating(column.type):  # as a double: the shortest text of a 32-bit float is another number
         column = column.cast(pa.float64())
     text = plain_decimals(column) if pa.types.is_decimal(column.type) else column.cast(pa.string())
-    found, bad = parse_column("decimal", Spans.of_array(text.cast(pa.large_string()).cast(pa.large_binary())))
+    found, bad = parse_column("decimal", ByteColumn.of_array(text.cast(pa.large_string()).cast(pa.large_binary())))
     return found, bad, "is not a finite number"
 
 

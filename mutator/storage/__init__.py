@@ -49,7 +49,7 @@ class Storage(Protocol):
     def exclusive(self, path: str) -> bool:
         """Tell whether of several that create one file at or below a path, at the same time, one alone succeeds."""
 
-    def look(self, path: str) -> Entry | None:
+    def stat(self, path: str) -> Entry | None:
         """Return what is at a path, or None."""
 
     def resolve(self, path: str) -> str:

@@ -55,7 +55,7 @@ class HdfsStorage:
         """Tell whether of two that create a file, or rename to a name, one loses: the NameNode sees to it."""
         return True
 
-    def look(self, path: str) -> Entry | None:
+    def stat(self, path: str) -> Entry | None:
         """Return what is at a path, or None."""
         client, inner = at(path)
         status = status_of(client, path, inner)
@@ -81,7 +81,7 @@ class HdfsStorage:
 
     def glob(self, pattern: str) -> list[Entry]:
         """Return the entries that match a pattern, by path; ``*`` does not match hidden names."""
-        return globbing.matches(pattern, self._listed, self.look)
+        return globbing.matches(pattern, self._listed, self.stat)
 
     def open(self, path: str, offset: int = 0) -> BinaryIO:
         """Open a file for reading at an offset."""
@@ -152,7 +152,7 @@ class HdfsStorage:
         try:
             client.delete(inner, recursive=True)
         except FAULTS as fault:
-            if self.look(path) is not None:  # else there is a file above it, which has nothing in it
+            if self.stat(path) is not None:  # else there is a file above it, which has nothing in it
                 raise storage_error(path, fault) from None
 
     def rename_new(self, source: str, target: str) -> None:

@@ -47,7 +47,7 @@ class LocalStorage:
         """Tell whether a file is created exclusively: the kernel sees to that."""
         return True
 
-    def look(self, path: str) -> Entry | None:
+    def stat(self, path: str) -> Entry | None:
         """Return what is at a path, or None."""
         try:
             return _entry(path, os.lstat(path))
@@ -94,7 +94,7 @@ class LocalStorage:
 
     def glob(self, pattern: str) -> list[Entry]:
         """Return the entries that match a pattern, by path; ``*`` does not match hidden names."""
-        found = (self.look(path) for path in sorted(glob.glob(pattern), key=os.fsencode))
+        found = (self.stat(path) for path in sorted(glob.glob(pattern), key=os.fsencode))
         return [entry for entry in found if entry]
 
     def open(self, path: str, offset: int = 0) -> BinaryIO:
@@ -216,7 +216,7 @@ class LocalStorage:
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with all that is in it; one that is not there is fine."""
-        entry = self.look(path)
+        entry = self.stat(path)
         if entry is None:
             return
         try:

@@ -42,7 +42,7 @@ class RemoteStorage:
     renames = False
     holds = False
 
-    def look(self, path: str) -> Entry | None:
+    def stat(self, path: str) -> Entry | None:
         """Return the file at a path, or None. Its size is what the server says, or is counted where it says nothing."""
         if not _name(path):
             raise error("usage", what=f"{path}: nothing can be listed here; name each feed file by itself")

@@ -42,7 +42,7 @@ class S3Storage:
                 _exclusive[known] = _probed(place)
         return _exclusive[known]
 
-    def look(self, path: str) -> Entry | None:
+    def stat(self, path: str) -> Entry | None:
         """Return what is at a path, or None; an object rather than the directory of the same name."""
         place = Address(path)
         name = place.key.rpartition("/")[2]
@@ -92,7 +92,7 @@ class S3Storage:
 
     def glob(self, pattern: str) -> list[Entry]:
         """Return the entries that match a pattern, by path; ``*`` does not match hidden names."""
-        return globbing.matches(pattern, self.entries, self.look)
+        return globbing.matches(pattern, self.entries, self.stat)
 
     def open(self, path: str, offset: int = 0) -> BinaryIO:
         """Open an object for reading at an offset."""
@@ -108,7 +108,7 @@ class S3Storage:
             with faults(path):
                 yield cast(BinaryIO, upload)
                 target = place if final is None else Address(final())
-                if not honoured and self.look(target.path) is not None:  # the best that can be done
+                if not honoured and self.stat(target.path) is not None:  # the best that can be done
                     raise error("storage.exists", path=target.path, why="it exists")
                 upload.finish(target)
         except BaseException as fault:
@@ -125,7 +125,7 @@ class S3Storage:
         What another one puts there at the same moment may be replaced: for files that have names of their own.
         """
         one, other = Address(source), Address(target)
-        if self.look(target) is not None:
+        if self.stat(target) is not None:
             raise FileExistsError(target)
         with faults(target):
             client(target).copy({"Bucket": one.bucket, "Key": one.key}, other.bucket, other.key)

@@ -64,7 +64,7 @@ def publish(output: str, run: str, merge: Callable[[str], Made]) -> Published[Ma
 def check_output(output: str) -> None:
     """Raise StateError where the output is there already; litter of a run is not."""
     storage = storage_for(output)
-    if storage.look(output) is None:
+    if storage.stat(output) is None:
         return
     if storage.renames or published(storage, output) is not None or not announcements(output):
         raise error("output.exists", path=output)
@@ -81,7 +81,7 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     written = [part for part in made.parts() if part.path in here]
     carried = [part.path for part in made.parts() if part.path not in here]
     for path in carried:  # files that stay where they are linked to
-        if (entry := storage.look(f"{staged}/{path}")) is not None:
+        if (entry := storage.stat(f"{staged}/{path}")) is not None:
             here[path] = entry.bytes
     _check(here, made)
     directories = {posixpath.dirname(part.path) for part in written} | {manifest.DIRECTORY}
@@ -109,7 +109,7 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
 
 
 def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Made:
-    if storage.look(output) is not None:  # nothing of a run any more: that was swept
+    if storage.stat(output) is not None:  # nothing of a run any more: that was swept
         raise error("output.exists", path=output)
     failpoint("stage.created")
     made = merge(output)

@@ -99,7 +99,7 @@ def sweep(output: str) -> tuple[str, ...]:
             continue
         claim = storage.hold(one.path)
         if claim is None:
-            if storage.look(one.path) is not None:
+            if storage.stat(one.path) is not None:
                 raise error("output.busy", path=output, staging=one.path)
             continue
         storage.remove(one.path)
@@ -142,7 +142,7 @@ def published(storage: Storage, output: str) -> Record | None:
     if has_manifest(storage, output):
         return read_manifest(storage, output)
     path = posixpath.join(output, split_record.PATH)
-    if storage.look(path) is None:
+    if storage.stat(path) is None:
         return None
     with storage.open(path) as stream:
         return split_record.parse(b"".join(blocks(stream)), path)
@@ -155,7 +155,7 @@ def record_path(known: Record) -> str:
 
 def has_manifest(storage: Storage, output: str) -> bool:
     """Tell whether an output has a manifest, damaged or not."""
-    return storage.look(posixpath.join(output, manifest.PATH)) is not None
+    return storage.stat(posixpath.join(output, manifest.PATH)) is not None
 
 
 def _end(storage: Storage, output: str, place: str, mine: str) -> None:
@@ -188,7 +188,7 @@ def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[s
     removed = []
     for path in ended:
         place = path.removesuffix(_SUFFIX) if storage.renames else output
-        if storage.look(place) is not None or storage.unfinished(place):
+        if storage.stat(place) is not None or storage.unfinished(place):
             if storage.renames:
                 storage.remove(place)
             else:

@@ -105,7 +105,7 @@ def link_or_copy(source: str, target: str, checksum: str) -> None:
                 why = f"its checksum is {state.text()} and should be {checksum}"
                 raise Damage("manifest.damage", {"path": source, "why": why})
     except MutatorError:
-        if storage.look(target) is None:  # else another attempt of this task has made a whole copy meanwhile
+        if storage.stat(target) is None:  # else another attempt of this task has made a whole copy meanwhile
             raise
 
 

@@ -24,7 +24,7 @@ from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.blocks.winners import GONE, LEAVE, TOUCH, WRITE, Winners, tombstone_table
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, patched
-from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags, from_texts, texts, to_value
@@ -45,7 +45,7 @@ class Output:
         hashed: the hashes of their keys are wanted in any case.
         """
         self.plan, self.tally, self.exact, self.hashed = plan, tally, exact, hashed
-        self.run_together = FORMATS[plan.format].run_together
+        self.run_together = BLOCK_TYPES[plan.format].run_together
         keys = [f"key_{number}" for number in range(plan.key_width)]
         self.inserted = SortedSpool(keys, plan.memory, stack)
         self.tombstones = SortedSpool(keys, plan.memory, stack)

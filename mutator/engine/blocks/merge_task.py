@@ -21,7 +21,7 @@ from mutator.engine.split_content import Damage, Receipt, damage_of, tombstones_
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Hashes
-from mutator.plan.merge_unit import Unit
+from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
@@ -48,7 +48,7 @@ class UnitTask:
     def __init__(
         self,
         plan: Plan,
-        unit: Unit,
+        unit: MergeUnit,
         splits: Sequence[Split],
         files: Taker,
         stack: ExitStack,

@@ -33,11 +33,11 @@ from mutator.engine.split_content import (
     tombstones_receipt,
 )
 from mutator.formats.blocks.contract import Batch, Hashes
-from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
-from mutator.rules.byte_columns import Ints, Spans
+from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.storage import storage_for
 
@@ -100,7 +100,7 @@ def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tup
     content = Content(plan, split, one)
     layout = plan.layouts[one.layout]
     rows = rejects = ignored = lines = 0
-    reader = FORMATS[plan.format].read(content, layout, trusted)
+    reader = BLOCK_TYPES[plan.format].read(content, layout, trusted)
     try:
         batch = next(reader, None)
         while batch is not None:
@@ -117,7 +117,7 @@ def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tup
     if batch is not None:
         yield batch, receipt
     else:
-        yield Batch(FORMATS[plan.format].load([], layout), (), 0, 0), receipt
+        yield Batch(BLOCK_TYPES[plan.format].load([], layout), (), 0, 0), receipt
 
 
 def rejected(plan: Plan, split: Split, one: Input, batch: Batch, receipt: Receipt) -> Iterator[Any]:
@@ -159,7 +159,7 @@ class Feed:
     def runs(self) -> Iterator[Any]:
         """Fold what is held, and yield a run for each group that it concerns."""
         plan = self.plan
-        form = FORMATS[plan.format]
+        form = BLOCK_TYPES[plan.format]
         for layout, parts in self.held.items():
             found = fold(plan, joined_mutations(parts))
             whole = bool((found.counts > 1).any())
@@ -183,7 +183,7 @@ class Feed:
 
 def mutations_of_run(plan: Plan, run: Run) -> Mutations:
     """Read a run again."""
-    block = FORMATS[plan.format].load([run.rows], plan.layouts[run.layout])
+    block = BLOCK_TYPES[plan.format].load([run.rows], plan.layouts[run.layout])
     inputs = np.frombuffer(run.inputs, np.int32).astype(np.int64)
     folded = None
     if run.folded is not None:
@@ -204,7 +204,7 @@ class _Master:
         self._number = 0
 
     def read(self, split: Split, one: Input) -> Iterator[Any]:
-        plan, form = self._plan, FORMATS[self._plan.format]
+        plan, form = self._plan, BLOCK_TYPES[self._plan.format]
         self._place = (split.input, split.number)
         sequences = row_sequences(plan, split, one)
         receipt, row = Receipt(0, 0, 0, 0, 0, ()), 0
@@ -278,7 +278,7 @@ def tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
         for table in tombstone_tables(stream):
             names = [name for name in table.column_names if name.startswith("key_")]
             keys = [table.column(name).combine_chunks().cast(pa.large_binary()) for name in names]
-            hashes = hash_columns([Spans.of_array(column) for column in keys])
+            hashes = hash_columns([ByteColumn.of_array(column) for column in keys])
             order = table.column("order").combine_chunks().cast(pa.large_binary())
             times = table.column("committed").combine_chunks().cast(pa.int64())
             yield pa.table([*keys, order, times, pa.array(hashes)], [*names, "order", "committed", "hash"])

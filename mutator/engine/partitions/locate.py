@@ -44,7 +44,7 @@ from mutator.engine.split_content import DAMAGE, TALLY, Damage, Receipt, damage_
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
-from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.partition_plan import inputs_of_files
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
@@ -146,7 +146,7 @@ class _Search:
         upserts = np.flatnonzero(~self._found.deletes)
         codes = np.zeros(len(self._found), np.int64)
         rows = self._found.written.take(pa.array(upserts))
-        placed = FORMATS[self._plan.format].partitions(rows, self._plan.layouts["written"])
+        placed = BLOCK_TYPES[self._plan.format].partitions(rows, self._plan.layouts["written"])
         codes[upserts] = placed.codes + 1
         return codes, [NOWHERE, *placed.names]
 

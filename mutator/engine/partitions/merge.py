@@ -21,7 +21,7 @@ from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import FEED, ROWS, TOMBSTONES, ByUnit
 from mutator.engine.task_files import create, file_name
 from mutator.errors.failpoints import failpoint
-from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.run_plan import Plan
 from mutator.rules.bloom_filter import filter_of
 
@@ -86,7 +86,7 @@ def _work(plan: Plan, number: int, merge: UnitTask, bounds: _Bounds, arrived: di
 
 def _blocks(plan: Plan, tables: Iterator[Any]) -> Iterator[MasterBlock]:
     base = 0
-    form = FORMATS[plan.format]
+    form = BLOCK_TYPES[plan.format]
     for table in tables:
         block = form.load([form.pack(table.column("row").combine_chunks())], plan.layouts["master"])
         yield MasterBlock(plan, None, base, block, table.column("sequence").to_numpy())
@@ -111,7 +111,7 @@ class _Bounds:
 
     def note_rows(self, plan: Plan, table: Any) -> None:
         """Take notice of rows as they are written."""
-        form, rows = FORMATS[plan.format], table.column("row").combine_chunks()
+        form, rows = BLOCK_TYPES[plan.format], table.column("row").combine_chunks()
         layout = plan.layouts["written"]
         if rows.type == getattr(layout, "row_type", rows.type):
             self.note(form.load([form.pack(rows)], layout).keys(None)[0])

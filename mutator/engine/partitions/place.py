@@ -36,8 +36,8 @@ from mutator.engine.split_content import (
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import Hashes
-from mutator.formats.blocks.registry import FORMATS
-from mutator.plan.merge_unit import Unit
+from mutator.formats.blocks.registry import BLOCK_TYPES
+from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
@@ -66,7 +66,7 @@ class _PlacedFeed(Feed):
         plan = self.plan
         for parts in self.held.values():
             found = joined_mutations(parts)
-            placed = FORMATS[plan.format].partitions(found.written, plan.layouts["written"])
+            placed = BLOCK_TYPES[plan.format].partitions(found.written, plan.layouts["written"])
             folded, codes = _folded_apart(plan, found, placed.codes, placed.names)
             yield routed_mutations(folded, codes, placed.names)
         self.forget()
@@ -82,7 +82,7 @@ def _folded_apart(plan: Plan, found: Mutations, codes: Ints, names: list[str]) -
 
 
 def _master_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
-    form = FORMATS[plan.format]
+    form = BLOCK_TYPES[plan.format]
     sequences = row_sequences(plan, split, one)
     receipt, row = Receipt(0, 0, 0, 0, 0, ()), 0
     for batch, receipt in batches(plan, split, one, trusted=False):
@@ -111,7 +111,7 @@ def merged_and_placed(plan: Plan, group: int, elements: Iterable[Any], attempt: 
     keep_freed_memory()
     with ExitStack() as stack:
         files = _Placed(plan, group, stack)
-        task = UnitTask(plan, Unit(group, plan.groups, plan.groups), (), files, stack, exact=True)
+        task = UnitTask(plan, MergeUnit(group, plan.groups, plan.groups), (), files, stack, exact=True)
         receipt = task.done(lambda: merge_group(task, Sections(plan, elements, stack)))
         yield from files.routes()
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), receipt)
@@ -135,7 +135,7 @@ class _Placed:
         self.rows += count
         own = np.zeros(count, np.int64) if sequences is None else sequences
         table = rows_table(rows, np.full(count, self._group, np.int64), places, hashes, own)
-        placed = FORMATS[self._plan.format].partitions(rows, self._plan.layouts["written"])
+        placed = BLOCK_TYPES[self._plan.format].partitions(rows, self._plan.layouts["written"])
         self._take(routed(ROWS, table, placed.codes, placed.names))
 
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:

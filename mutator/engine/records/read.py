@@ -29,7 +29,7 @@ from mutator.engine.split_content import (
     tombstones_receipt,
 )
 from mutator.formats.blocks.contract import Record
-from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable, Reject
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
@@ -95,7 +95,7 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
 def records_of(plan: Plan, content: Content, one: Input) -> Iterator[Record | Reject | None]:
     """Read the rows of a split; raises Damage where the content is none of its format."""
     try:
-        yield from FORMATS[plan.format].records(content, plan.layouts[one.layout])
+        yield from BLOCK_TYPES[plan.format].records(content, plan.layouts[one.layout])
     except NotReadable as fault:
         raise Damage(*damaged(one, fault)) from None
 

@@ -18,7 +18,7 @@ from mutator.engine.records.merge import merge_bucket
 from mutator.engine.records.read import Element
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
-from mutator.formats.blocks.registry import FORMATS
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_values import format_order
 
@@ -41,7 +41,7 @@ def write_bucket(
     """
     failpoint("task.started", attempt)
     tally = Tally()
-    form = FORMATS[plan.format]
+    form = BLOCK_TYPES[plan.format]
     with ExitStack() as stack:
         files = Files(plan, staging, plan.unit(bucket), attempt, stack)
         tombstones = _Tombstones(plan, files)

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
 
-from mutator.errors import MutatorError, error, told
+from mutator.errors import MutatorError, error, from_traceback
 from mutator.errors.interrupts import check_signals
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split
@@ -100,7 +100,7 @@ def _task_error(fault: Exception) -> MutatorError:
     text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
     if "No module named 'pandas'" in text:
         return error("hive.pandas", where="a worker of Spark")
-    return told(text) or error("task", why=text.split("\n\tat ")[0][-2000:])
+    return from_traceback(text) or error("task", why=text.split("\n\tat ")[0][-2000:])
 
 
 def attempt() -> int:

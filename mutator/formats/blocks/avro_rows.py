@@ -35,13 +35,13 @@ from mutator.formats.files.avro_container import BlockWriter, blocks, faults, op
 from mutator.formats.files.avro_schema import arrow_field, parsed, physical
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import Flags, Ints, Spans, packed
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints, packed
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import Placed, place
 from mutator.rules.typed_values import canonical, out_of_years
 
-__all__ = ["AvroFormat", "AvroLayout", "AvroOutput", "Piece", "shown_record"]
+__all__ = ["AvroBlockType", "AvroLayout", "AvroOutput", "Piece", "shown_record"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class AvroOutput:
     codec: str | None = None
 
 
-class AvroFormat:
+class AvroBlockType:
     """The block contract for Avro records."""
 
     run_together = False
@@ -173,7 +173,7 @@ class AvroBlock:
 
     def hashes(self, rows: Ints | None = None) -> Hashes:
         """Return the key hashes of some rows."""
-        return hash_columns([Spans.of_array(column) for column in self.keys(rows)])
+        return hash_columns([ByteColumn.of_array(column) for column in self.keys(rows)])
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a column of canonical bytes for each ID field."""

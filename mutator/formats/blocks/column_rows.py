@@ -30,16 +30,16 @@ from mutator.formats.blocks.field_roles import (
 )
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.kind import Dialect, Found
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import Flags, Ints, Spans
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import Placed, place
 from mutator.rules.typed_values import canonical, from_row_bytes, mapped, order_column, out_of_years, row_bytes
 
-__all__ = ["ColumnLayout", "ColumnOutput", "ColumnsFormat", "shown_rows"]
+__all__ = ["ColumnBlockType", "ColumnLayout", "ColumnOutput", "shown_rows"]
 
 _FEW = 256  # first ID values that are looked for sooner than the rows' hashes are computed
 # Not with a NUL, which ends a name in some of what Arrow does with a table, and not in the rest.
@@ -86,7 +86,7 @@ class ColumnOutput:
     dialect: Dialect = field(default_factory=Dialect)
 
 
-class ColumnsFormat:
+class ColumnBlockType:
     """The block contract for typed columns."""
 
     run_together = False
@@ -97,7 +97,7 @@ class ColumnsFormat:
 
     def read(self, content: Content, layout: ColumnLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows."""
-        for found in KINDS[layout.kind].read(content, layout.schema, layout.wanted, layout.dialect):
+        for found in FILE_FORMATS[layout.kind].read(content, layout.schema, layout.wanted, layout.dialect):
             yield _batch(found, layout, trusted)
 
     def records(self, content: Content, layout: ColumnLayout) -> Iterator[Record | Reject | None]:
@@ -129,11 +129,11 @@ class ColumnsFormat:
 
     def suffix(self, output: ColumnOutput) -> str:
         """Return the suffix of the kind."""
-        return KINDS[output.kind].suffix
+        return FILE_FORMATS[output.kind].suffix
 
     def writer(self, stream: BinaryIO, output: ColumnOutput, chunk: int | None) -> RowWriter:
         """Write to a stream."""
-        inner = KINDS[output.kind].writer(stream, output.schema, output.dialect)
+        inner = FILE_FORMATS[output.kind].writer(stream, output.schema, output.dialect)
         return RowWriter(inner, lambda rows: pa.RecordBatch.from_arrays(rows.flatten(), schema=output.schema))
 
 
@@ -157,7 +157,7 @@ class ColumnBlock:
 
     def hashes(self, rows: Ints | None = None) -> Hashes:
         """Return the key hashes of some rows."""
-        return hash_columns([Spans.of_array(column) for column in self.keys(rows)])
+        return hash_columns([ByteColumn.of_array(column) for column in self.keys(rows)])
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a column of canonical bytes for each ID field."""

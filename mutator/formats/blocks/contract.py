@@ -23,7 +23,7 @@ from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import Placed
 from mutator.rules.typed_values import exact
 
-__all__ = ["Batch", "Block", "Format", "Hashes", "Record", "patched", "unequal"]
+__all__ = ["Batch", "Block", "BlockType", "Hashes", "Record", "patched", "unequal"]
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -68,7 +68,7 @@ class Record(NamedTuple):
     order: Any  # as ``precedence`` has it; None where order comes from file names
     is_delete: bool
     written: bytes  # the row as it would be written
-    row: bytes  # as it was read, as ``Format.contents`` has it
+    row: bytes  # as it was read, as ``BlockType.contents`` has it
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Batch:
     ignored: int  # of them, blank lines and headers
 
 
-class Format(Protocol):
+class BlockType(Protocol):
     """A file format, as the engines use it. What a layout is, and what an output, is its own affair."""
 
     run_together: bool  # a writer knows its rows apart where several come in one element

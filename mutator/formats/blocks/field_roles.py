@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.blocks.contract import Batch, Format, Record
+from mutator.formats.blocks.contract import Batch, BlockType, Record
 from mutator.formats.content import Reject
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Flags
@@ -105,7 +105,7 @@ def orders_of(roles: Roles, name: str, column: Any, problems: Problems) -> Any:
 
 
 def records_of(
-    form: Format, batches: Iterator[Batch], roles: Roles, *, ordered: bool
+    form: BlockType, batches: Iterator[Batch], roles: Roles, *, ordered: bool
 ) -> Iterator[Record | Reject | None]:
     """Return the rows of batches one by one. ordered: they have order values."""
     for batch in batches:

@@ -1,10 +1,10 @@
 """The block types: how rows travel in memory, a class each."""
 
-from mutator.formats.blocks.avro_rows import AvroFormat
-from mutator.formats.blocks.column_rows import ColumnsFormat
-from mutator.formats.blocks.contract import Format
-from mutator.formats.blocks.text_rows import TextFormat
+from mutator.formats.blocks.avro_rows import AvroBlockType
+from mutator.formats.blocks.column_rows import ColumnBlockType
+from mutator.formats.blocks.contract import BlockType
+from mutator.formats.blocks.text_rows import TextBlockType
 
-__all__ = ["FORMATS"]
+__all__ = ["BLOCK_TYPES"]
 
-FORMATS: dict[str, Format] = {"text": TextFormat(), "columns": ColumnsFormat(), "avro": AvroFormat()}
+BLOCK_TYPES: dict[str, BlockType] = {"text": TextBlockType(), "columns": ColumnBlockType(), "avro": AvroBlockType()}

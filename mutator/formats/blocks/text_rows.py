@@ -8,7 +8,7 @@ which says why it is rejected: both engines reject the same rows for the same re
 >>> from mutator.rules.delimiter.field_delimiter import parse
 >>> from mutator.formats.content import InMemory
 >>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), order_field=1, order_type="long", width=2)
->>> batch = next(TextFormat().read(InMemory(b"a,1\\nb,x\\nc,3\\n", Window("lf")), layout, False))
+>>> batch = next(TextBlockType().read(InMemory(b"a,1\\nb,x\\nc,3\\n", Window("lf")), layout, False))
 >>> batch.block.keys()[0].to_pylist(), [reason for _, _, reason, _ in batch.rejects]
 ([b'a', b'c'], ["field 1 (order value) is not an integer: 'x'"])
 """
@@ -30,17 +30,17 @@ from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.line_scan import NEWLINE, Table, chunks, clean, ends_of_fields
 from mutator.formats.files.lines import CR
-from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints, Spans, joined, offsets_of, packed
+from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, parse_column
 from mutator.rules.partition_transforms import Placed, place
 
-__all__ = ["TextBlock", "TextFormat"]
+__all__ = ["TextBlock", "TextBlockType"]
 
 _FEW = 32  # beginnings of IDs that are compared with each row sooner than the row's hash is computed
 
 
-class TextFormat:
+class TextBlockType:
     """The block contract for delimited text."""
 
     run_together = True
@@ -146,12 +146,12 @@ class TextBlock:
     """Rows of delimited text over the bytes they were read from."""
 
     data: Bytes
-    lines: Spans  # with their line ends
+    lines: ByteColumn  # with their line ends
     offsets: Ints
     layout: RowLayout
-    ids: list[Spans] | None  # None: not looked for, and nothing else but the line ends
-    order: Spans | None
-    op: Spans | None
+    ids: list[ByteColumn] | None  # None: not looked for, and nothing else but the line ends
+    order: ByteColumn | None
+    op: ByteColumn | None
     delete: Flags
     parsed: Any = None  # column of order values, once they are known
 
@@ -187,7 +187,7 @@ class TextBlock:
         rows = np.flatnonzero(hit)
         return rows if len(rows) < len(words) // 4 else None
 
-    def _ids(self, rows: Ints | None) -> list[Spans]:
+    def _ids(self, rows: Ints | None) -> list[ByteColumn]:
         if self.ids is not None:
             return self.ids if rows is None else [column.only(rows) for column in self.ids]
         return _leading_ids(self.lines if rows is None else self.lines.only(rows), self.layout)
@@ -216,7 +216,7 @@ class TextBlock:
             return self.rows
         starts, ends, gone = self.lines.starts, self.lines.ends, _with_one_delimiter(self.op, self.lines)
         # Before the op code, the op code, behind it: every row is two pieces that stay.
-        pieces = Spans(self.data, _zipped(starts, gone.ends), _zipped(gone.starts, ends)).take()
+        pieces = ByteColumn(self.data, _zipped(starts, gone.ends), _zipped(gone.starts, ends)).take()
         return packed(joined(pieces), (ends - starts) - (gone.ends - gone.starts))
 
 
@@ -262,11 +262,11 @@ def _known_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
     ends = np.flatnonzero(data[: -len(PAD)] == NEWLINE)
     starts = np.zeros(len(ends), np.int64)
     starts[1:] = ends[:-1] + 1
-    lines = Spans(data, starts, ends + 1)
+    lines = ByteColumn(data, starts, ends + 1)
     return TextBlock(data, lines, starts + offset, layout, None, None, None, np.zeros(len(ends), np.bool_))
 
 
-def _leading_ids(lines: Spans, layout: RowLayout) -> list[Spans]:
+def _leading_ids(lines: ByteColumn, layout: RowLayout) -> list[ByteColumn]:
     """Find the ID at the beginning of lines."""
     assert layout.delimiter.literal is not None
     ids, at, ends = [], lines.starts, lines.ends - 1
@@ -276,7 +276,7 @@ def _leading_ids(lines: Spans, layout: RowLayout) -> list[Spans]:
             found = np.minimum(found, ends)  # nothing need follow but the line end
         if (found > ends).any():
             raise NotReadable(f"a row without an ID: {lines.only([np.argmax(found > ends)]).take()[0]}")
-        ids.append(Spans(lines.data, at, found))
+        ids.append(ByteColumn(lines.data, at, found))
         at = np.minimum(found + 1, ends)
     return ids
 
@@ -304,7 +304,7 @@ def _block(
     order = None if layout.order_field is None else table.field(data, rows, layout.order_field)
     op = None if layout.op_field is None else table.field(data, rows, layout.op_field)
     count = len(table) if isinstance(rows, slice) else len(rows)
-    lines = Spans(data, table.starts[rows], table.ends[rows] + 1)
+    lines = ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
     delete = np.full(count, layout.deletes)
     block = TextBlock(data, lines, offsets[rows], layout, ids, order, op, delete)
     good = np.ones(count, np.bool_)
@@ -349,7 +349,7 @@ def _plain(table: Table, layout: RowLayout) -> tuple[Any, Flags | None]:
     return rows, short[rows]
 
 
-def _operations(op: Spans, lines: Spans, layout: RowLayout) -> tuple[Flags, Flags]:
+def _operations(op: ByteColumn, lines: ByteColumn, layout: RowLayout) -> tuple[Flags, Flags]:
     """Return which rows are deletes, and which have an op code that their side may have."""
     codes = op.take()
 
@@ -366,11 +366,11 @@ def _operations(op: Spans, lines: Spans, layout: RowLayout) -> tuple[Flags, Flag
     return delete, good
 
 
-def _with_one_delimiter(field: Spans, lines: Spans) -> Spans:
+def _with_one_delimiter(field: ByteColumn, lines: ByteColumn) -> ByteColumn:
     """Widen fields by the delimiter behind them, or before them where they are the last of their rows."""
     last = field.ends == lines.ends - 1
     alone = last & (field.starts == lines.starts)
-    return Spans(field.data, field.starts - (last & ~alone), field.ends + ~last)
+    return ByteColumn(field.data, field.starts - (last & ~alone), field.ends + ~last)
 
 
 def _only(block: TextBlock, rows: Ints) -> TextBlock:

@@ -24,7 +24,7 @@ from mutator.formats.files.avro_schema import (
     reader_of,
     to_arrow,
 )
-from mutator.formats.files.kind import Dialect, Found, Look
+from mutator.formats.files.kind import Dialect, FileSchema, Found
 from mutator.rules.typed_values import mapped
 
 __all__ = ["AvroFiles", "decoded", "default_of", "encoded", "encoded_default"]
@@ -45,7 +45,7 @@ class AvroFiles:
         "zstd": "zstandard",
     }
 
-    def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
+    def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Read the head."""
         with faults():
             return _look(opened(stream).schema)
@@ -55,7 +55,7 @@ class AvroFiles:
         with content.file() as stream, faults():
             return sum(block.num_records for block in fastavro.block_reader(stream))
 
-    def stored(self, spec: Mapping[str, Any]) -> Look:
+    def stored(self, spec: Mapping[str, Any]) -> FileSchema:
         """Return what the Avro schema says."""
         with faults():
             return _look(spec["schema"])
@@ -104,10 +104,10 @@ class AvroFiles:
         return _Writer(stream, schema, dialect)
 
 
-def _look(native: Mapping[str, Any]) -> Look:
+def _look(native: Mapping[str, Any]) -> FileSchema:
     fields = expanded(native)["fields"]
     defaults = {one["name"]: default for one in fields if (default := default_of(one)) is not None}
-    return Look(pa.schema([_held_field(one) for one in fields]), native=dict(native), defaults=defaults)
+    return FileSchema(pa.schema([_held_field(one) for one in fields]), native=dict(native), defaults=defaults)
 
 
 class _Writer:

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
-from mutator.formats.files.kind import Dialect, Found, Look, TableWriter
+from mutator.formats.files.kind import Dialect, FileSchema, Found, TableWriter
 from mutator.formats.files.line_scan import CHUNK, NEWLINE, Table, chunks, clean
 from mutator.formats.values.scalar_text import as_text
-from mutator.rules.byte_columns import PAD, Bytes, Flags, Spans, joined
+from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, joined
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import from_text
 
@@ -43,7 +43,7 @@ class CsvFiles:
     quotes = True
     line = "row"
 
-    def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
+    def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Read the first row."""
         data = b""
         while block := stream.read(_BLOCK):
@@ -59,8 +59,8 @@ class CsvFiles:
             names = [_name(field) for field in fields]
             if "" in names:
                 raise NotReadable("its header has an empty name")
-            return Look(pa.schema([(name, pa.string()) for name in names]), False, True, end, bom)
-        return Look(schema_of_places(len(fields), dialect.names), False, bool(dialect.names), 0, bom)
+            return FileSchema(pa.schema([(name, pa.string()) for name in names]), False, True, end, bom)
+        return FileSchema(schema_of_places(len(fields), dialect.names), False, bool(dialect.names), 0, bom)
 
     def _rows(self, data: bytes, dialect: Dialect) -> Iterator[tuple[list[bytes], int]]:
         """Yield the fields of the first whole row that is not blank, and where it ends."""
@@ -86,9 +86,9 @@ class CsvFiles:
         found = self.read(content, pa.schema([]), (), dialect)
         return sum(one.lines - one.ignored for one in found)
 
-    def stored(self, spec: Mapping[str, Any]) -> Look:
+    def stored(self, spec: Mapping[str, Any]) -> FileSchema:
         """Return the schema that the manifest has."""
-        return Look(
+        return FileSchema(
             from_text(spec["schema"]), header_end=1 if spec["csv"]["header"] else 0, named=spec["csv"]["header"]
         )
 
@@ -178,8 +178,8 @@ class CsvFiles:
             for row in np.flatnonzero(~good).tolist()
         ]
 
-        def raw() -> Spans:
-            return Spans(data, table.starts[rows], table.ends[rows] + 1)
+        def raw() -> ByteColumn:
+            return ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
 
         return Found(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table), raw)
 
@@ -211,13 +211,13 @@ class CsvFiles:
 
         return good, reason
 
-    def _column(self, fields: Spans, dialect: Dialect) -> Any:
+    def _column(self, fields: ByteColumn, dialect: Dialect) -> Any:
         """Return the values of a field: without their quotes, and null where they stand for NULL."""
         if not len(fields):
             return pa.array([], pa.large_binary())
         lengths = fields.ends - fields.starts
         in_quotes = (lengths > 1) & (fields.data[fields.starts] == _QUOTE)
-        inner = Spans(fields.data, fields.starts + in_quotes, fields.ends - in_quotes)
+        inner = ByteColumn(fields.data, fields.starts + in_quotes, fields.ends - in_quotes)
         values = inner.take()
         if in_quotes.any():
             doubled = in_quotes & flags(pc.match_substring(values, '""'))
@@ -307,7 +307,7 @@ class TextFiles(CsvFiles):
     def _quoted(self, data: Bytes, *, padded: bool = False) -> Any:
         return None
 
-    def _column(self, fields: Spans, dialect: Dialect) -> Any:
+    def _column(self, fields: ByteColumn, dialect: Dialect) -> Any:
         return fields.take()
 
     def held(self, kind: Any) -> Any:

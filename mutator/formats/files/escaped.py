@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.files.csv import TextFiles
-from mutator.formats.files.kind import Dialect, Look, TableWriter
+from mutator.formats.files.kind import Dialect, FileSchema, TableWriter
 from mutator.formats.files.line_scan import NEWLINE, Table
 from mutator.formats.files.lines import UTF8_BOM
 from mutator.formats.values.escapes import Escapes
@@ -55,10 +55,10 @@ class EscapedFiles(TextFiles):
 
     nested = True
 
-    def stored(self, spec: Mapping[str, Any]) -> Look:
+    def stored(self, spec: Mapping[str, Any]) -> FileSchema:
         """Return the schema that the manifest has; files that are written have no header."""
         schema = from_text(spec["schema"])
-        return Look(schema, named=schema.names != [str(number) for number in range(len(schema))])
+        return FileSchema(schema, named=schema.names != [str(number) for number in range(len(schema))])
 
     def held(self, kind: Any) -> Any:
         """Return the type itself, if no struct in it has two members of one name."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, ClassVar, Protocol
 
 from mutator.formats.content import Content, Reject
-from mutator.rules.byte_columns import Ints, Spans
+from mutator.rules.byte_columns import ByteColumn, Ints
 
-__all__ = ["ROWS", "Dialect", "Found", "Kind", "Look", "TableWriter", "readable", "rows_at_once"]
+__all__ = ["ROWS", "Dialect", "FileFormat", "FileSchema", "Found", "TableWriter", "readable", "rows_at_once"]
 
 ROWS = 1 << 16  # of a batch, if they are not wide
 _BYTES = 16 << 20  # of a batch
@@ -32,7 +32,7 @@ class Dialect:
 
 
 @dataclass(frozen=True)
-class Look:
+class FileSchema:
     """What a file says of itself."""
 
     schema: Any  # pa.Schema, of the file's own types
@@ -54,7 +54,9 @@ class Found:
     rejects: Sequence[Reject] = ()
     lines: int = 0
     ignored: int = 0
-    raw: Callable[[], Spans] | None = None  # of delimited files: the rows as they stand there, each with a line feed
+    raw: Callable[[], ByteColumn] | None = (
+        None  # of delimited files: the rows as they stand there, each with a line feed
+    )
 
 
 class TableWriter(Protocol):
@@ -67,7 +69,7 @@ class TableWriter(Protocol):
         """Write what is left."""
 
 
-class Kind(Protocol):
+class FileFormat(Protocol):
     """One kind of files."""
 
     suffix: str
@@ -76,10 +78,10 @@ class Kind(Protocol):
     typed: bool  # False: fields are text, whatever they mean
     codecs: ClassVar[Mapping[str, str]]  # of what is written: as the user says -> as the library says
 
-    def stored(self, spec: Mapping[str, Any]) -> Look:
+    def stored(self, spec: Mapping[str, Any]) -> FileSchema:
         """Return what a manifest says of the files of a dataset."""
 
-    def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
+    def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Look at a file's schema. Raises NotReadable, or what the library raises."""
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:

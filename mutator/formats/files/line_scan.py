@@ -10,7 +10,7 @@ import numpy as np
 
 from mutator.formats.content import Window
 from mutator.formats.files.lines import LF, UTF8_BOM
-from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints, Spans, joined
+from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined
 
 __all__ = ["CHUNK", "NEWLINE", "Table", "chunks", "clean", "ends_of_fields"]
 
@@ -55,14 +55,14 @@ class Table:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def field(self, data: Bytes, rows: Any, ordinal: int | Ints) -> Spans:
+    def field(self, data: Bytes, rows: Any, ordinal: int | Ints) -> ByteColumn:
         """Return a field of some rows; the ordinal is one for all, or one a row."""
         at = self.first[rows] + ordinal
         if isinstance(ordinal, int):
             starts = self.starts[rows] if ordinal == 0 else self.marks[at - 1] + 1
         else:
             starts = np.where(ordinal == 0, self.starts[rows], self.marks[at - 1] + 1)
-        return Spans(data, starts, self.marks[at])
+        return ByteColumn(data, starts, self.marks[at])
 
 
 _ONES, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
@@ -116,7 +116,7 @@ def clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Wind
         return None
     data = data.copy()
     data[ends[keep]] = NEWLINE
-    lines = Spans(data, starts[keep], ends[keep] + 1).take()
+    lines = ByteColumn(data, starts[keep], ends[keep] + 1).take()
     return np.frombuffer(bytes(joined(lines)) + PAD, np.uint8), starts[keep] + offset, np.flatnonzero(keep)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from mutator.formats.content import Content, NotReadable, Unfit
-from mutator.formats.files.kind import Dialect, Found, Look, readable, rows_at_once
+from mutator.formats.files.kind import Dialect, FileSchema, Found, readable, rows_at_once
 from mutator.rules.schema_evolution import from_text
 
 __all__ = ["OrcFiles"]
@@ -35,19 +35,19 @@ class OrcFiles:
         "lz4": "lz4",
     }
 
-    def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
+    def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Read the footer."""
         with _faults():
-            return Look(readable(orc.ORCFile(stream).schema))
+            return FileSchema(readable(orc.ORCFile(stream).schema))
 
     def count(self, content: Content, dialect: Dialect) -> int:
         """Return what the footer says."""
         with content.file() as stream, _faults():
             return int(orc.ORCFile(stream).nrows)
 
-    def stored(self, spec: Mapping[str, Any]) -> Look:
+    def stored(self, spec: Mapping[str, Any]) -> FileSchema:
         """Return the schema that the manifest has."""
-        return Look(from_text(spec["schema"]))
+        return FileSchema(from_text(spec["schema"]))
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
         """Read the stripes of the window; Arrow does not say where they begin, so they share the file evenly."""

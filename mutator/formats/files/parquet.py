@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mutator.formats.content import Content, NotReadable
-from mutator.formats.files.kind import Dialect, Found, Look, readable, rows_at_once
+from mutator.formats.files.kind import Dialect, FileSchema, Found, readable, rows_at_once
 from mutator.rules.schema_evolution import from_text
 
 __all__ = ["ParquetFiles"]
@@ -33,10 +33,10 @@ class ParquetFiles:
     typed = True
     codecs: ClassVar[Mapping[str, str]] = {name: name for name in ("none", "snappy", "gzip", "zstd", "lz4")}
 
-    def look(self, stream: BinaryIO, dialect: Dialect) -> Look:
+    def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Read the footer."""
         with _faults():
-            return Look(readable(_opened(stream).schema_arrow))
+            return FileSchema(readable(_opened(stream).schema_arrow))
 
     def count(self, content: Content, dialect: Dialect) -> int:
         """Return what the footer says."""
@@ -45,9 +45,9 @@ class ParquetFiles:
             _check_footer(file, stream)
             return int(file.metadata.num_rows)
 
-    def stored(self, spec: Mapping[str, Any]) -> Look:
+    def stored(self, spec: Mapping[str, Any]) -> FileSchema:
         """Return the schema that the manifest has."""
-        return Look(from_text(spec["schema"]))
+        return FileSchema(from_text(spec["schema"]))
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
         """Read the row groups that begin in the window."""

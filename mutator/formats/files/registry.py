@@ -5,13 +5,13 @@ from __future__ import annotations
 from mutator.formats.files.avro import AvroFiles
 from mutator.formats.files.csv import CsvFiles, TextFiles
 from mutator.formats.files.escaped import EscapedFiles
-from mutator.formats.files.kind import Kind
+from mutator.formats.files.kind import FileFormat
 from mutator.formats.files.orc import OrcFiles
 from mutator.formats.files.parquet import ParquetFiles
 
-__all__ = ["KINDS", "promised"]
+__all__ = ["FILE_FORMATS", "promised"]
 
-KINDS: dict[str, Kind] = {
+FILE_FORMATS: dict[str, FileFormat] = {
     "text": TextFiles(),
     "csv": CsvFiles(),
     "escaped": EscapedFiles(),
@@ -19,7 +19,7 @@ KINDS: dict[str, Kind] = {
     "parquet": ParquetFiles(),
     "orc": OrcFiles(),
 }
-_SUFFIXES = {name for name, kind in KINDS.items() if kind.suffix == f".{name}"}
+_SUFFIXES = {name for name, kind in FILE_FORMATS.items() if kind.suffix == f".{name}"}
 
 
 def promised(name: str) -> str | None:

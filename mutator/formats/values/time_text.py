@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Flags, Ints, Spans, offsets_of
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of
 from mutator.rules.order_columns import flags, parse_column, seconds_of
 
 __all__ = ["said_times"]
@@ -81,7 +81,7 @@ def _are_alike(values: Any) -> bool:
 def _any(column: Any, kind: Any) -> tuple[Any, Flags]:
     """Read what order values may be."""
     null = flags(column.is_null())
-    stamps, wrong = parse_column("timestamp", Spans.of_array(column.drop_null().cast(pa.large_binary())))
+    stamps, wrong = parse_column("timestamp", ByteColumn.of_array(column.drop_null().cast(pa.large_binary())))
     seconds, nanos, finer = seconds_of(stamps)
     wrong |= finer
     if pa.types.is_date(kind):

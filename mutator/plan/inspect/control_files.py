@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import Source, whole
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, blocks, storage_for
@@ -92,7 +92,7 @@ def set_apart(suffix: str, paths: Iterable[str], found: Mapping[str, Entry]) -> 
     for path in paths:
         storage = storage_for(path)
         place = storage.resolve(path)
-        if place not in found and storage.look(place) is None:
+        if place not in found and storage.stat(place) is None:
             beside = [one for one in storage.glob(place + suffix) if one.kind == "file"]
             controls |= {one.path: one for one in beside if not file_names.is_hidden(one.name)}
     orphans = sorted(controls.keys() - {_beside(path, suffix) for path in feed})
@@ -110,7 +110,7 @@ def check(suffix: str, feed: Sequence[Source]) -> None:
     places = [_beside(source.path, suffix) for source in feed]
     missing = []
     for source, place in zip(feed, places, strict=True):
-        entry = storage_for(place).look(place)
+        entry = storage_for(place).stat(place)
         if entry is None:
             missing.append(source.path)
         elif entry.kind != "file":
@@ -136,7 +136,7 @@ def count_rows(storage: Storage, source: Source) -> int:
     """Return the number of rows of a feed file; raises DataError for one that is damaged."""
     window = Window(source.ending, 0, None, source.bom, source.header_end)
     try:
-        return KINDS[source.kind].count(_Whole(storage, source, window), source.dialect)
+        return FILE_FORMATS[source.kind].count(_Whole(storage, source, window), source.dialect)
     except (CorruptStream, NotReadable) as fault:
         raise error("damaged", path=source.path, why=fault) from None
 

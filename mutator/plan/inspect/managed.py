@@ -13,12 +13,12 @@ from mutator.dataset.manifest import DataFile, Manifest, SideFile
 from mutator.dataset.partition_index import form_of
 from mutator.errors import error
 from mutator.formats.files import lines
-from mutator.formats.files.kind import Look
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.kind import FileSchema
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import Source
 from mutator.rules import file_names
 
-__all__ = ["dataset_look", "dataset_sources", "file_source", "forms_of", "stored_look", "tombstone_source"]
+__all__ = ["dataset_schema", "dataset_sources", "file_source", "forms_of", "stored_schema", "tombstone_source"]
 
 
 def forms_of(master: str, known: Manifest) -> tuple[Source, ...]:
@@ -34,21 +34,28 @@ def forms_of(master: str, known: Manifest) -> tuple[Source, ...]:
 def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Return the data files and the tombstone files that a manifest names."""
     beside = {part.path: part for part in known.beside}
-    look = dataset_look(known, path)
+    file_schema = dataset_schema(known, path)
     data = tuple(
-        file_source(path, known.spec, part, beside.get(part.order or ""), look)
+        file_source(path, known.spec, part, beside.get(part.order or ""), file_schema)
         for part in sorted(known.files, key=lambda part: os.fsencode(part.path))
     )
     return data, tuple(tombstone_source(path, part) for part in known.beside if part.kind == "tombstones")
 
 
 def file_source(
-    path: str, spec: Mapping[str, Any], part: DataFile, order: SideFile | None = None, look: Look | None = None
+    path: str,
+    spec: Mapping[str, Any],
+    part: DataFile,
+    order: SideFile | None = None,
+    file_schema: FileSchema | None = None,
 ) -> Source:
-    """Return a data file of a dataset. order: the file with the sequences of its rows. look: of all of its files."""
+    """Return a data file of a dataset as an input.
+
+    order: the file with the sequences of its rows. file_schema: that of all files of the dataset.
+    """
     stored = form_of(spec, part.form)
-    if look is None and "fields" in spec["key"]:
-        look = stored_look(stored, path)
+    if file_schema is None and "fields" in spec["key"]:
+        file_schema = stored_schema(stored, path)
     return Source(
         path=posixpath.join(path, part.path),
         name=file_names.base_name(part.path),
@@ -62,8 +69,8 @@ def file_source(
         part=part,
         order_part=order,
         kind=stored["format"],
-        look=look,
-        header_end=0 if look is None else look.header_end,
+        file_schema=file_schema,
+        header_end=0 if file_schema is None else file_schema.header_end,
         stored=stored,
     )
 
@@ -80,14 +87,14 @@ def tombstone_source(path: str, part: SideFile) -> Source:
     )
 
 
-def dataset_look(known: Manifest, path: str) -> Look | None:
+def dataset_schema(known: Manifest, path: str) -> FileSchema | None:
     """Return what a manifest says of the fields of its files; None for text."""
-    return stored_look(known.spec, path) if "fields" in known.spec["key"] else None
+    return stored_schema(known.spec, path) if "fields" in known.spec["key"] else None
 
 
-def stored_look(spec: Mapping[str, Any], path: str) -> Look:
+def stored_schema(spec: Mapping[str, Any], path: str) -> FileSchema:
     """Return what a specification says of the fields of files; raises StateError where it cannot be read."""
     try:
-        return KINDS[spec["format"]].stored(spec)
+        return FILE_FORMATS[spec["format"]].stored(spec)
     except (KeyError, ValueError, pa.ArrowException) as fault:
         raise error("manifest.damaged", path=path, why=f"its schema cannot be read: {fault}") from None

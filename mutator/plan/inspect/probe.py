@@ -21,15 +21,15 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files import lines, registry
 from mutator.formats.files.csv import schema_of_places
 from mutator.formats.files.escaped import separates
-from mutator.formats.files.kind import Dialect, Look
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.kind import Dialect, FileSchema
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}  # as first bytes name them -> kind
 
-__all__ = ["Source", "look_inside", "read_schema", "whole"]
+__all__ = ["Source", "probe_file", "read_schema", "whole"]
 
 # Suffixes of compressions that are not read here: a mistake on text, and unreadable with the content they promise.
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
@@ -55,22 +55,22 @@ class Source:
     part: Part | None = None  # what the manifest says of it
     order_part: SideFile | None = None  # and of the file with the sequences
     dialect: Dialect = field(default_factory=Dialect)  # of delimited files whose fields have names
-    kind: str = "text"  # of file: a key of ``formats.kinds.KINDS``
-    look: Look | None = None  # what it says of its fields; text may have none
+    kind: str = "text"  # of file: a key of ``formats.kinds.FILE_FORMATS``
+    file_schema: FileSchema | None = None  # what it says of its fields; text may have none
     stored: Mapping[str, Any] = field(default_factory=dict, hash=False)  # how a manifest says that it was written
     quotes: bool = False  # it is called CSV, is read as delimited text, and its first row has quotes
 
     @property
     def is_packed(self) -> bool:
         """Tell whether its rows take far more room than its bytes: it is compressed, or of columns or records."""
-        return self.compression is not None or KINDS[self.kind].typed
+        return self.compression is not None or FILE_FORMATS[self.kind].typed
 
     def place(self, offset: int, line: int) -> str:
         """Say where a row is."""
-        return KINDS[self.kind].place(offset, line)
+        return FILE_FORMATS[self.kind].place(offset, line)
 
 
-def look_inside(
+def probe_file(
     config: Config,
     storage: Storage,
     entry: Entry,
@@ -142,11 +142,25 @@ def look_inside(
                     break
     except CorruptStream as fault:
         raise error("damaged", path=path, why=fault) from None
-    look = None
+    file_schema = None
     if width is not None:
-        look = Look(schema_of_places(width, config.field_names), typed=False, named=bool(config.field_names))
+        file_schema = FileSchema(
+            schema_of_places(width, config.field_names), typed=False, named=bool(config.field_names)
+        )
     sequence = file_names.sequence(name)
-    return Source(path, name, entry.bytes, sequence, content, ending, bom, header_end, width, look=look, quotes=quotes)
+    return Source(
+        path,
+        name,
+        entry.bytes,
+        sequence,
+        content,
+        ending,
+        bom,
+        header_end,
+        width,
+        file_schema=file_schema,
+        quotes=quotes,
+    )
 
 
 def _look_at_fields(
@@ -154,7 +168,7 @@ def _look_at_fields(
 ) -> Source:
     """Look at the fields of a file of a kind that has names for them."""
     literal = config.delimiter.literal
-    delimited = not KINDS[kind].typed
+    delimited = not FILE_FORMATS[kind].typed
     title = {"csv": "CSV"}.get(kind, kind)
     if delimited and (literal is None or len(literal) != 1):
         what = f"field.delim.regex is {config.delimiter.text}, and the fields of {title} have one byte between them"
@@ -173,15 +187,15 @@ def _look_at_fields(
         with storage.open(entry.path) as stream:
             if not entry.bytes and not delimited:
                 raise NotReadable(f"it is empty, and no {kind} file is")
-            look = KINDS[kind].look(whole(stream, content), dialect)
+            file_schema = FILE_FORMATS[kind].probe(whole(stream, content), dialect)
         if kind == "csv" and config.field_names and not header:  # a first row of names of fields is a header
             with storage.open(entry.path) as stream:
-                named = KINDS[kind].look(whole(stream, content), replace(dialect, header=True))
-            look = named if set(named.schema.names) <= set(dialect.names) else look
+                named = FILE_FORMATS[kind].probe(whole(stream, content), replace(dialect, header=True))
+            file_schema = named if set(named.schema.names) <= set(dialect.names) else file_schema
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=entry.path, why=fault) from None
-    if kind == "escaped" and places and not look.named and len(look.schema):
-        look = replace(look, schema=_by_place(config, entry, look.schema, places), named=True)
+    if kind == "escaped" and places and not file_schema.named and len(file_schema.schema):
+        file_schema = replace(file_schema, schema=_by_place(config, entry, file_schema.schema, places), named=True)
     return Source(
         entry.path,
         entry.name,
@@ -189,12 +203,12 @@ def _look_at_fields(
         file_names.sequence(entry.name),
         content,
         lines.LF if delimited else "",
-        look.bom,
-        look.header_end,
-        len(look.schema) or None,
+        file_schema.bom,
+        file_schema.header_end,
+        len(file_schema.schema) or None,
         dialect=dialect,
         kind=kind,
-        look=look,
+        file_schema=file_schema,
     )
 
 
@@ -222,12 +236,12 @@ def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:
     return io.BytesIO(b"".join(decompress(blocks(stream), compression)))
 
 
-def read_schema(path: str) -> tuple[str, Look]:
+def read_schema(path: str) -> tuple[str, FileSchema]:
     """Read an Avro schema."""
     place = absolute(path)
     with storage_for(place).open(place) as stream:
         content = b"".join(blocks(stream))
     try:
-        return path, KINDS["avro"].stored({"schema": json.loads(content)})
+        return path, FILE_FORMATS["avro"].stored({"schema": json.loads(content)})
     except (ValueError, KeyError, TypeError) as fault:
         raise error("config", where=f"output.schema={path}", faults=f"is no Avro schema: {fault}") from None

@@ -20,14 +20,14 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import Files, by_partition, is_partitioned
 from mutator.errors import MutatorError, error
 from mutator.formats.files import lines
-from mutator.formats.files.kind import Look
+from mutator.formats.files.kind import FileSchema
 from mutator.plan.inspect import control_files
-from mutator.plan.inspect.managed import dataset_look, dataset_sources, forms_of
-from mutator.plan.inspect.probe import Source, look_inside, read_schema
+from mutator.plan.inspect.managed import dataset_schema, dataset_sources, forms_of
+from mutator.plan.inspect.probe import Source, probe_file, read_schema
 from mutator.rules import file_names, sequence_gaps
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for, writable_storage_for
 
-__all__ = ["Source", "Survey", "feed_entries", "look_at"]
+__all__ = ["Source", "Survey", "feed_entries", "survey_inputs"]
 
 # What to do about a directory in a master.
 _TREE = "if it is a partition's, say by which fields: --partitioned-by FIELDS, or partitioned.by=FIELDS"
@@ -47,13 +47,13 @@ class Survey:
     consumed: tuple[Source, ...] = ()  # feed files that an earlier run has merged
     ignored: tuple[str, ...] = ()  # names that start with _ or .
     notes: tuple[str, ...] = ()
-    dataset_look: Look | None = None  # of all files of a managed master whose fields have names
-    output_schema: tuple[str, Look] | None = None  # that the user wants, and where it stands
+    dataset_schema: FileSchema | None = None  # of all files of a managed master whose fields have names
+    output_schema: tuple[str, FileSchema] | None = None  # that the user wants, and where it stands
     places: tuple[str, ...] = ()  # names of the fields of a feed row, in their order, where the master says them
     partitions: Mapping[str, Files] | None = None  # of a partitioned master; ``master`` has a file of each form alone
 
 
-def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
+def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
     """Find the files of a run and look at each.
 
     Raises ConfigError, DataError, StorageError or StateError, naming the path.
@@ -78,7 +78,7 @@ def look_at(config: Config, master: str, feed: Sequence[str]) -> Survey:
         if path == master or posixpath.dirname(path) == master:
             raise error("path.roles", path=path, roles="master and feed")
     named = _calls_by_name(config) or (known is not None and "fields" in known.spec["key"])
-    dataset = dataset_look(known, master) if known is not None else None
+    dataset = dataset_schema(known, master) if known is not None else None
     places = _feed_places(config, known, dataset)
     found = _look_at_feed(config, feed_files, named, places)
     if not named and any(one.kind != "text" for one in (*sources, *found)):
@@ -135,10 +135,10 @@ def _find(path: str, ignored: list[str], what: str) -> list[Entry]:
     """Return the regular files that a path names: a directory's, one file, or those that a pattern matches."""
     storage = storage_for(path)
     path = storage.resolve(path)
-    entry = storage.look(path)
+    entry = storage.stat(path)
     if entry is None:
         # Directories may be links here as well, and one file must not come by two names.
-        found = [storage.look(storage.resolve(one.path)) or one for one in storage.glob(path)]
+        found = [storage.stat(storage.resolve(one.path)) or one for one in storage.glob(path)]
         if not found:
             raise error("path.missing", path=path, what=f"{what} file or directory")
         nested = [
@@ -183,11 +183,11 @@ def _calls_by_name(config: Config) -> bool:
 def _look_at_feed(config: Config, files: Mapping[str, Entry], named: bool, places: tuple[str, ...]) -> list[Source]:
     form = config.feed_format
     return [
-        look_inside(config, storage_for(path), entry, form, named=named, places=places) for path, entry in files.items()
+        probe_file(config, storage_for(path), entry, form, named=named, places=places) for path, entry in files.items()
     ]
 
 
-def _feed_places(config: Config, known: Manifest | None, dataset: Look | None) -> tuple[str, ...]:
+def _feed_places(config: Config, known: Manifest | None, dataset: FileSchema | None) -> tuple[str, ...]:
     """Return the names of the fields of a feed row where the master is escaped text, which has them in its manifest.
 
     The op code, if its place is configured, stands there, and no master row has it.
@@ -204,7 +204,7 @@ def _feed_places(config: Config, known: Manifest | None, dataset: Look | None) -
 
 
 def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str], *, named: bool) -> tuple[Source, ...]:
-    entry = storage.look(master)
+    entry = storage.stat(master)
     if entry is None:
         if not config.allow_empty_master:
             raise error("master.missing", path=master)
@@ -223,7 +223,7 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
         _check_entry(one, _TREE if "=" in one.name and not config.partitioned_by else _NO_TREE)
     # Names of files decide before those of directories, as between rows of one ID (which ``entries`` is sorted by).
     entries.sort(key=lambda one: (os.fsencode(one.name), os.fsencode(one.path)))
-    found = tuple(look_inside(config, storage, one, config.master_format, named=named) for one in entries)
+    found = tuple(probe_file(config, storage, one, config.master_format, named=named) for one in entries)
     # What this program wrote, and is adopted now, has no headers and no marks, and its lines end at LF alone.
     return tuple(
         replace(one, ending=lines.EXACT_LF, bom=False, header_end=0)

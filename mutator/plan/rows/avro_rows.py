@@ -37,7 +37,7 @@ from mutator.plan.rows.fields import (
     schema_sequence,
     stored_defaults,
 )
-from mutator.plan.rows.row_plan import Shape
+from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.partition_transforms import PartitionField
@@ -64,13 +64,13 @@ class _File:
         return Version(pa.schema(kinds), self.path, True, self.partial, defaults)
 
 
-def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None, base_path: str) -> Shape:
+def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None, base_path: str) -> RowPlan:
     """Decide the result's schema and the layouts of all files."""
     files = _files(config, survey)
     base = next((one for one in files if one.path == base_path), None)
     if survey.output_schema is not None:
-        path, look = survey.output_schema
-        base = _File(path, expanded(look.native), False)
+        path, file_schema = survey.output_schema
+        base = _File(path, expanded(file_schema.native), False)
     assert base is not None
     needed = fields.needed(deletes=False)
     for one in files:
@@ -135,7 +135,7 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
     spec |= {} if partitioning is None else {SPEC: partitioning.spec(), **stored_defaults(config, found.schema)}
     known = survey.manifest
     same = known is not None and known.spec["format"] == "avro" and known.spec["schema"] == spec["schema"]
-    return Shape(
+    return RowPlan(
         format="avro",
         layouts=layouts,
         output=AvroOutput(result, codec),
@@ -182,15 +182,15 @@ def _files(config: Config, survey: Survey) -> list[_File]:
         for one in sources
     ]
     no_more = not survey.master or survey.partitions is not None
-    if survey.manifest is not None and no_more and survey.dataset_look is not None:
-        found.insert(0, _File(survey.master_path, expanded(survey.dataset_look.native), False))
+    if survey.manifest is not None and no_more and survey.dataset_schema is not None:
+        found.insert(0, _File(survey.master_path, expanded(survey.dataset_schema.native), False))
     return found
 
 
 def _file(source: Source, is_partial: bool) -> _File:
-    assert source.look is not None
+    assert source.file_schema is not None
     try:
-        return _File(source.path, expanded(source.look.native), is_partial)
+        return _File(source.path, expanded(source.file_schema.native), is_partial)
     except NotReadable as fault:
         raise error("damaged", path=source.path, why=fault) from None
 

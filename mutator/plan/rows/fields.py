@@ -69,7 +69,9 @@ class Fields:
 
 def fields_of(config: Config, base: Version, survey: Survey) -> Fields:
     """Return the names of the fields that the configuration names, or gives the places of."""
-    feed = [one.look.schema.names for one in by_age(survey.feed) if one.look is not None and has_fields(one)]
+    feed = [
+        one.file_schema.schema.names for one in by_age(survey.feed) if one.file_schema is not None and has_fields(one)
+    ]
     names = config.field_names or survey.places or (feed[-1] if feed else base.schema.names)
 
     def name(one: Any, key: str) -> str:
@@ -125,7 +127,7 @@ def by_age(feed: Sequence[Source]) -> list[Source]:
 
 def has_fields(source: Source) -> bool:
     """Tell whether a file says of any fields."""
-    return source.look is not None and len(source.look.schema) > 0
+    return source.file_schema is not None and len(source.file_schema.schema) > 0
 
 
 def check_key_types(schema: Any, fields: Any, path: str) -> None:

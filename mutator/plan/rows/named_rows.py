@@ -22,7 +22,7 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.avro_schema import avro_of, expanded
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.kind import Dialect
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.survey import Source, Survey
 from mutator.plan.rows.avro_rows import avro_layout_of, avro_shape
 from mutator.plan.rows.fields import (
@@ -46,8 +46,8 @@ from mutator.plan.rows.fields import (
     with_places,
     with_stored_defaults,
 )
-from mutator.plan.rows.row_plan import Shape
-from mutator.plan.rows.storable_types import held_schema, held_type
+from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.rows.storable_types import storable_schema, storable_type
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.schema_evolution import Version
@@ -67,7 +67,7 @@ def _was_named(survey: Survey) -> bool:
     return survey.manifest is not None and "fields" in survey.manifest.spec["key"]
 
 
-def named_shape(config: Config, survey: Survey) -> Shape:
+def named_shape(config: Config, survey: Survey) -> RowPlan:
     """Decide what is read and written. Raises ConfigError and DataError that name fields and files."""
     known = survey.manifest
     config = with_stored_defaults(config, known)
@@ -112,7 +112,7 @@ def _output_kind(config: Config, survey: Survey) -> str:
 
 
 def _codec(config: Config, kind: str) -> str | None:
-    codecs = KINDS[kind].codecs
+    codecs = FILE_FORMATS[kind].codecs
     if config.output_codec is None:
         return None
     if config.output_codec not in codecs:
@@ -123,10 +123,12 @@ def _codec(config: Config, kind: str) -> str | None:
 
 
 def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
-    named = any(source.look is not None and source.look.named for source in (*survey.master, *survey.feed))
+    named = any(
+        source.file_schema is not None and source.file_schema.named for source in (*survey.master, *survey.feed)
+    )
     delimiter = config.delimiter.literal
     if delimiter is None or len(delimiter) != 1:
-        delimited = [one.path for one in (*survey.master, *survey.feed) if not KINDS[one.kind].typed]
+        delimited = [one.path for one in (*survey.master, *survey.feed) if not FILE_FORMATS[one.kind].typed]
         if delimited:
             what = f"field.delim.regex is {config.delimiter.text}, and one byte must stand between fields with names"
             raise error("format", path=delimited[0], what=what, cure="set it to that byte, or merge text with text")
@@ -138,32 +140,36 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Versio
     """Return the schemas of the master's files and of the feed's, one for each file that has any."""
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
     if survey.manifest is not None and (not master or survey.partitions is not None):
-        look = survey.dataset_look
-        assert look is not None
+        file_schema = survey.dataset_schema
+        assert file_schema is not None
         # Of a partitioned master the others are a file of each form; what the master has is what its manifest says.
-        master.insert(0, Version(look.schema, survey.master_path, look.typed, False, look.defaults))
+        master.insert(
+            0, Version(file_schema.schema, survey.master_path, file_schema.typed, False, file_schema.defaults)
+        )
     feed = [_version(one, is_delete_source(config, one), checked) for one in by_age(survey.feed) if has_fields(one)]
     return master, feed
 
 
 def _version(source: Source, partial_fields: bool, checked: Any) -> Version:
-    look = source.look
-    assert look is not None
-    if source.kind == "text" and not look.named:
+    file_schema = source.file_schema
+    assert file_schema is not None
+    if source.kind == "text" and not file_schema.named:
         raise error(
             "format",
             path=source.path,
             what="delimited text has no names for its fields, and other files of the run have",
             cure="set field.names",
         )
-    return Version(checked(look.schema, source.path), source.path, look.typed, partial_fields, look.defaults)
+    return Version(
+        checked(file_schema.schema, source.path), source.path, file_schema.typed, partial_fields, file_schema.defaults
+    )
 
 
 def _base(survey: Survey, master: Sequence[Version], feed: Sequence[Version], checked: Any) -> Version:
     """Return the version that gives the result its fields; its types may be others'."""
     if survey.output_schema is not None:
-        path, look = survey.output_schema
-        return Version(checked(look.schema, path), path, True, False, look.defaults)
+        path, file_schema = survey.output_schema
+        return Version(checked(file_schema.schema, path), path, True, False, file_schema.defaults)
     whole = [version for version in feed if not version.partial]
     own = list(master[:1] if survey.manifest is not None else master[-1:])
     found = whole[-1:] or own or list(feed[-1:])
@@ -192,7 +198,7 @@ def _columns(
     versions: Sequence[Version],
     fields: Fields,
     dialect: Dialect,
-) -> Shape:
+) -> RowPlan:
     for version in versions:
         schemas.check_key(version, fields.needed(deletes=version.partial))
     keep = config.op_keep
@@ -206,10 +212,10 @@ def _columns(
         fields.ids,
         defaults,
         given=survey.output_schema is not None,
-        held=lambda kind: held_type(kind, lambda leaf: KINDS[output].held(leaf) or leaf),
+        held=lambda kind: storable_type(kind, lambda leaf: FILE_FORMATS[output].held(leaf) or leaf),
     )
     known_spec = survey.manifest.spec if survey.manifest is not None else {}
-    result = held_schema(_partitions_last(found.schema, known_spec, base.path), output)
+    result = storable_schema(_partitions_last(found.schema, known_spec, base.path), output)
     check_key_types(result, fields, base.path)
     partitioning = partitioning_in(result, fields, base.path)
     order_type = decide_order_type(config, result, fields, base.path)
@@ -243,7 +249,7 @@ def _columns(
                 layouts[side],
                 kind=source.kind,
                 schema=version.schema,
-                typed=KINDS[source.kind].typed,
+                typed=FILE_FORMATS[source.kind].typed,
                 dialect=stored_dialect(source.stored or known_spec, dialect) if side == "master" else dialect,
                 op_field=fields.op if fields.op in version.schema.names else None,
                 deletes=deletes,
@@ -282,14 +288,14 @@ def _columns(
         }
     known = survey.manifest
     same = known is not None and all(known.spec.get(name) == spec.get(name) for name in _AS_WRITTEN)
-    return Shape(
+    return RowPlan(
         format="columns",
         layouts=layouts,
         output=ColumnOutput(output, result, dialect),
         spec=spec,
         order_type=order_type,
         layout_of=layout_of,
-        in_ranges={one.path: KINDS[one.kind].in_ranges for one in (*survey.master, *survey.feed)},
+        in_ranges={one.path: FILE_FORMATS[one.kind].in_ranges for one in (*survey.master, *survey.feed)},
         carries=same,
         whole=True,
         partitioning=partitioning,
@@ -319,8 +325,15 @@ def _known_avro(survey: Survey) -> Mapping[str, Any] | None:
     """Return the Avro schema whose types the result keeps: the one that is asked for, or the master's."""
     if survey.output_schema is not None:
         return expanded(survey.output_schema[1].native)
-    looks = [survey.dataset_look, *(source.look for source in by_age(survey.master))]
-    return next((expanded(look.native) for look in looks if look is not None and look.native is not None), None)
+    looks = [survey.dataset_schema, *(source.file_schema for source in by_age(survey.master))]
+    return next(
+        (
+            expanded(file_schema.native)
+            for file_schema in looks
+            if file_schema is not None and file_schema.native is not None
+        ),
+        None,
+    )
 
 
 def stored_dialect(spec: Mapping[str, Any], dialect: Dialect) -> Dialect:
@@ -340,17 +353,17 @@ def _without(version: Version, name: str | None) -> Version:
     return replace(version, schema=version.schema.remove(version.schema.get_field_index(name)))
 
 
-def shape_of_dataset(known: Manifest) -> Shape:
+def shape_of_dataset(known: Manifest) -> RowPlan:
     """Return the shape of a dataset whose fields have names."""
     spec = dict(known.spec)
-    look = KINDS[spec["format"]].stored(spec)
+    file_schema = FILE_FORMATS[spec["format"]].stored(spec)
     order, ids = spec["order"], tuple(spec["key"]["fields"])
     order_name, order_type = order.get("field"), order.get("type", "sequence")
     lowest = order.get("null") == "lowest"
     if spec["format"] == "avro":
-        layout = avro_layout_of(look.native, ids, order_name, order_type, lowest, stored_fields(spec))
-        return Shape("avro", dict.fromkeys(("master", "feed", "written"), layout), None, spec, order_type)
-    schema = look.schema
+        layout = avro_layout_of(file_schema.native, ids, order_name, order_type, lowest, stored_fields(spec))
+        return RowPlan("avro", dict.fromkeys(("master", "feed", "written"), layout), None, spec, order_type)
+    schema = file_schema.schema
     columns = ColumnLayout(
         kind=spec["format"],
         schema=schema,
@@ -361,7 +374,7 @@ def shape_of_dataset(known: Manifest) -> Shape:
         dialect=stored_dialect(spec, Dialect()),
         null_lowest=lowest,
         feed=False,
-        typed=KINDS[spec["format"]].typed,
+        typed=FILE_FORMATS[spec["format"]].typed,
         partition=stored_fields(spec),
     )
-    return Shape("columns", dict.fromkeys(("master", "feed", "written"), columns), None, spec, order_type)
+    return RowPlan("columns", dict.fromkeys(("master", "feed", "written"), columns), None, spec, order_type)

@@ -12,14 +12,14 @@ from typing import Any
 
 from mutator.plan.rows.partitioning import Partitioning
 
-__all__ = ["Shape"]
+__all__ = ["RowPlan"]
 
 
 @dataclass(frozen=True)
-class Shape:
+class RowPlan:
     """What the plan must know of rows."""
 
-    format: str  # a key of ``formats.FORMATS``
+    format: str  # a key of ``formats.BLOCK_TYPES``
     layouts: Mapping[str, Any]  # "master", "feed" and, for files of other schemas, more
     output: Any  # the format's own: what is written
     spec: dict[str, Any]  # as the manifest has it

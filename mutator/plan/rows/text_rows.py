@@ -18,7 +18,7 @@ from mutator.errors import error
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.survey import Source, Survey
 from mutator.plan.rows.partitioning import moved, partitioning_of
-from mutator.plan.rows.row_plan import Shape
+from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
@@ -159,7 +159,7 @@ def layouts(
     )
 
 
-def text_shape(config: Config, survey: Survey) -> Shape:
+def text_shape(config: Config, survey: Survey) -> RowPlan:
     """Decide what a run over delimited text reads and writes."""
     _check_places(config)
     known = survey.manifest
@@ -192,7 +192,7 @@ def text_shape(config: Config, survey: Survey) -> Shape:
     if partitioning is not None:
         partitioning = replace(partitioning, fields=written.partition)
         spec[SPEC] = partitioning.spec()
-    return Shape(
+    return RowPlan(
         format="text",
         layouts={"master": master, "feed": feed, "deletes": deletes, "written": written},
         output=None,
@@ -234,7 +234,7 @@ def _partitioned(
     )
 
 
-def text_shape_of(known: Manifest) -> Shape:
+def text_shape_of(known: Manifest) -> RowPlan:
     """Return the shape of a dataset of delimited text."""
     spec = dict(known.spec)
     order, by_file_name = spec["order"], spec["order"]["by"] == "file name"
@@ -247,7 +247,7 @@ def text_shape_of(known: Manifest) -> Shape:
         partition=stored_fields(spec),
     )
     layouts = dict.fromkeys(("master", "feed", "written"), layout)
-    return Shape("text", layouts, None, spec, layout.order_type)
+    return RowPlan("text", layouts, None, spec, layout.order_type)
 
 
 def _check_places(config: Config) -> None:

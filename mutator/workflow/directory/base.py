@@ -94,7 +94,7 @@ class Base:
         for place in ("output", "backup"):
             for entry in entries_of(self.at(place)):
                 if entry.kind == "directory" and not entry.name.startswith("."):
-                    yield look_at_dataset(self.storage, entry.path)
+                    yield probe_dataset(self.storage, entry.path)
 
     def find(self, commit: str) -> Dataset | None:
         """Return the dataset with a commit id, where it is in output/ or backup/."""
@@ -106,11 +106,11 @@ def open_base(given: str) -> Base:
     path = absolute(given)
     storage = writable_storage_for(path)
     path = storage.resolve(path)
-    entry = storage.look(path)
+    entry = storage.stat(path)
     if storage.renames and (entry is None or entry.kind != "directory"):
         raise error("path.missing", path=given, what="directory" if entry is None else f"directory, but a {entry.kind}")
     base = Base(path, given.rstrip("/") or given)
-    places = [storage.look(base.at(name)) for name in DIRECTORIES]
+    places = [storage.stat(base.at(name)) for name in DIRECTORIES]
     if not any(one is not None and one.name in ("master", "incr") for one in places):
         raise error("base.none", path=given)
     for one in places:
@@ -119,7 +119,7 @@ def open_base(given: str) -> Base:
     return base
 
 
-def look_at_dataset(storage: Storage, path: str) -> Dataset:
+def probe_dataset(storage: Storage, path: str) -> Dataset:
     """Tell which dataset a directory is."""
     name = posixpath.basename(path)
     try:

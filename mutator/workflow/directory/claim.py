@@ -154,10 +154,10 @@ def give_back(base: Base, run: str) -> list[str]:
         if entry.name.startswith(_MARKER) or _feed_of(entry, suffix):
             continue
         # Beside the control file of a newer one it would be held against that.
-        free = suffix is None or base.storage.look(base.at("incr", entry.name + suffix)) is None
+        free = suffix is None or base.storage.stat(base.at("incr", entry.name + suffix)) is None
         if free and _move(base, entry.path, base.at("incr", entry.name)):
             names.append(entry.name)
-        elif base.storage.look(entry.path) is not None:
+        elif base.storage.stat(entry.path) is not None:
             base.storage.make_directory(aside)
             failpoint("return.aside")
             if _move(base, entry.path, f"{aside}/{entry.name}"):
@@ -165,9 +165,9 @@ def give_back(base: Base, run: str) -> list[str]:
         failpoint("return.moved")
     for entry in here:  # to where their files are now
         if feed := _feed_of(entry, suffix):
-            beside = base.storage.look(f"{aside}/{feed}") is not None
+            beside = base.storage.stat(f"{aside}/{feed}") is not None
             gone = not beside and _move(base, entry.path, base.at("incr", entry.name))
-            if not gone and base.storage.look(entry.path) is not None:
+            if not gone and base.storage.stat(entry.path) is not None:
                 base.storage.make_directory(aside)
                 _move(base, entry.path, f"{aside}/{entry.name}")
             failpoint("return.control")

@@ -88,7 +88,7 @@ def _alone(base: Base, owner: Owner) -> Iterator[None]:
         for entry in entries_of(base.at("_mutator", "lock")):
             if _NAME.match(entry.name) and entry.path != mine:
                 other = _owner(base, entry)
-                if other is None and base.storage.look(entry.path) is None:
+                if other is None and base.storage.stat(entry.path) is None:
                     continue  # it has come to its end just now
                 if other is None or not other.has_ended():
                     raise _not_alone(base, entry, other)
@@ -203,7 +203,7 @@ def _storage_time(base: Base) -> float:
     base.storage.make_directory(base.at("_mutator", "lock"))
     with base.storage.create_new(path):
         pass
-    entry = base.storage.look(path)
+    entry = base.storage.stat(path)
     base.storage.remove(path)
     return entry.modified if entry is not None else 0.0
 

@@ -19,7 +19,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.workflow.directory import journal, versions
-from mutator.workflow.directory.base import Base, Dataset, look_at_dataset, open_base
+from mutator.workflow.directory.base import Base, Dataset, open_base, probe_dataset
 from mutator.workflow.directory.claim import arrivals
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.lock import holder, locked
@@ -174,9 +174,9 @@ def history(path: str, config: Config) -> list[Place]:
     with _settled(base, config):
         log = Log(base.path)
         lying = {one.commit: one.path for one in base.datasets() if one.commit is not None}
-        lying[look_at_dataset(base.storage, base.master).commit or ""] = base.master
+        lying[probe_dataset(base.storage, base.master).commit or ""] = base.master
         given = _given(base, log)
-        there = given if base.storage.look(given) is not None else None
+        there = given if base.storage.stat(given) is not None else None
         places = [Place(one, lying.get(one.dataset) if one.dataset else there) for one in (NONE, *log.all())]
         return [replace(one, path=base.shown(one.path) if one.path else None) for one in places]
 
@@ -253,10 +253,10 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
     if to not in (0, *log.numbers()):
         raise error("base.version", path=where, why=f"there is no version {to}")
     wanted = log.read(to).dataset if to else None
-    if wanted is not None and wanted == log.latest().dataset == look_at_dataset(base.storage, base.master).commit:
+    if wanted is not None and wanted == log.latest().dataset == probe_dataset(base.storage, base.master).commit:
         raise error("base.version", path=where, why=f"version {to} is the master already")
-    found = base.find(wanted) if wanted is not None else look_at_dataset(base.storage, _given(base, log))
-    if found is None or base.storage.look(found.path) is None:
+    found = base.find(wanted) if wanted is not None else probe_dataset(base.storage, _given(base, log))
+    if found is None or base.storage.stat(found.path) is None:
         raise error("base.version", path=where, why=f"the dataset of version {to} is not in backup/ any more")
     manifest = read_manifest(base.storage, found.path)
     if manifest is None:

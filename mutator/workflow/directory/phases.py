@@ -126,7 +126,7 @@ class Run:
         made = self.merged.manifest
         place = "working/" + self.id if self.base.storage.renames else "incr"
         for one in (*self.claimed, *self.controls):
-            entry = self.base.storage.look(self.base.at(place, one.name))
+            entry = self.base.storage.stat(self.base.at(place, one.name))
             found = entry.bytes if entry is not None else "no"
             if found != one.bytes:
                 raise error("changed", path=self.base.at(place, one.name), before=one.bytes, after=found)

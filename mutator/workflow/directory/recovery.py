@@ -21,7 +21,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
-from mutator.workflow.directory.base import Base, look_at_dataset, run_of
+from mutator.workflow.directory.base import Base, probe_dataset, run_of
 from mutator.workflow.directory.claim import give_back, put_away
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.versions import back_up, hide, publish, remove_hidden
@@ -151,7 +151,7 @@ def _outputs(base: Base, log: Log) -> set[str]:
             continue
         if entry.kind != "directory":
             continue
-        dataset = look_at_dataset(base.storage, entry.path)
+        dataset = probe_dataset(base.storage, entry.path)
         if base.storage.renames:
             if dataset.commit is not None and log.newest_of(dataset.commit) is None:
                 found.add(run_of(entry.name))
@@ -177,7 +177,7 @@ def remove_output(base: Base, run: str) -> None:
     path = base.at("output", run)
     if not base.storage.renames:
         base.storage.remove(path)
-    elif base.storage.look(path) is not None:
+    elif base.storage.stat(path) is not None:
         hide(base, path)
         failpoint("recover.output.hidden")
         remove_hidden(base)

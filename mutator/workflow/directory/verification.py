@@ -11,7 +11,7 @@ from mutator.errors import MutatorError, printable
 from mutator.pipeline.verify import Verification
 from mutator.storage import blocks, entries_of, storage_for
 from mutator.workflow.directory import versions as masters
-from mutator.workflow.directory.base import Base, look_at_dataset, open_base
+from mutator.workflow.directory.base import Base, open_base, probe_dataset
 
 __all__ = ["BaseVerification", "is_base", "verify_base"]
 
@@ -42,7 +42,7 @@ class BaseVerification:
 
 def is_base(path: str) -> bool:
     """Tell whether a directory is the base of a workflow."""
-    return storage_for(path).look(f"{path}/_mutator/log") is not None and bool(Log(path).numbers())
+    return storage_for(path).stat(f"{path}/_mutator/log") is not None and bool(Log(path).numbers())
 
 
 def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerification:
@@ -56,7 +56,7 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     latest = log.latest()
     problems = []
     master = masters.master_of(base, latest)
-    if latest.dataset is not None and look_at_dataset(base.storage, master).commit != latest.dataset:
+    if latest.dataset is not None and probe_dataset(base.storage, master).commit != latest.dataset:
         problems.append(f"{master}: is not the dataset of version {latest.number}; a run may be under way")
     committed = {version.dataset for version in versions}
     found = [master] if latest.dataset is not None else []
@@ -83,7 +83,7 @@ def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str
         return None  # they are where they were delivered, and belong to others
     directory = base.at("archive", run)
     path = f"{directory}/{name}"
-    entry = base.storage.look(path)
+    entry = base.storage.stat(path)
     if entry is None:
         return f"{path}: is missing" if entries_of(directory) else None
     if entry.bytes != size:

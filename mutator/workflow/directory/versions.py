@@ -13,7 +13,7 @@ from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.storage import blocks, entries_of
-from mutator.workflow.directory.base import Base, look_at_dataset, run_of
+from mutator.workflow.directory.base import Base, probe_dataset, run_of
 from mutator.workflow.directory.journal import journals
 
 __all__ = ["back_up", "hide", "is_going", "master_of", "prune", "publish", "remove_hidden", "write_symlinks"]
@@ -35,13 +35,13 @@ def publish(base: Base, log: Log) -> str:
     Raises StateError where the dataset is nowhere.
     """
     if not base.storage.renames:
-        if base.storage.look(_symlinks(base)) is not None:
+        if base.storage.stat(_symlinks(base)) is not None:
             write_symlinks(base, log)
         return "log"  # readers go by it
     how = "done"
     for _ in range(_TRIES):
         version = log.latest()  # anew each time: whoever was paused here must not bring an older one back
-        if version.dataset is None or look_at_dataset(base.storage, base.master).commit == version.dataset:
+        if version.dataset is None or probe_dataset(base.storage, base.master).commit == version.dataset:
             return how
         found = base.find(version.dataset)
         failpoint("publish.found")
@@ -60,7 +60,7 @@ def publish(base: Base, log: Log) -> str:
         except FileExistsError:  # another process has put a master there
             continue
     version = log.latest()
-    if version.dataset is None or look_at_dataset(base.storage, base.master).commit == version.dataset:
+    if version.dataset is None or probe_dataset(base.storage, base.master).commit == version.dataset:
         return how
     raise error("base.master", path=base.master, version=version.number, dataset=version.dataset)
 
@@ -79,7 +79,7 @@ def write_symlinks(base: Base, log: Log) -> None:
         if known is None:
             raise error("base.master", path=base.master, version=version.number, dataset=version.dataset)
         before = b""
-        if base.storage.look(path) is not None:
+        if base.storage.stat(path) is not None:
             with base.storage.open(path) as stream:
                 before = b"".join(blocks(stream))
         # Its readers may know one spelling of the scheme: that of the list which is there, else that of the base.
@@ -123,7 +123,7 @@ def back_up(base: Base, log: Log) -> list[int]:
     for entry in entries_of(base.at("output")):
         if entry.kind != "directory" or entry.name.startswith("."):
             continue
-        found = look_at_dataset(base.storage, entry.path)
+        found = probe_dataset(base.storage, entry.path)
         version = log.newest_of(found.commit) if found.commit is not None else None
         # The latest is read last: a version that was found before, and is not the latest now, has been replaced.
         if found.foreign or (found.commit is not None and found.commit == log.latest().dataset):
@@ -171,7 +171,7 @@ def prune(base: Base, log: Log, keep: int) -> list[int]:
                 raise
             continue
         failpoint("archive.pruned")
-        if look_at_dataset(storage, hidden).commit == log.latest().dataset:  # it is being restored just now
+        if probe_dataset(storage, hidden).commit == log.latest().dataset:  # it is being restored just now
             storage.rename_new(hidden, base.passage(log.latest().run))
             continue
         removed.append(number)
@@ -205,7 +205,7 @@ def _prune_outputs(base: Base, log: Log, keep: int) -> list[int]:
     removed = []
     for dataset, version in _old(log, keep).items():
         path, mark, mine = base.at(version.path or ""), _mark(base, dataset), True
-        if version.path is None or base.storage.look(path) is None:
+        if version.path is None or base.storage.stat(path) is None:
             base.storage.remove(mark)
             continue
         try:
@@ -228,7 +228,7 @@ def _prune_outputs(base: Base, log: Log, keep: int) -> list[int]:
 
 def is_going(base: Base, dataset: str) -> bool:
     """Tell whether somebody removes a dataset just now."""
-    return not base.storage.renames and base.storage.look(_mark(base, dataset)) is not None
+    return not base.storage.renames and base.storage.stat(_mark(base, dataset)) is not None
 
 
 def _mark(base: Base, dataset: str) -> str:

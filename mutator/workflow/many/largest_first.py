@@ -41,7 +41,7 @@ def _bytes_at(path: str) -> int:
         path = absolute(path)
         storage = storage_for(path)
         path = storage.resolve(path)
-        entry = storage.look(path)
+        entry = storage.stat(path)
         if entry is None:
             found = storage.glob(path)
         else:

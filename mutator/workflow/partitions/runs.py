@@ -153,10 +153,10 @@ def run_partitions(
 def _pairs(config: Config, master: str, feed: str) -> dict[str, _Pair]:
     """Return each partition with its directories in master and feed, by the spelling that the output has."""
     storage = storage_for(feed)
-    if storage.look(feed) is None:
+    if storage.stat(feed) is None:
         raise error("path.missing", path=feed, what="split feed")
     _check_record(storage, feed)
-    if storage_for(master).look(master) is None:
+    if storage_for(master).stat(master) is None:
         if not config.allow_empty_master:
             raise error("master.missing", path=master)
         held: dict[str, str] = {}
@@ -213,7 +213,7 @@ def _leaves(root: str) -> dict[str, str]:
 def _check_record(storage: Storage, feed: str) -> None:
     """Raise StateError where a split feed is not what was split; one that others have split has no record."""
     path = posixpath.join(feed, split_record.PATH)
-    if storage.look(path) is None:
+    if storage.stat(path) is None:
         return
     with storage.open(path) as stream:
         record = split_record.parse(b"".join(blocks(stream)), path)
@@ -229,7 +229,7 @@ def _inputs(config: Config, master: str, feed: str, pairs: Mapping[str, _Pair]) 
     """Return what must be the same when a loop is taken up again."""
     storage, path = storage_for(feed), posixpath.join(feed, split_record.PATH)
     commit = None
-    if storage.look(path) is not None:
+    if storage.stat(path) is not None:
         with storage.open(path) as stream:
             commit = split_record.parse(b"".join(blocks(stream)), path).commit
     content = {without_secrets(path): _content(path) for pair in pairs.values() for path in pair if path is not None}
@@ -240,7 +240,7 @@ def _inputs(config: Config, master: str, feed: str, pairs: Mapping[str, _Pair]) 
 def _content(directory: str) -> Any:
     """Return what tells a directory from one of another content: the commit of its manifest, or a listing."""
     storage = storage_for(directory)
-    if storage.look(posixpath.join(directory, manifest.PATH)) is not None:
+    if storage.stat(posixpath.join(directory, manifest.PATH)) is not None:
         known = read_manifest(storage, directory)
         return known.commit if known is not None else None
     # Links to a file, such as those of a backup, do not change it: where content has a time of its own, that one.
@@ -266,7 +266,7 @@ def _told(config: Config) -> dict[str, str]:
 
 def _made(storage: Storage, place: str) -> Manifest | None:
     """Return the manifest of what was made of a partition; None where it is not there yet."""
-    return read_manifest(storage, place) if storage.look(posixpath.join(place, manifest.PATH)) is not None else None
+    return read_manifest(storage, place) if storage.stat(posixpath.join(place, manifest.PATH)) is not None else None
 
 
 def _carried(held: str, place: str) -> bool:
@@ -284,7 +284,7 @@ def _carried(held: str, place: str) -> bool:
     staged = posixpath.join(above, f".{name}.carried")
     storage.remove(staged)
     names = [*(part.path for part in known.parts()), manifest.PATH]
-    names += [SUCCESS] if storage.look(posixpath.join(held, SUCCESS)) is not None else []
+    names += [SUCCESS] if storage.stat(posixpath.join(held, SUCCESS)) is not None else []
     for directory in sorted({posixpath.dirname(name) for name in names}):
         storage.make_directory(posixpath.join(staged, directory))
     for name in names:
@@ -310,10 +310,10 @@ class _Work:
 
     def __enter__(self) -> _Work:
         storage = self._storage
-        if storage.renames and storage.look(self._output) is not None:
+        if storage.renames and storage.stat(self._output) is not None:
             raise error("output.exists", path=self._output)
         begun = self._read()
-        if begun is None and not storage.renames and storage.look(self._output) is not None:
+        if begun is None and not storage.renames and storage.stat(self._output) is not None:
             raise error("output.exists", path=self._output)
         if begun is not None and begun["partitions"] is not None and not storage.renames:
             raise error("output.exists", path=self._output)
@@ -337,7 +337,7 @@ class _Work:
         self._claim = None
 
     def _read(self) -> dict[str, Any] | None:
-        if self._storage.look(self._record) is None:
+        if self._storage.stat(self._record) is None:
             return None
         with self._storage.open(self._record) as stream:
             data = b"".join(blocks(stream))
@@ -351,7 +351,7 @@ class _Work:
         storage, told = self._storage, [{**asdict(one), "counts": dict(one.counts)} for one in done]
         content = checksummed_json.dump(_FORMAT, _VERSION, {"inputs": dict(self._inputs), "partitions": told})
         success = posixpath.join(self.place, SUCCESS)
-        if storage.look(success) is None:
+        if storage.stat(success) is None:
             with storage.create_new(success):
                 pass
         failpoint("runs.success")

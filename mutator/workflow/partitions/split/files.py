@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.errors import error
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect import control_files
-from mutator.plan.inspect.probe import Source, look_inside
+from mutator.plan.inspect.probe import Source, probe_file
 from mutator.plan.inspect.survey import feed_entries
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules.delimiter.field_delimiter import Delimiter
@@ -49,7 +49,7 @@ def feed_files(
     named = any(isinstance(one, str) for one in looking.id_fields)
     named = named or bool({config.feed_format, config.output_format, config.master_format} - {None, "text"})
     sources = [
-        look_inside(looking, storage_for(path), entry, config.feed_format, named=named) for path, entry in found.items()
+        probe_file(looking, storage_for(path), entry, config.feed_format, named=named) for path, entry in found.items()
     ]
     if config.control_suffix is not None:
         control_files.check(config.control_suffix, sources)
@@ -118,8 +118,8 @@ _NAMES = "give its ordinal (from 0), or set field.names"
 
 def _place(config: Config, field: PartitionField, wanted: str | int, source: Source) -> int | None:
     """Return the place of a field in a file whose fields have names; None where a delete file lacks it."""
-    assert source.look is not None
-    schema = source.look.schema
+    assert source.file_schema is not None
+    schema = source.file_schema.schema
     if not len(schema):
         return None  # it has no rows either
     name = wanted
@@ -141,6 +141,6 @@ def _place(config: Config, field: PartitionField, wanted: str | int, source: Sou
 def _check_type(source: Source, name: Any, kind: Any) -> None:
     types = pa.types
     odd = types.is_nested(kind) or types.is_dictionary(kind) or types.is_null(kind) or types.is_duration(kind)
-    if KINDS[source.kind].typed and odd:
+    if FILE_FORMATS[source.kind].typed and odd:
         what = f"is {kind}, of which no partition can be made"
         raise error("schema.field", path=source.path, field=name, what=what)

@@ -28,7 +28,7 @@ from mutator.formats.files.avro_container import faults, opened, taken_apart
 from mutator.formats.files.avro_schema import parsed, physical
 from mutator.formats.files.csv import schema_of_places
 from mutator.formats.files.kind import Dialect
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import Source
 from mutator.rules.byte_columns import Ints, packed
 from mutator.rules.typed_values import canonical, out_of_years
@@ -110,7 +110,7 @@ def chunks_of(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
     kind = file.source.kind
     if kind == "avro":
         return _records(content, file)
-    if KINDS[kind].typed:
+    if FILE_FORMATS[kind].typed:
         return _batches(content, file)
     single = file.delimiter.literal is not None and len(file.delimiter.literal) == 1
     if kind == "text" and (not single or file.width is None or file.key_width is not None):
@@ -145,10 +145,10 @@ def _lines(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
         assert file.width is not None
         schema, dialect = schema_of_places(file.width, ()), Dialect(file.delimiter.literal or b",")
     else:
-        assert source.look is not None
-        schema, dialect = source.look.schema, source.dialect
+        assert source.file_schema is not None
+        schema, dialect = source.file_schema.schema, source.dialect
     names = _names(schema, file)
-    for found in KINDS[source.kind].read(content, schema, list(dict.fromkeys(filter(None, names))), dialect):
+    for found in FILE_FORMATS[source.kind].read(content, schema, list(dict.fromkeys(filter(None, names))), dialect):
         rows, reasons = pa.array([], pa.large_binary()), dict[int, str]()
         if found.raw is not None:
             rows = found.raw().take()
@@ -224,10 +224,10 @@ def _names(schema: Any, file: FeedFile) -> list[str | None]:
 def _batches(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
     """Read a Parquet or ORC file."""
     source = file.source
-    assert source.look is not None
-    schema = source.look.schema
+    assert source.file_schema is not None
+    schema = source.file_schema.schema
     names = _names(schema, file)
-    for found in KINDS[source.kind].read(content, schema, schema.names, source.dialect):
+    for found in FILE_FORMATS[source.kind].read(content, schema, schema.names, source.dialect):
         batch, reasons = found.batch, dict[int, str]()
         columns = [None if name is None else _canonical(batch.column(name), name, reasons) for name in names]
         yield Chunk(
@@ -252,8 +252,8 @@ def _records(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
     seen = 0
     with content.file() as stream:
         known = opened(stream)
-        assert file.source.look is not None
-        names = _names(file.source.look.schema, file)
+        assert file.source.file_schema is not None
+        names = _names(file.source.file_schema.schema, file)
         fields = {one["name"]: one for one in known.expanded["fields"] if one["name"] in names}
         projected = physical({**known.expanded, "fields": list(fields.values())})
         whole = parsed(physical(known.expanded))

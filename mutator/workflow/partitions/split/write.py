@@ -23,7 +23,7 @@ from mutator.errors.redact import without_secrets
 from mutator.formats.content import NotReadable, Reject
 from mutator.formats.files.avro_container import BlockWriter, opened
 from mutator.formats.files.kind import Dialect
-from mutator.formats.files.registry import KINDS
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import Source, whole
 from mutator.rules.byte_columns import Ints, joined
 from mutator.rules.partition_transforms import PartitionField, place
@@ -247,8 +247,8 @@ class _Batches:
     """Rows of Parquet and ORC, with the schema of the file and its compression."""
 
     def __init__(self, source: Source) -> None:
-        assert source.look is not None
-        self._kind, self._schema = KINDS[source.kind], source.look.schema
+        assert source.file_schema is not None
+        self._kind, self._schema = FILE_FORMATS[source.kind], source.file_schema.schema
         with storage_for(source.path).open(source.path) as stream:
             said = _codec(source.kind, whole(stream, source.compression))
         known = {name.lower(): name for name in self._kind.codecs.values()}
@@ -266,7 +266,7 @@ class _Batches:
 
 
 def _way_of(source: Source) -> _Way:
-    if not KINDS[source.kind].typed:
+    if not FILE_FORMATS[source.kind].typed:
         return _Lines(header_of(source))
     return _Records(source) if source.kind == "avro" else _Batches(source)
 

@@ -1,0 +1,107 @@
+"""The bridge as it is started: the commands, and the jobs for spark-submit."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+
+import pyarrow as pa
+import pytest
+
+from mutator.cli import main
+from tests.support.bridge_tables import rows_of, text_of, write
+from tests.support.cluster import ROOT, environment, run, submit
+
+JOBS = ROOT / "jobs"
+SETTINGS = ["-D", "id.field.ordinals=id", "-D", "temporal.ordering.field.ordinal=at", "-D", "num.reducer=2"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Give a table of two partitions, and a feed."""
+    files = {
+        f"dt={day}/{day}.orc": pa.table({"id": [day, 10 + day], "name": ["a,b", None], "at": [100, 100]})
+        for day in (1, 2)
+    }
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed" / "ups_1.txt").write_text("1,one,200,1\n")
+    return write(tmp_path / "table", files)
+
+
+def places(table):
+    root = table.parent
+    return [str(word) for word in ("--from", table, "--text", root / "copy", "--feed", root / "feed", *SETTINGS)]
+
+
+BEFORE = [(1, "a,b", 100, "1"), (11, None, 100, "1"), (12, None, 100, "2"), (2, "a,b", 100, "2")]
+
+
+def test_job_and_console_run_it_from_start_to_end(table):
+    done = run([sys.executable, "-m", "mutator.cli", "bridge", "run", *places(table), "--json"], environment())
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["exported"]["rows"], told["partitions"]) == (4, ["dt=1"])
+
+    (table.parent / "feed" / "ups_2.txt").write_text("12,two,200,2\n")
+    done = submit("local[2]", JOBS / "bridge_run.py", *places(table), "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["exported"], told["partitions"]) == (None, ["dt=2"])
+    assert rows_of(table) == [(1, "one", 200, "1"), BEFORE[1], (12, "two", 200, "2"), BEFORE[3]]
+
+
+def job(name, *words):
+    """Run a job's file here, as spark-submit does there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [name, *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            runpy.run_path(str(JOBS / name), run_name="__main__")
+    return left.value.code
+
+
+@pytest.mark.parametrize("by", ["command", "job"])
+def test_commands_and_jobs_answer(sc, tmp_path, table, capsys, by):
+    def call(name, *words):
+        return job(f"bridge_{name}.py", *words) if by == "job" else main(["bridge", name, *map(str, words)])
+
+    assert call("export", "--from", table, "--to", tmp_path / "text", "-D", "field.delim.regex=;") == 0
+    assert capsys.readouterr().out.startswith(f"exported 4 rows of {table} (orc) to {tmp_path}/text: 2 files, ")
+    assert text_of(tmp_path / "text")[-2:] == [b"1;a,b;100;1", b"2;a,b;100;2"]
+
+    assert call("run", *places(table)) == 0
+    assert "1 partitions were overwritten in one step" in capsys.readouterr().out
+
+    assert call("import", "--from", tmp_path / "text", "--to", tmp_path / "back", "--format", "avro") == 0
+    assert capsys.readouterr().out.startswith(f"imported 4 rows of {tmp_path}/text into {tmp_path}/back: 2 files, ")
+    assert rows_of(tmp_path / "back") == BEFORE
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        (["import", "--from", "{}/table", "--to", "{}/x"], 2, "--format is missing; choose one of orc, parquet, avro"),
+        (["import", "--from", "{}/table", "--to", "{}/x", "--format", "csv"], 2, "invalid choice: 'csv'"),
+        (["export", "--from", "{}/table", "--table", "db.t", "--to", "{}/x"], 2, "not allowed with"),
+        (
+            ["export", "--from", "{}/table", "--to", "{}/x", "-D", "field.delim.regex=::"],
+            2,
+            ":: cannot stand between the fields",
+        ),
+        (["export", "--from", "{}/none", "--to", "{}/x"], 2, "there is no such table"),
+        (["export", "--from", "{}/table", "--to", "{}/feed"], 5, "the output directory exists already"),
+        (["run", "--from", "{}/table", "--text", "{}/copy", "--feed", "{}/feed"], 2, "id.field.ordinals"),
+    ],
+)
+def test_mistakes_are_told(sc, tmp_path, table, capsys, words, code, what):
+    before = sorted(tmp_path.rglob("*"))
+    try:
+        found = main(["bridge", *(word.format(tmp_path) for word in words)])
+    except SystemExit as left:
+        found = left.code
+
+    told = capsys.readouterr()
+    assert (found, told.out) == (code, "")
+    assert what in told.err
+    assert "Traceback" not in told.err
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,407 @@
+"""The generator keeps its rules (A) to (D), and `sample_data/` is what its README says."""
+
+import doctest
+import re
+import subprocess
+import sys
+from collections import Counter
+from datetime import datetime
+from itertools import chain, islice
+from pathlib import Path
+
+import pytest
+
+from mutator.cli import sample
+from mutator.cli.sample import products, sales
+from mutator.cli.sample.draw import seeded
+
+SAMPLE_DATA = Path(__file__).parents[2] / "sample_data"
+README = (SAMPLE_DATA / "README.md").read_text(encoding="utf-8")
+
+PRODUCTS = list(sample.new(300, seed=1))
+SALES = list(sample.new_sales(300, seed=1))
+
+
+def product_id(row):
+    return row.split(b",")[0]
+
+
+def product_time(row):
+    return int(row.split(b",")[5])
+
+
+def sales_id(row):
+    return tuple(row.split(b",")[:2])
+
+
+def sales_time(row):
+    return datetime.fromisoformat(row.split(b",")[2].decode())
+
+
+# Each table: its master, what makes mutations of it, and how a row is read.
+TABLES = {
+    "products": (PRODUCTS, sample.upsert, sample.delete, product_id, product_time),
+    "sales": (SALES, sample.upsert_sales, sample.delete_sales, sales_id, sales_time),
+}
+both_tables = pytest.mark.parametrize(("master", "upsert", "delete", "id_of", "time_of"), TABLES.values(), ids=TABLES)
+
+
+def test_examples_in_docstrings():
+    failed, tried = map(sum, zip(*(doctest.testmod(module) for module in (products, sales)), strict=True))
+
+    assert failed == 0
+    assert tried > 0
+
+
+# What rows look like
+
+
+def test_product_looks_like_a_product():
+    brands = {category: names for category, names, _, _ in sample.CATALOGUE}
+    for row in PRODUCTS:
+        product, category, brand, price, inventory, timestamp = row.split(b",")
+
+        assert re.fullmatch(rb"[A-Z0-9]{10}", product)
+        assert brand in brands[category]
+        assert 100 <= int(price) < 700
+        assert 0 <= int(inventory) <= 100
+        assert re.fullmatch(rb"14\d{8}", timestamp)
+    assert {row.split(b",")[1] for row in PRODUCTS} == set(brands)
+
+
+def test_sale_looks_like_a_sale():
+    for row in chain(SALES, sample.upsert_sales(100, 1, SALES)):
+        sell, acct, change, _item, quantity, amount, store, created = row.split(b",")
+
+        assert re.fullmatch(rb"\d+", sell)
+        assert re.fullmatch(rb"AC\d{4}", acct)
+        assert re.fullmatch(rb"2015-03-\d\dT\d\d:\d\d:\d\d\.(\d{3}|\d{6})", change)
+        assert 1 <= int(quantity) <= 5
+        assert re.fullmatch(rb"\d+\.\d\d", amount)
+        assert store in (b"S1", b"S2", b"S3", b"S4")
+        assert created <= change[:10]
+
+
+def test_sell_id_alone_does_not_name_a_sale():
+    assert len({row.split(b",")[0] for row in SALES}) == 3
+
+
+# (A) deterministic
+
+NEW_42 = [
+    b"MOMJBJCMIB,wearables,jawbone,148,99,1424925742",
+    b"6I1UZLO7GU,laptop,asus,618,33,1426338113",
+]
+SALES_42 = [
+    b"1001,AC0068,2015-03-29T15:55:11.080062,tablet,4,1098.36,S1,2015-03-29",
+    b"1001,AC0005,2015-03-27T01:29:31.241,laptop,2,1318.82,S1,2015-03-27",
+]
+
+
+def test_rows_of_a_seed_are_these_forever():
+    # Literal values: another Python version must give the same.
+    assert list(sample.new(2, seed=42)) == NEW_42
+    assert list(sample.new_sales(2, seed=42)) == SALES_42
+
+
+def test_another_process_makes_the_same_rows():
+    code = "from mutator import sample; b = list(sample.new(50, 3)); print(b, list(sample.upsert(20, 3, b)))"
+    root = SAMPLE_DATA.parent
+    printed = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
+
+    base = list(sample.new(50, 3))
+    assert printed == f"{base} {list(sample.upsert(20, 3, base))}\n"
+
+
+@both_tables
+def test_order_of_the_master_does_not_matter(master, upsert, delete, id_of, time_of):
+    for make in (upsert, delete):
+        assert list(make(50, 7, master)) == list(make(50, 7, reversed(master)))
+        assert list(make(50, 7, master)) != list(make(50, 8, master))
+
+
+def test_fewer_rows_are_the_first_of_more():
+    assert list(sample.new(10, 5)) == list(sample.new(1000, 5))[:10]
+
+
+def test_seeds_differ():
+    assert not {product_id(r) for r in sample.new(1000, 1)} & {product_id(r) for r in sample.new(1000, 2)}
+
+
+# (B) one pass, and the newest version of a record counts
+
+
+@both_tables
+def test_master_is_read_once_and_may_be_a_file(tmp_path, master, upsert, delete, id_of, time_of):
+    path = tmp_path / "master.txt"
+    path.write_bytes(b"".join(row + b"\r\n" for row in master) + b"\n")
+    for make in (upsert, delete):
+        with path.open("rb") as lines:
+            assert list(make(30, 7, lines)) == list(make(30, 7, iter(master)))
+
+
+@both_tables
+def test_newest_version_of_a_record_is_taken(master, upsert, delete, id_of, time_of):
+    ups = list(upsert(300, 1, master))
+    everything = list(delete(390, 2, chain(ups, master)))
+
+    newest = {id_of(row): row for row in chain(master, ups)}
+    assert len(newest) == 390
+    at = 5 if time_of is product_time else 2
+    for row in everything:
+        fields, before = row.split(b","), newest[id_of(row)].split(b",")
+        assert fields[:at] + fields[at + 1 :] == before[:at] + before[at + 1 :]
+
+
+# (C) distinct and newer
+
+
+@both_tables
+def test_mutations_are_distinct_and_newer(master, upsert, delete, id_of, time_of):
+    newest = max(map(time_of, master))
+    for make in (upsert, delete):
+        rows = list(make(100, 9, master))
+
+        assert len(rows) == len({id_of(row) for row in rows}) == 100
+        assert min(map(time_of, rows)) > newest
+
+
+@both_tables
+def test_mutation_as_early_as_can_be_is_still_newer(master, upsert, delete, id_of, time_of, monkeypatch):
+    for module in (products, sales):
+        monkeypatch.setattr(module, "FEED_SECONDS", 0)
+    newest = max(map(time_of, master))
+
+    assert all(time_of(row) > newest for make in (upsert, delete) for row in make(100, 9, master))
+
+
+@both_tables
+def test_seven_upserts_of_ten_are_updates(master, upsert, delete, id_of, time_of):
+    known = {id_of(row) for row in master}
+
+    assert sum(id_of(row) in known for row in upsert(100, 9, master)) == 70
+    assert sum(id_of(row) in known for row in delete(100, 9, master)) == 100
+
+
+def test_every_record_is_about_equally_likely():
+    chosen = Counter(product_id(row) for seed in range(400) for row in sample.delete(30, seed, PRODUCTS))
+
+    assert len(chosen) == 300
+    assert max(chosen.values()) < 70  # 40 are expected
+
+
+def test_some_sales_move_to_another_store():
+    before = {sales_id(row): row.split(b",")[6] for row in SALES}
+    updates = [row for row in sample.upsert_sales(300, 1, SALES) if sales_id(row) in before]
+
+    assert 5 < sum(row.split(b",")[6] != before[sales_id(row)] for row in updates) < 50
+
+
+# (D) fresh IDs
+
+
+def test_a_hundred_thousand_ids_are_distinct():
+    assert len({product_id(row) for row in sample.new(100_000, 1)}) == 100_000
+    assert len({sales_id(row) for row in sample.new_sales(100_000, 1)}) == 100_000
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ids_repeat_only_after_all_of_them(seed, monkeypatch):
+    monkeypatch.setattr(products, "IDS", 36**2)
+    monkeypatch.setattr(products, "HALF_IDS", 36)
+
+    assert len(set(products._ids(seeded("test", seed)))) == 36**2
+
+
+def test_inserted_id_is_not_in_the_master():
+    inserted = [row for row in sample.upsert(10, 1, PRODUCTS) if row not in PRODUCTS]
+    known = {product_id(row) for row in PRODUCTS}
+    taken = next(row for row in inserted if product_id(row) not in known)
+
+    again = list(sample.upsert(10, 1, [*PRODUCTS, taken]))
+
+    assert sum(product_id(row) not in known for row in again) == 3
+    assert product_id(taken) not in {product_id(row) for row in again if product_id(row) not in known}
+
+
+def test_upserting_twice_with_one_seed_names_the_cure():
+    first = list(sample.upsert(100, 1, PRODUCTS))
+    with pytest.raises(ValueError, match="already holds the IDs that seed 1 inserts; use another seed"):
+        list(sample.upsert(100, 1, chain(PRODUCTS, first)))
+
+
+# Errors name the cure
+
+
+@both_tables
+def test_more_mutations_than_records(master, upsert, delete, id_of, time_of):
+    with pytest.raises(ValueError, match=r"301 records .* holds only 300; ask for fewer rows or give a larger master"):
+        list(delete(301, 1, chain(master, master)))
+    with pytest.raises(ValueError, match=r"7 records .* holds only 0"):
+        list(upsert(10, 1, []))
+
+
+def test_all_records_can_be_deleted():
+    assert len(list(sample.delete(300, 1, PRODUCTS))) == 300
+
+
+@both_tables
+def test_no_rows_are_no_error(master, upsert, delete, id_of, time_of):
+    assert [*upsert(0, 1, []), *delete(0, 1, []), *delete(0, 1, master)] == []
+
+
+@pytest.mark.parametrize("make", [sample.new, sample.new_with_op_code, sample.new_sales])
+def test_negative_rows(make):
+    with pytest.raises(ValueError, match="-1 rows cannot be made; ask for 0 or more"):
+        list(make(-1, 1))
+
+
+def test_foreign_master_is_named():
+    with pytest.raises(ValueError, match="row 2 of the master has 3 fields, not the 6 of ID,category"):
+        list(sample.delete(1, 1, [PRODUCTS[0], b"a,b,c"]))
+
+
+# Op codes
+
+
+def test_op_code_stands_at_its_ordinal():
+    plain = list(sample.upsert(50, 1, PRODUCTS))
+    coded = [row.split(b",") for row in sample.upsert_with_op_code(50, 1, PRODUCTS)]
+
+    assert Counter(fields[4] for fields in coded) == {b"U": 35, b"I": 15}
+    assert [b",".join(fields[:4] + fields[5:]) for fields in coded] == plain
+
+
+def test_op_codes_of_inserts_and_deletes():
+    assert {row.split(b",")[0] for row in sample.new_with_op_code(5, 1, ordinal=0)} == {b"I"}
+    assert {row.split(b",")[6] for row in sample.delete_with_op_code(5, 1, PRODUCTS, ordinal=6)} == {b"D"}
+    with pytest.raises(ValueError, match="op code ordinal 7 is outside of the row; use 0 to 6"):
+        list(sample.new_with_op_code(5, 1, ordinal=7))
+
+
+def test_rows_are_made_as_they_are_taken():
+    assert len(list(islice(sample.new(10**12, 1), 3))) == 3
+    assert len(list(islice(sample.new_sales(10**12, 1), 3))) == 3
+
+
+# The committed files
+
+
+def files_of(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*.txt"))
+    }  # fmt: skip
+
+
+def test_readme_code_makes_the_committed_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL)), {})
+
+    assert files_of(tmp_path / "sample_data") == files_of(SAMPLE_DATA)
+
+
+def rows_of(path):
+    return path.read_bytes().splitlines()
+
+
+def read_sample(name, id_width, order_of):
+    """Read one folder: master {key: row}, and the feed as (key, order value, is a delete, row)."""
+    [master_file] = (SAMPLE_DATA / name / "master").iterdir()
+    master = {tuple(row.split(b",")[:id_width]): row for row in rows_of(master_file)}
+    feed = []
+    for path in sorted((SAMPLE_DATA / name / "feed").iterdir()):
+        for row in rows_of(path):
+            fields = row.split(b",")
+            gone = path.name.startswith("del") or (name == "product_op_code" and fields[4] == b"D")
+            content = b",".join(fields[:4] + fields[5:]) if name == "product_op_code" else row
+            feed.append((tuple(fields[:id_width]), order_of(path, row), gone, content))
+    return master, feed
+
+
+def merge(master, feed):
+    """Apply mutations from the oldest to the newest to a dict: the last one wins."""
+    final = dict(master)
+    for key, _, gone, row in sorted(feed, key=lambda mutation: mutation[1]):
+        final.pop(key, None) if gone else final.update({key: row})
+    return final
+
+
+def file_sequence(path, row):
+    return int(path.stem.rpartition("_")[2])
+
+
+SAMPLES = {
+    "product": (1, lambda path, row: int(row.split(b",")[5])),
+    "product_op_code": (1, lambda path, row: int(row.split(b",")[6])),
+    "product_sequence": (1, file_sequence),
+    "sales": (2, lambda path, row: sales_time(row)),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_readme_numbers(name):
+    master, feed = read_sample(name, *SAMPLES[name])
+    final = merge(master, feed)
+
+    touched = {key for key, *_ in feed}
+    inserted, deleted = len(final.keys() - master.keys()), len(master.keys() - final.keys())
+    updated = sum(final[key] != master[key] for key in final.keys() & master.keys())
+    unknown = len(touched - final.keys() - master.keys())
+    # A touched key that did none of these would be a no-op, and two of one age tied: the README denies both.
+    assert inserted + updated + deleted + unknown == len(touched)
+    assert len({(key, order) for key, order, *_ in feed}) == len(feed)
+    superseded = len(feed) - len(touched)
+    counts = (len(master), len(feed), inserted, updated, deleted, unknown, superseded, len(final))
+    assert f"| `{name}` | {' | '.join(map(str, counts))} |" in README
+
+
+def test_published_product_is_updated():
+    master, feed = read_sample("product", *SAMPLES["product"])
+    old, new = master[(b"VR8NCNE7DV",)], merge(master, feed)[(b"VR8NCNE7DV",)]
+
+    assert (old.split(b",")[4], new.split(b",")[4]) == (b"88", b"82")
+    assert product_time(new) > max(map(product_time, master.values()))
+
+
+def test_sequence_record_comes_back():
+    master, feed = read_sample("product_sequence", *SAMPLES["product_sequence"])
+    key = (b"Q5D0MZ2K7X",)
+    story = sorted(mutation[1:] for mutation in feed if mutation[0] == key)
+
+    assert [(gone, row.split(b",")[4]) for _, gone, row in story] == [
+        (False, b"41"),
+        (False, b"37"),
+        (True, b"37"),
+        (False, b"100"),
+    ]
+    assert master[key].split(b",")[4] == b"60"
+    assert merge(master, feed)[key].split(b",")[4] == b"100"
+
+
+def test_alphabetical_order_of_the_sequence_files_is_wrong():
+    master, feed = read_sample("product_sequence", *SAMPLES["product_sequence"])
+    by_name = read_sample("product_sequence", 1, lambda path, row: path.name)[1]
+
+    assert merge(master, by_name).keys() != merge(master, feed).keys()
+
+
+def test_sequence_files_agree_with_their_timestamps():
+    by_name = read_sample("product_sequence", 1, file_sequence)
+    by_time = read_sample("product_sequence", 1, lambda path, row: product_time(row))
+
+    assert merge(*by_name) == merge(*by_time)
+    assert all(product_time(row) <= sequence for _, sequence, _, row in by_name[1])
+
+
+def test_sales_that_change_their_partition():
+    master, feed = read_sample("sales", *SAMPLES["sales"])
+    final = merge(master, feed)
+
+    def partition(row):
+        return tuple(row.split(b",")[6:8])
+
+    moved = sum(partition(final[key]) != partition(row) for key, row in master.items() if key in final)
+    old, new = ({partition(row) for row in rows.values()} for rows in (master, final))
+    assert f"{moved} sales change their `store_id`" in README
+    assert f"The master has {len(old)} of these partitions, the result {len(new)}." in README

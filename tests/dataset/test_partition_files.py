@@ -1,0 +1,145 @@
+"""What lies in the directories of a partitioned master, to the byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mutator import config
+from mutator.errors import ConfigError, DataError, MutatorError, StateError
+from mutator.workflow.partitions.runs import run_partitions
+from tests.support import local_engine
+from tests.support.job import snapshot
+
+__all__ = ["put_all", "rows_by_directory", "run"]
+
+
+def put_all(directory: Path, files: dict[str, bytes]) -> str:
+    for name, content in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return str(directory)
+
+
+def run(config: dict[str, str], master: str, feed: str | None, output: Path, **how: Any) -> Any:
+    return local_engine.mutate(config, master=master, feed=[feed] if feed else [], output=str(output), **how)
+
+
+def rows_by_directory(output: Path) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for path in sorted(output.rglob("part-*.txt")):
+        found.setdefault(str(path.parent.relative_to(output)), []).extend(path.read_bytes().split(b"\n")[:-1])
+    return found
+
+
+@pytest.mark.parametrize("scope", ["table", "partition"])
+def test_rows_keep_their_sequences_beside_one_that_says_no_partition(tmp_path, scope):
+    """Where order comes from file names each row has a sequence of its own; a reject between them has one, too."""
+    config = {"id.field.ordinals": "0", "num.reducer": "1", "max.delete.fraction": "1"}
+    master = put_all(tmp_path / "m", {"base_1.txt": b"a,2026-01-01\n", "base_5.txt": b"b,soon\n", "base_9.txt": b""})
+    feed = put_all(tmp_path / "f", {"ups_7.txt": b"c,2026-01-01\n", "ups_8.txt": b"d,2026-01-02\n"})
+    run(config, master, feed, tmp_path / "whole")
+    config |= {"partitioned.by": "day=date(1)", "key.scope": scope, "master.reject.policy": "quarantine"}
+    late = put_all(tmp_path / "l", {"ups_6.txt": b"c,2026-01-01\n", "del_6.txt": b"d,2026-01-02\n"})
+    report = run({**config, "deleted.record.file.prefix": "del"}, str(tmp_path / "whole"), late, tmp_path / "out")
+
+    assert report.counts["master rejected"] == 1
+    assert report.counts["feed late"] == 2
+    assert rows_by_directory(tmp_path / "out") == {
+        "day=2026-01-01": [b"a,2026-01-01", b"c,2026-01-01"],
+        "day=2026-01-02": [b"d,2026-01-02"],
+    }
+
+
+def test_of_duplicates_in_several_directories_the_names_of_the_files_decide(tmp_path):
+    """And only between files of one name the directories."""
+    files = {"k=1/b.txt": b"a,1,x\nb,1,x\n", "k=2/a.txt": b"a,1,y\n", "k=3/b.txt": b"b,1,y\n"}
+    config = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "partitioned.by": "k=2"}
+    report = run(config, put_all(tmp_path / "m", files), None, tmp_path / "out")
+
+    assert report.counts["master duplicate"] == 2
+    assert rows_by_directory(tmp_path / "out") == {"k=x": [b"a,1,x"], "k=y": [b"b,1,y"]}
+
+
+# --- trees that are no such master yet
+
+CONFIG = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "max.delete.fraction": "1"}
+BY = {**CONFIG, "partitioned.by": "k=2"}
+
+
+def refused(family: type[MutatorError], settings: dict[str, str], master: str, feed: str | None, *says: str) -> None:
+    above = Path(master).parent
+    before = snapshot(above)
+    with pytest.raises(family) as caught:
+        run(settings, master, feed, above / "out")
+    assert [part for part in says if part not in str(caught.value)] == [], str(caught.value)
+    assert snapshot(above) == before
+
+
+@pytest.fixture
+def tree_of_masters(tmp_path):
+    """What a run for each partition has written: in k=x a record, and a delete that is remembered."""
+    master = put_all(tmp_path / "m", {"k=x/a.txt": b"a,10,x\nb,10,x\n", "k=y/a.txt": b"c,10,y\n"})
+    feed = put_all(tmp_path / "f", {"k=x/del_1.txt": b"a,20,x\n", "k=y/del_1.txt": b"c,20,y\n"})
+    settings = config.parse({**CONFIG, "deleted.record.file.prefix": "del"})
+    output = str(tmp_path / "masters")
+    run_partitions(settings, local_engine.merge, master=master, feed=feed, output=output)
+    return output
+
+
+def test_a_tree_of_masters_is_refused(tmp_path, tree_of_masters):
+    """It remembers deletes, sequences and feed files, which one run over all of it would not see."""
+    late = put_all(tmp_path / "late", {"ups_2.txt": b"a,15,x\n"})
+
+    remembers = "masters with manifests of their own (_mutator/): k=x, k=y"
+    refused(StateError, BY, tree_of_masters, late, tree_of_masters, remembers, "set master.adopt=true to take")
+
+
+def test_a_tree_of_masters_is_adopted_and_what_is_forgotten_is_said(tmp_path, tree_of_masters):
+    late = put_all(tmp_path / "late", {"ups_2.txt": b"a,15,x\n"})
+    report = run({**BY, "master.adopt": "true"}, tree_of_masters, late, tmp_path / "out")
+
+    assert rows_by_directory(tmp_path / "out") == {"k=x": [b"b,10,x", b"a,15,x"]}
+    (note,) = [note for note in report.notes if "adopted" in note]
+    assert "the tombstones, row sequences and merged feed files of its 2 partitions with manifests" in note
+    assert run(BY, str(tmp_path / "out"), None, tmp_path / "next").counts["output rows"] == 2
+
+
+def test_a_partition_that_has_lost_its_manifest_is_no_less_a_master(tmp_path, tree_of_masters):
+    for path in Path(tree_of_masters).glob("k=*/_mutator/manifest.json"):
+        path.unlink()
+
+    refused(StateError, BY, tree_of_masters, None, "manifests of their own (_mutator/): k=x, k=y")
+
+
+def test_a_tree_without_partition_fields(tmp_path):
+    """The message says what is missing: of what others wrote, and of an adopted master."""
+    master = put_all(tmp_path / "m", {"k=x/a.txt": b"a,10,x\n"})
+    refused(ConfigError, CONFIG, master, None, f"{master}/k=x: is a directory", "say by which fields: --partitioned-by")
+    run(BY, master, None, tmp_path / "parted")
+
+    adopt = {**CONFIG, "master.adopt": "true"}
+    refused(ConfigError, adopt, str(tmp_path / "parted"), None, "parted/k=x: is a directory", "--partitioned-by FIELDS")
+
+
+def test_a_directory_of_no_partition(tmp_path):
+    master = put_all(tmp_path / "m", {"k=x/more/a.txt": b"a,10,x\n"})
+
+    refused(ConfigError, BY, master, None, f"{master}/k=x/more: is a directory", "move its files up")
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_files_of_hive_lack_what_their_directory_says(tmp_path, form):
+    content = {"csv": b"id,ts\n1,1\n"}.get(form, b"")
+    master = put_all(tmp_path / "m", {f"k=x/a.{form}": content})
+    if form == "parquet":
+        pq.write_table(pa.table({"id": [1], "ts": [1]}), f"{master}/k=x/a.parquet")
+    settings = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "ts", "partitioned.by": "k"}
+
+    says = (f"k=x/a.{form}: field k is missing: it stands in the name of the directory alone", "mutator bridge export")
+    refused(DataError, settings, master, None, *says)

@@ -1,0 +1,174 @@
+"""The README and the pages of docs/ tell the truth: commands run, outputs are compared, tables are complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mutator import cli
+from mutator.rules.key_hash import bucket_of, hash_key
+from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+FORMATS = (ROOT / "docs" / "formats.md").read_text()
+BRIDGE = (ROOT / "docs" / "bridge.md").read_text()
+S3 = (ROOT / "docs" / "s3.md").read_text()
+MANY = (ROOT / "docs" / "many.md").read_text()
+PARTITIONS = (ROOT / "docs" / "partitions.md").read_text()
+FORMAT = (ROOT / "docs" / "format.md").read_text()
+
+# What differs from run to run.
+VARIABLE = ((r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"), (r"\d+\.\d s\b", "N s"), (r"\d{4}-\d\d-\d\dT[\d:]+", "TIME"))
+
+
+JOBS = {"jobs/partition_runs.py": cli.partition_runs}  # that are called in this process, without another JVM
+
+
+def console_blocks(text=README):
+    return re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+
+
+def steps(block):
+    """Part a block into (command, expected output)."""
+    parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
+    assert parts[0] == ""
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def settle(directory):
+    """Make what has arrived old enough to be taken, so that no test waits for it or meets the border."""
+    for path in directory.rglob("incr/*"):
+        os.utime(path, (time.time() - 3600,) * 2)
+
+
+def same(text):
+    for pattern, word in VARIABLE:
+        text = re.sub(pattern, word, text)
+    return text
+
+
+@pytest.mark.parametrize("block", console_blocks())
+def test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd):
+    (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
+    monkeypatch.chdir(tmp_path)
+    for command, expected in steps(block):
+        words = shlex.split(command)
+        if words[0] in ("mutator", "spark-submit"):
+            capfd.readouterr()
+            settle(tmp_path)
+            job, *options = words[1:]
+
+            assert (cli.main(words[1:]) if words[0] == "mutator" else JOBS[job](options)) == 0
+
+            found = capfd.readouterr().out
+        else:
+            found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+
+        assert same(found) == same(expected), command
+
+
+@pytest.mark.parametrize("block", [*console_blocks(FORMATS), *console_blocks(BRIDGE)])
+def test_every_command_prints_what_the_pages_on_formats_show(block, sc, tmp_path, monkeypatch, capfd):
+    (tmp_path / "build").mkdir()
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    # How large a Parquet file is depends on the version of its library.
+    monkeypatch.setattr(sys.modules[__name__], "VARIABLE", (*VARIABLE, (r"[\d,]+ bytes", "N bytes")))
+    test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize("block", console_blocks(S3))
+def test_every_command_prints_what_the_page_on_s3_shows(block, sc, s3, tmp_path, monkeypatch, capfd):
+    s3.client().create_bucket(Bucket="lake")
+    test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize("block", console_blocks(MANY))
+def test_every_command_prints_what_the_page_on_many_tables_shows(block, sc, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(sys.modules[__name__], "VARIABLE", ((r" +\d+\.\d s", " N s"), *VARIABLE))
+    test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize("block", console_blocks(PARTITIONS))
+def test_every_command_prints_what_the_page_on_partitions_shows(block, sc, tmp_path, monkeypatch, capfd):
+    (tmp_path / "build").mkdir()
+    test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
+
+
+def test_there_is_something_to_run():
+    commands = [command for block in console_blocks() for command, _ in steps(block)]
+
+    assert any(command.startswith("mutator run") for command in commands)
+    assert any(command.startswith("mutator verify") for command in commands)
+
+
+def test_the_make_targets_of_the_readme_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(
+        re.findall(
+            r"(?:`|^ *)make ([a-z0-9-]+)", README + (ROOT / "docs" / "spark-submit.md").read_text(), re.MULTILINE
+        )
+    )
+
+    assert {"demo", "test", "zip"} <= named
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_every_setting_is_in_the_options_table():
+    source = (ROOT / "mutator" / "config" / "settings.py").read_text()
+    known = set(re.findall(r'read\(\s*"([a-z.]+)"', source))
+    rows = re.findall(r"^\| (`[a-z.]+`(?:, `[a-z.]+`)*) \|", README, re.MULTILINE)
+    documented = {key for row in rows for key in re.findall(r"`([a-z.]+)`", row)}
+    assert "| `default.FIELD` |" in README
+
+    assert len(known) > 25
+    assert documented == known
+
+
+def test_the_truth_table_has_all_cases():
+    section = README.split("## What becomes of every row")[1].split("## Options")[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| a ") or "| nothing" in line]
+    kinds = {"a record": "record", "a tombstone": "tombstone", "nothing": "nothing"}
+    shown = []
+    for held, winner, _, feed, master in ([cell.strip() for cell in row] for row in rows):
+        kind = kinds[held.split(",")[0]]
+        operations = (
+            ["upsert", "delete"] if winner == "any" else [winner.split()[1] if winner.startswith("a") else winner]
+        )
+        if winner.startswith("absent"):
+            operations = ["absent"]
+        late = "not newer" not in held and "newer" in held
+        for operation in operations:
+            outcomes = (feed.split(" (")[0].replace("–", ""), master.replace("–", ""))
+            shown.append((kind, operation, late, *outcomes))
+    coded = [
+        (kind, operation, bool(late), decision.winner or "", decision.held or "")
+        for (kind, operation, late, _), decision in TRUTH_TABLE.items()
+        if (kind, operation) != ("tombstone", "absent")  # the same as "none", and not worth a line
+    ]
+
+    assert sorted(shown) == sorted(coded)
+
+
+def test_the_sums_name_every_outcome():
+    for name in FEED_OUTCOMES:
+        assert name in README.split("feed rows   =")[1].split("\n")[0]
+    for name in MASTER_OUTCOMES:
+        assert name in README.split("master rows =")[1].split("\n")[0]
+
+
+def test_the_format_page_shows_the_key_hash_as_it_is():
+    rows = re.findall(r"^\| (`\w+`|\(empty\)) \| `(0x[0-9a-f]+)` \| (\d) \|$", FORMAT, re.MULTILINE)
+
+    assert len(rows) == 3
+    for name, value, bucket in rows:
+        key = (b"" if name == "(empty)" else name.strip("`").encode(),)
+        assert (hex(hash_key(key)), bucket_of(key, 7)) == (value, int(bucket))

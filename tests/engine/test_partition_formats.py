@@ -1,0 +1,268 @@
+"""Partitioned masters of every format: one merge gives the same records; forms and formats may differ by partition."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mutator.dataset import manifest
+from mutator.dataset.side_columns import read_tombstones
+from mutator.formats.content import InMemory, Window
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.values.convert import converted
+from mutator.rules.typed_values import exact
+from tests.laws.test_format_laws import COLUMNS, World, make_world, put, schema_of, worlds
+from tests.laws.test_laws import scratch
+from tests.support import local_engine
+from tests.support.columns_data import file_of, read_whole
+
+BY = ["shop", "note", "day=date(at)", "prefix(note,1)", "note,shop", "bucket(id,3)"]
+NOTES = ["x", "y", "a/b", "longer"]
+
+
+def by_of(world: World) -> str:
+    usable = [by for by in BY if "date" not in by or world.order == "timestamp"]
+    return usable[world.seed % len(usable)]
+
+
+def run_all(work: Path, world: World, scope: str, kinds: list[str], feed_kind: str | None = None) -> Any:
+    """Do all runs of a world, with files of a kind each: the master's, then each feed's."""
+    rng = random.Random(world.seed)
+    for number, rows in enumerate(world.master):
+        put(
+            work / "master" / f"m{number}{FILE_FORMATS[kinds[0]].suffix}",
+            kinds[0],
+            rows,
+            schema_of(world.order, op=False),
+            2,
+            ",",
+        )
+    master, counts, reports = work / "master", [], []
+    for run, files in enumerate(world.feeds):
+        fed = feed_kind or kinds[0]
+        for stem, rows in files:
+            path = work / f"feed{run}" / f"{stem}{FILE_FORMATS[fed].suffix}"
+            put(path, fed, rows, schema_of(world.order, op=world.op), 2, ",")
+        settings_ = world.settings(kinds[0], fed) | {"partitioned.by": by_of(world), "key.scope": scope}
+        settings_ |= {"num.reducer": str(rng.choice([1, 2, 4])), "split.bytes": str(rng.choice([64, 1 << 20]))}
+        settings_ |= {"bucket.bytes": str(rng.choice([50, 1 << 20])), "memory.bytes": str(rng.choice([200, 1 << 27]))}
+        settings_ |= {"field.delim.regex": ","} if "escaped" in (kinds[0], fed) else {}
+        if kinds[0] in ("avro", "parquet", "orc"):
+            settings_ |= {"output.format": kinds[run % len(kinds)]}
+        output = work / f"out{run}"
+        report = local_engine.mutate(
+            settings_,
+            master=str(master),
+            feed=[str(work / f"feed{run}")],
+            output=str(output),
+            tasks=rng.choice([1, 2, 5]),
+            seed=run,
+        )
+        master = output
+        counts.append({name: n for name, n in report.counts.items() if n and not name.endswith(" ignored")})
+        reports.append((report.samples, report.partitions))
+    return (*left(master, world), counts, reports)
+
+
+def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
+    """Return records and tombstones, each with its partition; files are read as their form says."""
+    known = manifest.parse((output / manifest.PATH).read_bytes(), str(output))
+    schema, records, tombstones = schema_of(world.order, op=False), [], []
+    for part in known.files:
+        stored = known.spec if part.form is None else known.spec["earlier"][part.form]
+        data, kind = (output / part.path).read_bytes(), stored["format"]
+        if kind in ("text", "escaped"):
+            found = FILE_FORMATS[kind].read(InMemory(data, Window("exact lf")), schema, schema.names, Dialect(b","))
+        else:
+            found = read_whole(kind, data)
+        for one in found:
+            columns = [
+                exact(converted(one.batch.column(place), field.type, typed=FILE_FORMATS[kind].typed)[0]).to_pylist()
+                for place, field in enumerate(schema)
+            ]
+            records += [(part.path.rpartition("/")[0], *row) for row in zip(*columns, strict=True)]
+    for part in known.beside:
+        if part.kind == "tombstones":
+            with open(output / part.path, "rb") as stream:
+                tombstones += [(part.path.rpartition("/")[0], key, order) for key, order, _ in read_tombstones(stream)]
+    return sorted(records, key=repr), sorted(tombstones, key=repr)
+
+
+@pytest.mark.parametrize("scope", ["table", "partition"])
+@given(world=worlds(NOTES))
+@settings(max_examples=5)
+def test_all_formats_are_merged_alike(scope, world):
+    with scratch() as work:
+        expected = run_all(work / "text", world, scope, ["text"])
+        for kind in COLUMNS:
+            assert run_all(work / kind, world, scope, [kind]) == expected, kind
+
+
+@given(world=worlds([None, "", "x", 'q"', "a,b", "l\nf", "\\N"]), kinds=st.permutations(["avro", "parquet", "orc"]))
+@settings(max_examples=8)
+def test_partitions_of_several_formats_are_merged_like_those_of_one(world, kinds):
+    """The format changes with every run, and only the partitions that it touches are written in the new one."""
+    scope = ["table", "partition"][world.seed % 2]
+    with scratch() as work:
+        expected = run_all(work / "one", world, scope, [kinds[0]])
+        assert run_all(work / "many", world, scope, kinds) == expected
+        assert run_all(work / "fed", world, scope, kinds[:1], "csv") == expected
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_mutations_of_several_tasks_come_together_in_a_partition(tmp_path, kind):
+    world = make_world(random.Random(3), NOTES)
+    assert len(run_all(tmp_path, world, "partition", [kind])[2]) == 3
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(20))
+def test_soak_formats(seed):
+    rng = random.Random(seed)
+    for _ in range(20):
+        world = make_world(rng, NOTES)
+        kinds = rng.sample(["avro", "parquet", "orc"], 3)
+        scope = rng.choice(["table", "partition"])
+        with scratch() as work:
+            expected = run_all(work / "text", world, scope, ["text"])
+            for kind in COLUMNS:
+                assert run_all(work / kind, world, scope, [kind]) == expected, kind
+            assert run_all(work / "many", world, scope, kinds) == expected
+
+
+# -- schemas that change
+
+
+class Typed:
+    """A partitioned master whose fields have names and types, and runs into it."""
+
+    def __init__(self, work: Path, kind: str, scope: str = "table") -> None:
+        self.work, self.kind, self.number = work, kind, 0
+        self.settings = {
+            "id.field.ordinals": "id",
+            "temporal.ordering.field.ordinal": "at",
+            "partitioned.by": "shop",
+            "key.scope": scope,
+            "max.delete.fraction": "1",
+        }
+        self.master = work / "master"
+        self.master.mkdir()
+
+    def put(self, place: Path, rows: list[dict[str, Any]], kind: str | None = None, **types: Any) -> Path:
+        kind = kind or self.kind
+        fields = {"id": pa.string(), "shop": pa.string(), "at": pa.int64(), "n": pa.int32()} | types
+        place.mkdir(exist_ok=True)
+        table = pa.Table.from_pylist(rows, pa.schema(list(fields.items())))
+        path = place / f"f{self.number}{FILE_FORMATS[kind].suffix}"
+        path.write_bytes(file_of(kind, table))
+        return path
+
+    def run(self, rows: list[dict[str, Any]], kind: str | None = None, settings: Any = None, **types: Any) -> Any:
+        self.number += 1
+        self.put(self.work / f"feed{self.number}", rows, kind, **types)
+        output = self.work / f"out{self.number}"
+        feed = str(self.work / f"feed{self.number}")
+        report = local_engine.mutate(
+            {**self.settings, **(settings or {})}, master=str(self.master), feed=[feed], output=str(output)
+        )
+        self.master = output
+        return report
+
+    def forms(self) -> dict[str, tuple[str, list[str]]]:
+        """Return the format of each partition and the fields that its files have."""
+        found = {}
+        document = json.loads((self.master / manifest.PATH).read_bytes())
+        for part in document["files"]:
+            path = self.master / part["path"]
+            kind = path.name.rpartition(".")[2]
+            names = [name for one in read_whole(kind, path.read_bytes()) for name in one.batch.schema.names]
+            found[path.parent.name] = (kind, names)
+        return found
+
+    def rows(self) -> list[dict[str, Any]]:
+        found = []
+        for path in self.master.rglob("part-*"):
+            kind = path.name.rpartition(".")[2]
+            if "_mutator" not in path.parts:
+                found += [row for one in read_whole(kind, path.read_bytes()) for row in one.batch.to_pylist()]
+        return sorted(found, key=lambda row: row["id"])
+
+
+def record(id_: str, shop: str, at: int, n: Any, **more: Any) -> dict[str, Any]:
+    return {"id": id_, "shop": shop, "at": at, "n": n, **more}
+
+
+@pytest.mark.parametrize("scope", ["table", "partition"])
+@pytest.mark.parametrize("kind", ["avro", "parquet", "orc"])
+def test_a_field_that_is_added_changes_only_the_partitions_that_are_touched(tmp_path, kind, scope):
+    typed = Typed(tmp_path, kind, scope)
+    typed.put(typed.master, [record("a", "1", 1, 1), record("b", "2", 1, 1), record("c", "3", 1, 1)])
+    typed.run([])
+    old = {path.name for path in typed.master.rglob("part-*") if "shop=2" in path.parts}
+    typed.run([record("d", "1", 2, 2, note="new")], note=pa.string())
+    before = ["id", "shop", "at", "n"]
+
+    assert typed.forms() == {"shop=1": (kind, [*before, "note"]), "shop=2": (kind, before), "shop=3": (kind, before)}
+    assert {path.name for path in typed.master.rglob("part-*") if "shop=2" in path.parts} == old
+    # A later run that touches an old one reads it as what it is.
+    report = typed.run([record("b", "2", 3, 9, note="b"), record("e", "2", 3, 9, note="e")], note=pa.string())
+    assert (report.counts["feed updated"], report.counts["feed inserted"]) == (1, 1)
+    assert typed.forms() == {
+        "shop=1": (kind, [*before, "note"]),
+        "shop=2": (kind, [*before, "note"]),
+        "shop=3": (kind, before),
+    }
+    assert typed.rows() == [
+        record("a", "1", 1, 1, note=None),
+        record("b", "2", 3, 9, note="b"),
+        record("c", "3", 1, 1),
+        record("d", "1", 2, 2, note="new"),
+        record("e", "2", 3, 9, note="e"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet", "orc"])
+def test_a_type_that_is_widened_is_read_in_both_widths(tmp_path, kind):
+    typed = Typed(tmp_path, kind)
+    typed.put(typed.master, [record("a", "1", 1, 1), record("b", "2", 1, 1)])
+    typed.run([])
+    typed.run([record("a", "1", 2, 1 << 40)], n=pa.int64())
+    report = typed.run([record("b", "2", 1, 1), record("b2", "2", 1, 1 << 50)], n=pa.int64())
+
+    assert report.counts["feed no-op"] == 1
+    assert typed.rows() == [record("a", "1", 2, 1 << 40), record("b", "2", 1, 1), record("b2", "2", 1, 1 << 50)]
+
+
+@pytest.mark.parametrize("scope", ["table", "partition"])
+def test_a_record_is_found_and_moves_between_partitions_of_several_formats(tmp_path, scope):
+    typed = Typed(tmp_path, "avro", scope)
+    typed.put(typed.master, [record("a", "1", 1, 1), record("b", "2", 1, 1), record("c", "3", 1, 1)])
+    typed.run([])
+    typed.run([record("x", "1", 1, 1)], settings={"output.format": "parquet"})
+    typed.run([record("y", "2", 1, 1)], settings={"output.format": "orc"})
+    assert {place: kind for place, (kind, _) in typed.forms().items()} == {
+        "shop=1": "parquet",
+        "shop=2": "orc",
+        "shop=3": "avro",
+    }
+    moved = [record("a", "3", 2, 2), record("b", "1", 2, 2), record("c", "2", 2, 2)]
+    report = typed.run(moved)
+    others = [record("x", "1", 1, 1), record("y", "2", 1, 1)]
+
+    if scope == "table":
+        assert typed.rows() == [*moved, *others]
+        assert report.counts["feed updated"] == 3
+        assert {one["partition"]: (one["moved in"], one["moved out"]) for one in report.partitions} == dict.fromkeys(
+            ("shop=1", "shop=2", "shop=3"), (1, 1)
+        )
+    else:
+        assert report.counts["feed inserted"] == 3
+        assert len(typed.rows()) == 8

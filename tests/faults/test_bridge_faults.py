@@ -1,0 +1,400 @@
+"""Every way for a run of the bridge to end early, on a model storage and with real kills.
+
+Afterwards the table's rows are wholly the old or wholly the new ones; the next run needs no help, gives what an
+undisturbed one gives, and leaves no litter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mutator import config
+from mutator.bridge import PathTable, run
+from mutator.dataset.commit import process as owner
+from mutator.errors import ConfigError, MutatorError
+from mutator.rules.partition_paths import values_of
+from tests.support import local_engine, model
+from tests.support.bridge_tables import Bridged, each, plain
+from tests.support.cluster import ROOT, environment
+from tests.support.columns_data import as_table, file_of, read_whole
+from tests.support.model_storage import Killed, ModelStorage, mounted
+
+SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string()), ("at", pa.int64())])
+FILES = {
+    "dt=a/1.orc": [(1, "a", 100), (2, "b", 100)],
+    "dt=a/2.orc": [(3, "c", 100)],
+    "dt=b/1.orc": [(4, "d", 100), (5, "e", 100)],
+    "dt=c/1.orc": [(6, "f", 100)],
+}
+FIRST = {"ups_1.txt": "1,one,200,a\n", "del_2.txt": "2,,200,a\n6,,200,c\n"}  # a partition goes, another one changes
+SECOND = {"ups_3.txt": "2,late,150,a\n3,three,300,b\n7,g,300,d\n", "ups_4.txt": "2,again,400,a\n"}
+
+
+def table_of(rows):
+    return pa.table([list(column) for column in zip(*rows, strict=True)], SCHEMA)
+
+
+TABLES = {name: table_of(rows) for name, rows in FILES.items()}
+START = sorted((*row, name[3]) for name, rows in FILES.items() for row in rows)
+AFTER = {
+    1: sorted([(1, "one", 200, "a"), *(row for row in START if row[0] in (3, 4, 5))]),
+    2: sorted([(1, "one", 200, "a"), (2, "again", 400, "a"), (3, "three", 300, "b"), *START[3:5], (7, "g", 300, "d")]),
+}
+
+
+# --- every call of a storage
+
+
+@pytest.fixture(autouse=True)
+def process(monkeypatch):
+    """Make what comes after a death another process: what the dead one held is free."""
+    life = itertools.count()
+    now = [str(next(life))]
+    monkeypatch.setattr(owner, "_born", lambda _: now[0])
+
+    def die():
+        now[0] = str(next(life))
+
+    return die
+
+
+def put(storage, files):
+    for name, content in files.items():
+        storage.make_directory(f"model://base/{name}".rpartition("/")[0])
+        with storage.create_new(f"model://base/{name}") as stream:
+            stream.write(content if isinstance(content, bytes) else content.encode())
+
+
+def merge(path):
+    read = config.parse(dict(Bridged.settings))
+    table = PathTable(f"{path}/table", each)
+    return run(table, f"{path}/copy", read, [f"{path}/feed"], local_engine.merge, each)
+
+
+def new_base(kind, runs):
+    """Return a storage with a table; so many runs have been, and the feed files of all others have arrived."""
+    storage = ModelStorage(kind)
+    with mounted(storage) as path:
+        put(storage, {f"table/{name}": file_of("orc", table) for name, table in TABLES.items()})
+        put(storage, {f"feed/{name}": rows for name, rows in FIRST.items()})
+        if runs:
+            merge(path)
+        put(storage, {f"feed/{name}": rows for name, rows in SECOND.items()})
+    return storage
+
+
+def copy_of(storage):
+    copy = ModelStorage(storage.kind)
+    copy.tree, copy.times, copy.clock = dict(storage.tree), dict(storage.times), storage.clock
+    return copy
+
+
+def names_in(storage, directory):
+    """Return the names in a directory."""
+    prefix = f"model://base/{directory}/".replace("//base//", "//base/")
+    return sorted({path[len(prefix) :].split("/")[0] for path in storage.tree if path.startswith(prefix)})
+
+
+def rows_in(storage):
+    """Return the rows of the table that every other program sees."""
+    found, prefix = [], "model://base/table/"
+    for path, content in storage.tree.items():
+        name = path.removeprefix(prefix)
+        if not path.startswith(prefix) or content is None or any(part[0] in "._" for part in name.split("/")):
+            continue
+        parts = read_whole("orc", content)
+        values = [value for _, value in values_of(name.rpartition("/")[0])]
+        found += [(*row, *values) for row in plain(as_table(parts, SCHEMA))]
+    return sorted(found)
+
+
+def check_tidy(storage):
+    assert [name for name in names_in(storage, "") if name not in ("table", "copy", "feed")][1:] == []
+    assert len(names_in(storage, "copy/_mutator/bridge")) == 1
+    assert [name for name in names_in(storage, "copy/_mutator") if name != "bridge"] == []
+    assert [name for name in names_in(storage, "copy") if name != "_mutator"][1:] == []
+    assert [name for name in names_in(storage, "table") if not name.startswith("dt=")] == ["_SUCCESS", "_mutator"]
+    assert names_in(storage, "table/_mutator") == ["manifest.json"]
+
+
+@contextmanager
+def dying(storage, process):
+    """Let a process end here, killed or with an error, and another one come."""
+    with suppress(Killed, MutatorError):
+        yield
+    process()
+    storage.dead, storage.fault = False, lambda number, name: None
+
+
+def calls_of(storage):
+    copy = copy_of(storage)
+    with mounted(copy) as path:
+        merge(path)
+    assert rows_in(copy) == AFTER[2]
+    return copy.calls
+
+
+def fault_at(number, what, for_good=False):
+    return lambda n, _: what if n == number or (for_good and n > number) else None
+
+
+every_start = pytest.mark.parametrize("runs", [0, 1], ids=["first run", "second run"])
+
+
+@every_start
+@pytest.mark.parametrize("step", [pytest.param(11, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("what", ["kill", "EIO", "lost"])
+def test_fault_at_any_call(runs, step, what, process):
+    start = new_base("posix", runs)
+    before, seen = START if not runs else AFTER[1], []
+    assert rows_in(start) == before
+    total = calls_of(start)
+    assert total > 100
+    for number in [*range({"kill": 0, "EIO": 1, "lost": 2}[what], total - 4, step), total - 4]:
+        storage = copy_of(start)
+        storage.fault = fault_at(number, what, for_good=number // step % 2 == 0)
+        with mounted(storage) as path, dying(storage, process):
+            merge(path)
+        assert rows_in(storage) in (before, AFTER[2])
+        seen.append(rows_in(storage) == before)
+        with mounted(storage) as path:
+            merge(path)
+            assert rows_in(storage) == AFTER[2], f"after a fault at {storage.log[number]}"
+            check_tidy(storage)
+            again = merge(path)
+        assert (again.exported, again.changed) == (None, False)
+
+    assert set(seen) == {True, False}, "some were before the commit, and some after it"
+    if what == "kill":
+        assert seen == sorted(seen, reverse=True), "there is one commit"
+
+
+@every_start
+def test_killed_and_killed_again(runs, process):
+    start = new_base("posix", runs)
+    before, doubles = START if not runs else AFTER[1], 0
+    for first in range(1, calls_of(start), 37):
+        storage = copy_of(start)
+        storage.fault = fault_at(first, "kill")
+        with mounted(storage) as path, dying(storage, process):
+            merge(path)
+        for second in range(3, calls_of(storage), 47):
+            again = copy_of(storage)
+            again.fault = fault_at(second, "kill")
+            with mounted(again) as path, dying(again, process):
+                merge(path)
+            assert rows_in(again) in (before, AFTER[2])
+            with mounted(again) as path:
+                merge(path)
+            assert rows_in(again) == AFTER[2]
+            check_tidy(again)
+            doubles += 1
+
+    assert doubles > 10
+
+
+@every_start
+def test_killed_and_changed_by_somebody_else(runs, process):
+    """Nothing of the feed is lost, and nothing of what was added: whether the run was committed or not."""
+    start = new_base("posix", runs)
+    added = {"dt=b/other.orc": [(50, "other", 1)]}
+    for number in range(2, calls_of(start), 11):
+        storage = copy_of(start)
+        storage.fault = fault_at(number, "kill")
+        with mounted(storage) as path, dying(storage, process):
+            merge(path)
+        with mounted(storage) as path:
+            put(storage, {f"table/{name}": file_of("orc", table_of(rows)) for name, rows in added.items()})
+            merge(path)
+            there = rows_in(storage)
+            assert there == sorted([*AFTER[2], (50, "other", 1, "b")]), f"after a kill at {storage.log[number]}"
+            check_tidy(storage)
+            assert merge(path).exported is None
+
+
+@pytest.mark.parametrize("kind", ["hdfs", "s3"])
+def test_storage_that_exchanges_nothing_is_refused(kind):
+    storage = new_base(kind, 0)
+    with mounted(storage) as path, pytest.raises(ConfigError) as caught:
+        merge(path)
+
+    assert caught.value.kind == "table.place"
+    assert rows_in(storage) == START
+    assert names_in(storage, "") == ["feed", "table"]
+
+
+# --- the law: any feed in any runs, with any kills in between, is what the model makes of it
+
+
+@st.composite
+def histories(draw):
+    """Draw feed files, in order, and where the run that follows each is killed, if it is."""
+    orders = draw(st.permutations(range(1, 25)))
+    steps = []
+    for number in range(draw(st.integers(1, 4))):
+        rows = []
+        for _ in range(draw(st.integers(0, 4))):
+            rows.append((draw(st.integers(1, 8)), draw(st.sampled_from(["x", "y", ""])), orders.pop(), draw(PLACES)))
+        name = f"{draw(st.sampled_from(['ups', 'ups', 'del']))}_{number}.txt"
+        steps.append((name, rows, draw(st.none() | st.integers(0, 400))))
+    held = [[(key, "start", draw(st.sampled_from([0, 12])), draw(PLACES)) for key in draw(st.sets(st.integers(1, 8)))]][
+        0
+    ]
+    return held, steps
+
+
+PLACES = st.sampled_from(["p", "q", "r/s"])
+
+
+def row_of(row, name="", offset=0):
+    key, text, at, place = row
+    written = f"{key},{text},{at},{place}".encode()
+    return model.Row((str(key).encode(),), at, -1, name.encode(), offset, written, name.startswith("del"), written)
+
+
+@given(histories())
+@settings(max_examples=25)
+def test_any_runs_with_any_kills_give_what_the_model_gives(history):
+    held, steps = history
+    storage = ModelStorage("posix")
+    with mounted(storage) as path:
+        files = {"dt=p/none.orc": SCHEMA.empty_table()}
+        for number, (*row, place) in enumerate(held):
+            files[f"dt={place.replace('/', '%2F')}/{number}.orc"] = table_of([row])
+        put(storage, {f"table/{name}": file_of("orc", table) for name, table in files.items()})
+        storage.make_directory(f"{path}/feed")
+        fed = []
+        for name, rows, kill in steps:
+            put(storage, {f"feed/{name}": "".join(f"{key},{text},{at},{place}\n" for key, text, at, place in rows)})
+            fed += [row_of(row, name, number) for number, row in enumerate(rows)]
+            before = rows_in(storage)
+            if kill is not None:
+                storage.fault = fault_at(storage.calls + kill, "kill")
+            with suppress(Killed):
+                merge(path)
+            storage.dead, storage.fault = False, lambda number, name: None
+            expected = merged(held, fed)
+            assert rows_in(storage) in (before, expected) if kill is not None else rows_in(storage) == expected
+        merge(path)
+        assert rows_in(storage) == expected
+        assert merge(path).exported is None
+
+
+def merged(held, fed):
+    found = model.merge([row_of(row) for row in held], {}, fed).records.values()
+    fields = [written.decode().split(",") for _, written in found]
+    return sorted((int(key), text, int(at), place) for key, text, at, place in fields)
+
+
+# --- kill -9 on a disk
+
+DRIVER = """
+import os, sys, traceback
+from pathlib import Path
+from tests.support.bridge_tables import Bridged
+for line in sys.stdin:
+    point, root = line.rstrip("\\n").split("\\t")
+    child = os.fork()
+    if child:
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    try:
+        os.environ["MUTATOR_FAILPOINT"] = point
+        os.fsync = lambda _: None
+        Bridged(Path(root)).run()
+        from mutator import failpoint
+        Path(root, "passed").write_text("\\n".join(dict.fromkeys(failpoint.PASSED)))
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def kill():
+    """Run in a process of its own, which kills itself at a failpoint; return whether it did."""
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER],
+        cwd=ROOT,
+        env=environment(PYTHONPATH=str(ROOT)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as driver:
+
+        def kill(point, root):
+            driver.stdin.write(f"{point}\t{root}\n")
+            driver.stdin.flush()
+            code = int(driver.stdout.readline())
+            assert code in (0, -signal.SIGKILL)
+            return code != 0
+
+        yield kill
+        driver.stdin.close()
+
+
+@every_start
+def test_kill_at_every_failpoint(in_memory, runs, kill):
+    start = Bridged(in_memory / "now", TABLES)
+    for name, rows in FIRST.items():
+        start.feed(name, rows)
+    if runs:
+        start.run()
+    for name, rows in SECOND.items():
+        start.feed(name, rows)
+    before = start.rows()
+    start.root.rename(in_memory / "start")
+
+    def restored():
+        """Put all back as it was: in its place, and with its times."""
+        shutil.rmtree(start.root, ignore_errors=True)
+        shutil.copytree(in_memory / "start", start.root)
+        return start
+
+    assert not kill("none", restored().root)
+    points = (in_memory / "now" / "passed").read_text().split("\n")
+    assert {point for point in points if point.startswith("bridge.")} >= set(BRIDGE_POINTS) - (
+        {"bridge.exported"} if runs else set()
+    )
+    # The first run has nothing of its own but the export, which stages text as a merge does.
+    chosen = ("bridge.", "stage.", "publish.") if runs else ("bridge.exported", "bridge.file.written", "bridge.noted")
+    for point in [one for one in points if one.startswith(chosen)]:
+        for action in ("", ":2") if point in TWICE else ("",):
+            now = restored()
+            if not kill(point + action, now.root):
+                continue
+            assert now.rows() in (before, AFTER[2]), point
+            now.run()
+            assert now.rows() == AFTER[2], point
+            assert now.litter() == [], point
+            assert now.run().exported is None
+
+
+TWICE = ("bridge.tidied", "bridge.file.written")
+BRIDGE_POINTS = [
+    "bridge.settle.found",
+    "bridge.settle.retired",
+    "bridge.exported",
+    "bridge.merged",
+    "bridge.begun",
+    "bridge.table.created",
+    "bridge.files.moved",
+    "bridge.table.written",
+    "bridge.staged",
+    "bridge.noted",
+    "bridge.table.exchanged",
+    "bridge.committed",
+    "bridge.tidied",
+]

@@ -1,0 +1,209 @@
+"""Runs over many partitions that die, fail, or meet damage: all partitions are old, or all are new.
+
+Every failpoint that such a run passes, in processes that are killed; tasks that fail, come twice, or lose what they
+had; files that change, are damaged, or are somebody else's; and two runs at once.
+"""
+
+import shutil
+
+import pytest
+
+from mutator.dataset.version_log import Log
+from mutator.errors import StorageError, failpoints
+from mutator.errors.failpoints import FAILPOINTS, PARTITION_FAILPOINTS
+from tests.support import local_engine
+from tests.support.parted import (
+    FEED,
+    FILES,
+    FIRST,
+    QUIET,
+    SCOPES,
+    call_of,
+    check_whole,
+    contents,
+    copied,
+    dying_runs,
+    expected,
+    new_place,
+    passages,
+    put_files,
+    said,
+    set_for_tests,
+    settled,
+    workflow,
+)
+
+every_scope = pytest.mark.parametrize("scope", SCOPES)
+ONCE = pytest.param(False, id="first passages")
+ALWAYS = pytest.param(True, id="all passages", marks=pytest.mark.soak)
+# Where a run begins: with a partitioned master, or one that has no partitions yet.
+STARTS = ["managed", pytest.param("base", marks=pytest.mark.soak)]
+VISIBLE = ("publish.renamed", "publish.done")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    with pytest.MonkeyPatch.context() as patch:
+        set_for_tests(patch)
+        yield
+
+
+@pytest.fixture(scope="module")
+def die():
+    with dying_runs() as act:
+        yield act
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A place for each scope, with a master that has partitions."""
+    root = tmp_path_factory.mktemp("places")
+    return {scope: new_place(root / scope, scope) for scope in SCOPES}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(places, tmp_path_factory):
+    """What runs make that nobody disturbs."""
+    found = {}
+    for scope in SCOPES:
+        for master in ("managed", "base"):
+            output = tmp_path_factory.mktemp("undisturbed") / "out"
+            report = local_engine.mutate(**call_of(places[scope], scope, output, master))
+            check_whole(output, rows_of(scope, master))
+            found[scope, master] = said(output), report
+    return found
+
+
+@pytest.fixture(autouse=True)
+def inputs_stay(places):
+    """Whatever happens in a test: the inputs are the same afterwards, byte for byte, also where they were linked."""
+    before = {scope: contents(place) for scope, place in places.items()}
+    yield
+    assert {scope: contents(place) for scope, place in places.items()} == before
+
+
+def rows_of(scope, master):
+    return expected(scope, (*FILES,) if master == "managed" else ("base_1.txt", *FEED))
+
+
+def is_visible(point):
+    return point.split(":")[0] in VISIBLE
+
+
+# --- kill -9 of a run
+
+
+@every_scope
+def test_runs_of_these_tests_do_what_their_table_says(places, undisturbed, scope):
+    _, report = undisturbed[scope, "managed"]
+    partitions = {row["partition"]: row for row in report.partitions}
+
+    assert report.tasks >= 2
+    assert report.carried == len(QUIET)
+    assert sorted(partitions) == ["p=a", "p=b", "p=c", "p=n"]
+    assert (partitions["p=c"]["rows"], partitions["p=n"]["before"]) == (0, 0)
+    assert partitions["p=b"]["moved out"] == partitions["p=a"]["moved in"] == (scope == "table")
+    assert undisturbed[scope, "base"][1].join == "shuffle"
+
+
+@every_scope
+def test_points_of_the_lists_are_passed(places, tmp_path, scope, die):
+    """A point that nothing passes is no test of anything."""
+    passed = set(die("run", **call_of(places[scope], scope, tmp_path / "out")))
+    rare = {"task.carried"}  # of buckets of a master without partitions
+    rare |= {"carry.copied"}  # where there are no links
+    rare |= {"task.filters.written", "merge.packs.joined"} if scope == "partition" else set()
+    rare |= {"task.started"} - passed  # of the first step, where the feed is folded before it is routed
+
+    assert {*FAILPOINTS, *PARTITION_FAILPOINTS} - rare == passed
+
+
+@every_scope
+@pytest.mark.parametrize("master", STARTS)
+@pytest.mark.parametrize("every", [ONCE, ALWAYS])
+def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(
+    places, undisturbed, tmp_path, scope, master, every, die
+):
+    output = tmp_path / "beside" / "out"
+    call = call_of(places[scope], scope, output, master)
+    points = list(passages(die("run", **call), every=every))
+    assert len(points) >= 20
+    if not every and scope == "partition":  # the same code but for a few points
+        points = points[::3]
+    for point in points:
+        shutil.rmtree(output.parent)
+        die("run", point, **call)
+        left = sorted(output.parent.iterdir())
+        if is_visible(point):
+            assert left == [output], point
+            assert said(output) == undisturbed[scope, master][0], point
+            check_whole(output, rows_of(scope, master))
+            continue
+        assert len(left) == (not point.startswith("stage.swept")), point
+        assert all(path.name.startswith(".out.mutator-") for path in left), point
+
+        report = local_engine.mutate(**call)
+
+        assert report.litter == tuple(map(str, left)), point
+        assert list(output.parent.iterdir()) == [output], point
+        check_whole(output, rows_of(scope, master))
+        assert said(output) == undisturbed[scope, master][0], point
+
+
+def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, die, monkeypatch):
+    scope = "table"
+    call = call_of(places[scope], scope, tmp_path / "beside" / "out")
+    for point in dict.fromkeys(die("run", **call)):
+        shutil.rmtree(tmp_path / "beside")
+        monkeypatch.setenv(failpoints.VARIABLE, f"{point}:raise")
+
+        with pytest.raises((OSError, StorageError), match=f"failpoint {point}"):
+            local_engine.mutate(**call)
+
+        monkeypatch.delenv(failpoints.VARIABLE)
+        left = list((tmp_path / "beside").iterdir())
+        assert left == ([tmp_path / "beside" / "out"] if is_visible(point) else []), point
+
+
+# --- kill -9 of the workflow
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory):
+    """A base for each scope, with one version, and a feed that has arrived."""
+    root = tmp_path_factory.mktemp("bases")
+    for scope in SCOPES:
+        put_files(f"{root}/{scope}/master", ["base_1.txt"])
+        put_files(f"{root}/{scope}/incr", FIRST)
+        workflow(root / scope, scope)
+        put_files(f"{root}/{scope}/incr", FEED)
+    return root
+
+
+@every_scope
+@pytest.mark.parametrize("every", [ONCE, ALWAYS])
+def test_killed_workflow_leaves_a_master_of_one_version(bases, undisturbed, tmp_path, scope, every, die):
+    """After each kill and the next command all partitions are old, or all are new; the next run makes them new."""
+    before, after = expected(scope, ("base_1.txt", *FIRST)), expected(scope)
+    base = copied(bases / scope, tmp_path / "base")
+    points = list(passages(die("workflow", base=str(base), scope=scope), every=every))
+    if not every:  # half of them with each scope
+        points = points[SCOPES.index(scope) :: len(SCOPES)]
+    assert len(points) >= 20
+    seen = set()
+    for point in points:
+        copied(bases / scope, base)
+        die("workflow", point, base=str(base), scope=scope)
+        committed = Log(str(base)).latest().number == 2
+
+        assert settled(base, scope).problems == (), point
+
+        made = check_whole(base / "master", after if committed else before)
+        assert made.commit == Log(str(base)).latest().dataset, point
+        assert settled(base, scope).recovered == (), point
+        workflow(base, scope)
+        check_whole(base / "master", after)
+        assert said(base / "master") == undisturbed[scope, "managed"][0], point
+        assert all(not any((base / name).iterdir()) for name in ("incr", "working", "output")), point
+        seen.add(committed)
+    assert seen == {True, False}

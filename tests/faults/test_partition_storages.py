@@ -1,0 +1,261 @@
+"""A partitioned master on every kind of storage: calls that fail, power that fails, and no links, or no renames."""
+
+import copy
+import json
+import os
+import random
+import uuid
+
+import pytest
+
+from mutator.dataset.commit.staging import published, sweep
+from mutator.dataset.directory import read_manifest
+from mutator.storage import entries_of, storage_for
+from tests.faults.test_workflow_faults import copy_of, dying, process  # noqa: F401  # a fixture that is used by itself
+from tests.spark.test_spark_remote import run
+from tests.support import local_engine
+from tests.support.disk_model import Recorder, disk_of
+from tests.support.model_storage import KINDS, ModelStorage, mounted
+from tests.support.parted import (
+    FEED,
+    FIRST,
+    QUIET,
+    SCOPES,
+    call_of,
+    check_whole,
+    contents,
+    expected,
+    new_place,
+    put_files,
+    said,
+    settings,
+    settled,
+    workflow,
+)
+from tests.support.plain_workflow import put
+
+every_scope = pytest.mark.parametrize("scope", SCOPES)
+
+# --- calls that are killed, fail, or get no answer
+
+SOME = pytest.param(61, id="some")
+ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
+FAULTS = ["kill", "EIO", "lost"]
+
+
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory):
+    """A place on a model storage of each kind."""
+    made = {}
+
+    def start(kind, scope):
+        if (kind, scope) not in made:
+            storage = ModelStorage(kind)
+            with mounted(storage) as path:
+                new_place(path, scope)
+            made[kind, scope] = storage
+        return made[kind, scope]
+
+    return start
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scope", ["table", pytest.param("partition", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("step", [SOME, ALL])
+def test_any_call_is_killed_or_fails_or_gets_no_answer(kind, scope, fault, step, starts, process):  # noqa: F811
+    start = starts(kind, scope)
+    whole = copy_of(start)
+    with mounted(whole) as path:
+        local_engine.mutate(**call_of(path, scope, f"{path}/out"))
+        calls, common = whole.calls, said(f"{path}/out")
+    assert calls > 100
+    seen = set()
+    for number in range(7 * FAULTS.index(fault), calls, step):  # others with each fault
+        storage = copy_of(start)
+        storage.fault = lambda n, _, number=number: fault if n == number else None
+        with mounted(storage) as path:
+            output = f"{path}/out"
+            with dying(storage, process):
+                local_engine.mutate(**call_of(path, scope, output))
+            seen.add(done := published(storage, output) is not None)
+            if not done:
+                local_engine.mutate(**call_of(path, scope, output))
+
+            check_whole(output, expected(scope))
+            assert said(output) == common, number
+            sweep(output)  # of a run that was killed when all was done but that
+            assert {one.split("/")[3] for one in storage.tree if "/" in one[8:]} == {
+                *("base", "first", "feed", "managed", "out")
+            }, number
+            assert storage.unfinished(path) == []
+            for one, content in start.tree.items():
+                assert storage.tree[one] == content, number
+    assert False in seen
+
+
+# --- power that fails
+
+MANY = 24  # partitions: more than are made durable one by one
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory):
+    """For a run that writes few directories, and one that writes and carries many: the disk before it, its calls."""
+    return {"few": recorded(tmp_path_factory.mktemp("few"), 3), "many": recorded(tmp_path_factory.mktemp("many"), MANY)}
+
+
+def recorded(root, partitions):
+    def rows(value, step):
+        return b"".join(b"k%d,%d,%s\n" % (n, n, value) for n in range(0, partitions, step))
+
+    read, master, feed = settings("table"), f"{root}/base", f"{root}/feed"
+    put(f"{master}/base_1.txt", rows(b"x", 1))
+    put(f"{feed}/ups_2.txt", rows(b"y", 2))
+    if partitions == MANY:
+        local_engine.mutate(read, master=master, feed=[feed], output=f"{root}/managed")
+        master, feed = f"{root}/managed", f"{root}/more"
+        put(f"{feed}/ups_3.txt", rows(b"z", 2))
+    disk, recorder = disk_of(root), Recorder(root)
+    with pytest.MonkeyPatch.context() as patch, recorder.recording(patch):
+        report = local_engine.mutate(read, master=master, feed=[feed], output=f"{root}/out")
+    assert report.carried == (MANY // 2 if partitions == MANY else 0)
+    return disk, recorder.calls, contents(root / "out")
+
+
+def violations(recording, states, *, without=None):
+    """Crash at random instants; return how many trees were looked at, and what was wrong with those that were."""
+    start, calls, whole = recording
+    disk, rng, seen, wrong, done = copy.deepcopy(start), random.Random(1), set(), [], 0
+    ends = [len(calls)] * (states // 5)
+    for instant in sorted([*(rng.randrange(len(calls) + 1) for _ in range(states)), *ends]):
+        while done < instant:
+            disk.apply(calls[done], without)
+            done += 1
+        found = disk.after_a_crash(rng)
+        seen.add(frozenset(found))
+        assert all(found[path] == (None if file is None else file.content) for path, file in start.names.items())
+        output = {path.removeprefix("out/"): content for path, content in found.items() if is_seen(path, content)}
+        there = "out" in found
+        if (there and output != whole) or (not there and done == len(calls)):
+            lost = sorted(set(whole) - set(output))
+            wrong.append(f"after {calls[done - 1][:3] if done else 'nothing'}: {lost[:3]} of {len(lost)} is lost")
+            if without:
+                break
+    return len(seen), wrong
+
+
+def is_seen(path, content):
+    """Tell whether somebody sees a file: the hidden name that one had while it was written may come back."""
+    return path.startswith("out/") and content is not None and not path.rpartition("/")[2].startswith(".")
+
+
+@pytest.mark.parametrize("name", ["few", "many"])
+def test_power_fails_at_any_instant(recordings, name):
+    """The output is not there, or whole: with all that is carried over, and packs of filters; and it stays."""
+    trees, wrong = violations(recordings[name], 300)
+
+    assert wrong == []
+    assert trees > 30
+
+
+NEEDED = [
+    ("few", "create_new, file"),
+    ("few", "create_new, directory"),
+    ("few", "make_directory, directory"),
+    ("few", "rename_new, directory"),
+    ("many", "rename_new, directory"),
+    ("many", "sync_all, _by_rename"),
+]
+
+
+@pytest.mark.parametrize(("name", "site"), NEEDED)
+def test_each_of_these_is_needed(recordings, name, site):
+    """Without it, some state is found in which something is lost."""
+    assert site in {call[2] for call in recordings[name][1] if call[0] in ("fsync", "sync_all")}
+    assert violations(recordings[name], 1500, without=site)[1] != []
+
+
+def test_sites_are_all(recordings):
+    """A new one comes into the list, and into the test above."""
+    calls = [call for _, calls, _ in recordings.values() for call in calls if call[0] in ("fsync", "sync_all")]
+    assert {call[2] for call in calls} == {site for _, site in NEEDED}
+
+
+# --- S3 and HDFS
+
+
+def storage_of(kind, request):
+    """Return an empty directory."""
+    if kind == "s3":
+        return request.getfixturevalue("s3").bucket() + "/lake"
+    path = f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
+    storage_for(path).make_directory(path)
+    return path
+
+
+@pytest.fixture(params=["s3", pytest.param("hdfs", marks=pytest.mark.soak)])
+def remote(request):
+    return storage_of(request.param, request)
+
+
+@every_scope
+def test_runs_on_a_storage_without_links(remote, tmp_path, monkeypatch, scope):
+    """The same as on a disk; files of partitions that nothing came for are copied."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    new_place(remote, scope)
+    local = new_place(tmp_path, scope)
+    report = local_engine.mutate(**call_of(remote, scope, f"{remote}/out"))
+    local_engine.mutate(**call_of(local, scope, tmp_path / "out"))
+
+    made = check_whole(f"{remote}/out", expected(scope))
+    assert said(f"{remote}/out") == said(tmp_path / "out")
+    assert report.carried == len(QUIET)
+    before = {part.path for part in read_manifest(storage_for(remote), f"{remote}/managed").parts()}
+    kept = before & {part.path for part in made.parts()}
+    assert {path for path in kept if path.startswith(QUIET)} == {path for path in before if path.startswith(QUIET)}
+    assert sorted(one.name for one in entries_of(remote)) == ["base", "feed", "first", "managed", "out"]
+    assert storage_for(remote).unfinished(remote) == []
+
+
+@every_scope
+def test_workflow_on_a_storage_without_links(remote, scope):
+    base = f"{remote}/base"
+    put_files(f"{base}/master", ["base_1.txt"])
+    put_files(f"{base}/incr", FIRST)
+    workflow(base, scope)
+    put_files(f"{base}/incr", FEED)
+    workflow(base, scope)
+
+    status = settled(base, scope)
+    assert (status.problems, status.version.number) == ((), 2)
+    check_whole(status.master, expected(scope))
+
+
+# --- with Spark
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["s3", "hdfs"])
+def test_commands_on_a_storage_without_links(kind, request, tmp_path):
+    """Runs, verify and the workflow, as a user calls them; a second run touches one of three partitions."""
+    place = storage_of(kind, request)
+    put(f"{place}/base/base_1.txt", b"".join(b"k%d,%s,x\n" % (n, b"abc"[n % 3 : n % 3 + 1]) for n in range(30)))
+    put(f"{place}/first/ups_2.txt", b"k0,a,y\nk1,b,y\nk2,c,y\n")
+    put(f"{place}/second/ups_3.txt", b"k0,a,z\nk3,a,z\n")
+    put(f"{place}/lake/master/base_1.txt", b"k0,a,x\nk1,b,x\nk2,c,x\n")
+    put(f"{place}/lake/incr/ups_2.txt", b"k0,a,y\n")
+    written = tmp_path / "run.properties"
+    written.write_text("".join(f"{key}={value}\n" for key, value in settings("table").items()))
+    config = ["--config", str(written)]
+    one = ["run", *config, "--master", f"{place}/base", "--feed", f"{place}/first", "--output", f"{place}/one"]
+    two = ["run", *config, "--master", f"{place}/one", "--feed", f"{place}/second", "--output", f"{place}/two"]
+    lake = ["workflow", "run", f"{place}/lake", *config, "-D", "claim.min.age=0s"]
+    answers = run([one, [*two, "--json"], ["verify", f"{place}/two"], lake, ["verify", f"{place}/lake"]])
+
+    assert [code for code, _ in answers] == [0] * 5, answers
+    said_of = json.loads(answers[1][1][answers[1][1].index("{") :])
+    assert said_of["carried"] == 2
+    assert [row["partition"] for row in said_of["partitions"]] == ["p=a"]
+    rows = [f"k{n},{'abc'[n % 3]},{'z' if n in (0, 3) else 'y' if n < 3 else 'x'}" for n in range(30)]
+    check_whole(f"{place}/two", sorted(rows))

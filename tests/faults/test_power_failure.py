@@ -1,0 +1,174 @@
+"""The power fails at any instant: what the disk may hold then is recovered, and each fsync is needed for it."""
+
+import os
+import pickle
+import random
+import signal
+
+import pytest
+
+from mutator.dataset.commit.process import Owner
+from mutator.dataset.version_log import Log
+from mutator.errors import MutatorError
+from mutator.storage import local
+from mutator.workflow.directory import status
+from mutator.workflow.directory.base import Base, probe_dataset
+from tests.support.disk_model import Recorder, disk_of
+from tests.support.model_storage import ModelStorage, mounted
+from tests.support.plain_workflow import CONFIG, check
+from tests.workflow.test_workflow_local import FED, NAMES, in_child, look, new_base, run_it
+
+STATES = int(os.environ.get("MUTATOR_POWER_STATES", "4000"))
+SITES = {
+    "create_new, file",
+    "create_new, directory",
+    "rename_new, directory",
+    "swap, directory",
+    "make_directory, directory",
+    "sync, directory",
+}
+
+
+def recorded(monkeypatch, root, act):
+    """Return what was on the disk before, and the calls of what was done."""
+    disk, recorder = disk_of(root), Recorder(root)
+    with recorder.recording(monkeypatch):
+        act(root)
+    return disk, recorder.calls
+
+
+def killed_at_the_entry(monkeypatch, root):
+    """Kill a run when its log entry has its name, and not yet an fsync; return the disk as it is then."""
+    disk, recorder, said = disk_of(root), Recorder(root), root.parent / "calls"
+
+    def at(name):
+        if name == "storage.linked" and "/log/" in recorder.calls[-1][-1]:
+            said.write_bytes(pickle.dumps(recorder.calls))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run_to_its_end():
+        monkeypatch.setattr(local, "failpoint", at)
+        with recorder.recording(monkeypatch):
+            run_it(root)
+
+    assert in_child(run_to_its_end)[0] == signal.SIGKILL
+    for call in pickle.loads(said.read_bytes()):
+        disk.apply(call, None)
+    return disk
+
+
+def scenario(monkeypatch, tmp_path, name):
+    """Return (a disk, the calls that follow) for a run, or for the recovery from a crash in the middle of one."""
+    runs = 0 if name.startswith("first") else 2
+    root = new_base(tmp_path / name, runs)
+    if "exchange" in name:
+        monkeypatch.setattr(local.LocalStorage, "swap", lambda *_: False)
+    if "unsafe" in name:
+        disk = killed_at_the_entry(monkeypatch, root)
+        _, calls = recorded(monkeypatch, root, look)
+        return disk, calls, runs
+    if "recovery" in name:
+        in_child(lambda: run_it(root), "merge.done" if "not" in name else "commit.done")
+        return (*recorded(monkeypatch, root, look), runs)
+    return (*recorded(monkeypatch, root, run_it), runs)
+
+
+SCENARIOS = [
+    "first run",
+    "third run",
+    "third run, no exchange",
+    "recovery, committed",
+    "recovery, entry unsafe",
+    "recovery, not committed",
+]
+
+
+def violations(start, calls, runs, states, *, without=None, seed=1, merges=True):
+    """Crash at random instants; return how many trees were looked at, and what was wrong with those that were."""
+    rng, seen, wrong = random.Random(seed), set(), []
+    instants = sorted(rng.randrange(len(calls) + 1) for _ in range(states))
+    disk, done = start, 0
+    for instant in instants:
+        while done < instant:
+            disk.apply(calls[done], without)
+            done += 1
+        found = disk.after_a_crash(rng)
+        mark = (frozenset(found.items()), done == len(calls))
+        if mark in seen:
+            continue
+        seen.add(mark)
+        problem = problem_of(found, runs, done == len(calls), merges)
+        if problem:
+            wrong.append(f"after {calls[done - 1][:3] if done else 'nothing'}: {problem}")
+            if without:
+                break
+    return len(seen), wrong
+
+
+def problem_of(found, runs, acknowledged, merges):
+    """Recover what is on the disk, and say what is wrong with it. merges: whether the feed is merged at the end."""
+    storage = ModelStorage("posix")
+    storage.tree = {f"model://base/{path}".removesuffix("/."): content for path, content in found.items()}
+    storage.times = dict.fromkeys(storage.tree, 1.0)
+    with mounted(storage) as path:
+        base = Base(path)
+        try:
+            if acknowledged:  # whoever reads before anybody recovers
+                latest = Log(path).latest()
+                assert probe_dataset(storage, base.master).commit == latest.dataset, "master is not the version"
+            first = status(path, CONFIG)
+            assert first.problems == (), first.problems
+            merged = check(base, FED)
+            if acknowledged:
+                assert merged == (set(FED) if merges else set(NAMES[:runs]))
+            assert merged in (set(NAMES[:runs]), set(FED))
+            assert status(path, CONFIG).recovered == ()
+        except (AssertionError, MutatorError) as fault:
+            return f"{type(fault).__name__}: {fault}"
+    return None
+
+
+@pytest.fixture(autouse=True)
+def after_the_power_is_back(monkeypatch):
+    """No process of before is alive."""
+    monkeypatch.setattr(Owner, "has_ended", lambda _: True)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_power_fails_at_any_instant(tmp_path, monkeypatch, name):
+    disk, calls, runs = scenario(monkeypatch, tmp_path, name)
+    trees, wrong = violations(disk, calls, runs, STATES // len(SCENARIOS), merges=name != SCENARIOS[-1])
+
+    assert wrong == []
+    assert trees > 30
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("seed", range(3))
+def test_power_fails_a_hundred_thousand_times(tmp_path, monkeypatch, name, seed):
+    disk, calls, runs = scenario(monkeypatch, tmp_path, name)
+    trees, wrong = violations(disk, calls, runs, 8_000, seed=seed, merges=name != SCENARIOS[-1])
+
+    assert wrong == []
+    assert trees > 30
+
+
+@pytest.mark.parametrize("site", sorted(SITES))
+def test_each_fsync_is_needed(tmp_path, monkeypatch, site):
+    """Without it, some state is found in which something is lost."""
+    found = []
+    for name in SCENARIOS[:5]:
+        disk, calls, runs = scenario(monkeypatch, tmp_path, name)
+        found += violations(disk, calls, runs, 3000, without=site)[1]
+        if found:
+            break
+
+    assert found != []
+
+
+def test_sites_are_all(tmp_path, monkeypatch):
+    """A new fsync comes into the list, and into the test above."""
+    _, calls, _ = scenario(monkeypatch, tmp_path, "third run")
+
+    assert {call[2] for call in calls if call[0] == "fsync"} == SITES

@@ -1,0 +1,511 @@
+"""The workflow's protocol on a model storage of three kinds, with a merge in plain Python: every way to fail.
+
+A storage call is a failpoint: the process is killed before each one, each one fails, or succeeds and its answer
+is lost.
+Afterwards somebody recovers. The oracle is ``plain_workflow.check``: exactly before or after, no feed file lost or
+doubled, and a second recovery changes nothing.
+"""
+
+import itertools
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pytest
+
+from mutator.dataset.commit import process as owner
+from mutator.dataset.version_log import Log
+from mutator.errors import MutatorError
+from mutator.workflow.directory import lock, operations, restore, status
+from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory.base import Base, probe_dataset
+from mutator.workflow.directory.phases import Run
+from mutator.workflow.directory.recovery import recover
+from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
+from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+# The first run has no version before it; the third one has backups to prune and tombstones to keep.
+every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])
+NAMES = list(FEEDS)
+FAULTS = ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
+
+
+@pytest.fixture(autouse=True)
+def process(monkeypatch):
+    """Make what comes after a death another process: the lock of the dead one is free."""
+    life = itertools.count()
+    now = [str(next(life))]
+    monkeypatch.setattr(owner, "_born", lambda _: now[0])
+
+    def die():
+        now[0] = str(next(life))
+
+    return die
+
+
+def new_base(kind, runs):
+    """Return a storage on which so many runs have merged a feed file each, and the rest has arrived."""
+    storage = ModelStorage(kind)
+    with mounted(storage) as path:
+        put(f"{path}/master/given.txt", GIVEN)
+        for name in NAMES[:runs]:
+            put(f"{path}/incr/{name}", FEEDS[name])
+            run_workflow(path, CONFIG, merge)
+        storage.make_directory(f"{path}/incr")
+        for name in NAMES[runs:3]:
+            put(f"{path}/incr/{name}", FEEDS[name])
+    return storage
+
+
+def copy_of(storage):
+    copy = ModelStorage(storage.kind)
+    copy.tree, copy.times, copy.clock = dict(storage.tree), dict(storage.times), storage.clock
+    copy.begun = set(storage.begun)
+    return copy
+
+
+FED = {name: FEEDS[name] for name in NAMES[:3]}
+
+
+@contextmanager
+def dying(storage, process):
+    """Let a process end here, killed or with an error, and another one come."""
+    with suppress(Killed, MutatorError):
+        yield
+    process()
+    storage.dead, storage.fault = False, lambda number, name: None
+
+
+def calls_of(storage, act):
+    """Return how many calls of the storage something makes."""
+    copy = copy_of(storage)
+    with mounted(copy) as path:
+        act(path)
+    return copy.calls
+
+
+def run_it(path):
+    return run_workflow(path, CONFIG, merge, sleep=lambda _: None)
+
+
+def look(path):
+    return status(path, CONFIG)
+
+
+def settle_and_check(storage, before, after=frozenset(FED)):
+    """Recover, and check: exactly before or after; then nothing is left to recover, and the next run merges all."""
+    with mounted(storage) as path:
+        look(path)
+        merged = check(Base(path), FED)
+        assert merged in (before, after)
+        tree = dict(storage.tree)
+        assert look(path).recovered == ()
+        assert storage.tree == tree, "a second recovery changed something"
+        run_it(path)
+        assert check(Base(path), FED) == set(FED)
+        return merged
+
+
+@every_kind
+@every_start
+def test_kill_before_any_call(kind, runs, process):
+    start = new_base(kind, runs)
+    before, seen = set(NAMES[:runs]), set()
+    total = calls_of(start, run_it)
+    assert total > 30
+    for number in range(total):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, number=number: "kill" if n == number else None
+        with mounted(storage) as path, dying(storage, process):
+            run_it(path)
+        seen.add(len(settle_and_check(storage, before)))
+
+    assert seen == {runs, 3}, "some kills were before the commit, and some after it"
+
+
+# Of the kills in a run, and of those in the recovery from it, every so many.
+SOME = pytest.param((4, 4), id="some")
+ALL = pytest.param((1, 1), id="all", marks=pytest.mark.soak)
+
+
+@every_kind
+@every_start
+@pytest.mark.parametrize("steps", [SOME, ALL])
+def test_killed_and_killed_in_recovery(kind, runs, steps, process):
+    start = new_base(kind, runs)
+    before, doubles = set(NAMES[:runs]), 0
+    for first in range(0, calls_of(start, run_it), steps[0]):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, first=first: "kill" if n == first else None
+        with mounted(storage) as path, dying(storage, process):
+            run_it(path)
+        with mounted(storage) as path:
+            committed = [one.kind for one in Log(path).all()].count("run") > runs
+        for second in range(0, calls_of(storage, look), steps[1]):
+            again = copy_of(storage)
+            again.fault = lambda n, _, second=second: "kill" if n == second else None
+            with mounted(again) as path, dying(again, process):
+                look(path)
+            with mounted(again) as path:
+                look(path)
+                assert check(Base(path), FED) == (set(FED) if committed else before)
+                assert look(path).recovered == ()
+            doubles += 1
+
+    assert doubles > 150
+
+
+@every_kind
+@every_start
+@pytest.mark.parametrize(
+    "why", ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
+)
+@pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
+def test_any_call_fails(kind, runs, why, for_good, process):
+    """Whatever fails, the run ends or says so, and the next command finds a base that it can go on with."""
+    start = new_base(kind, runs)
+    before = set(NAMES[:runs])
+    for number in range(calls_of(start, run_it)):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, number=number: why if n == number or (for_good and n > number) else None
+        with mounted(storage) as path, dying(storage, process):
+            run_it(path)
+        settle_and_check(storage, before)
+
+
+@every_kind
+@every_start
+@pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
+def test_answer_of_any_call_gets_lost(kind, runs, for_good, process):
+    start = new_base(kind, runs)
+    before = set(NAMES[:runs])
+    for number in range(calls_of(start, run_it)):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, number=number: "lost" if n == number or (for_good and n > number) else None
+        with mounted(storage) as path, dying(storage, process):
+            run_it(path)
+        settle_and_check(storage, before)
+
+
+@every_kind
+def test_answer_of_the_commit_gets_lost_and_the_run_finds_out(kind):
+    storage = new_base(kind, 2)
+    creations = itertools.count()
+
+    def fault(_, name):
+        done = storage.log[-1]
+        return "lost" if name == "create_new" and "/log/" in done and next(creations) == 0 else None
+
+    storage.fault = fault
+    with mounted(storage) as path:
+        done = run_it(path)
+
+    assert done.version == 3
+    assert next(creations) > 0
+
+
+# --- two at once
+
+PHASES = ("claim", "merge", "verify", "commit", "publish", "archive")
+INTERLEAVINGS = [set(places) for places in itertools.combinations(range(12), 6)]
+
+
+def steps(path, begun):
+    """Do the phases of a run one by one, as ``operations`` does; a loser puts everything back."""
+    one = Run(Base(path), CONFIG, merge)
+    begun.append(one)
+    try:
+        claimed = one.claim()
+        yield
+        merged = claimed and one.merge()
+        yield
+        if merged:
+            one.verify()
+        yield
+        if merged:
+            one.commit()
+    except MutatorError:
+        operations._roll_back(one)
+        return
+    yield
+    if merged:
+        one.publish()
+    yield
+    one.archive()
+
+
+@pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
+def test_two_runs_interleaved_in_every_way(kind):
+    """All 924 ways to interleave twice six phases, without the lock that keeps the polite apart."""
+    start = new_base(kind, 1)
+    outcomes = set()
+    for places in INTERLEAVINGS:
+        storage = copy_of(start)
+        with mounted(storage) as path:
+            turns = [0 if place in places else 1 for place in range(12)]
+            runs = []
+            todo = [steps(path, runs), steps(path, runs)]
+            late = NAMES[3]
+            for number, turn in enumerate(turns):
+                if number == 2:  # a file arrives while one of them is at work
+                    put(f"{path}/incr/{late}", FEEDS[late])
+                next(todo[turn], None)
+            for rest in todo:  # what a loser has left of its turns
+                for _ in rest:
+                    pass
+            recover(Base(path), Log(path))
+            merged = check(Base(path), FEEDS)
+            committed = [one for one in Log(path).all() if one.kind == "run"]
+            outcomes.add(len(committed))
+            assert len(committed) == 1 + sum(one.version is not None for one in runs)
+            run_it(path)
+            assert check(Base(path), FEEDS) == set(FEEDS) >= merged
+
+    assert len(INTERLEAVINGS) == 924
+    assert {2, 3} <= outcomes
+
+
+@every_kind
+def test_paused_run_that_wakes_up_late_loses_cleanly(kind, process):
+    """It is paused in any phase; another one takes over, and merges what it had claimed."""
+    for phase in range(1, 5):
+        storage = new_base(kind, 1)
+        with mounted(storage) as path:
+            begun = []
+            todo = steps(path, begun)
+            for _ in range(phase):
+                next(todo)
+            (paused,) = begun
+            was_committed = paused.version is not None
+            run_it(path)
+            assert check(Base(path), FED) == set(FED)
+            for _ in todo:
+                pass
+            recover(Base(path), Log(path))
+
+            assert check(Base(path), FED) == set(FED)
+            assert (paused.version is not None) == was_committed
+
+
+def other_process(storage, point, act):
+    """Let another process do something just before one call of this one, which is paused there."""
+    nested = []
+
+    def fault(number, _):
+        if number == point and not nested:
+            nested.append(None)
+            act("model://base")
+        return
+
+    storage.fault = fault
+
+
+def take_over(path):
+    """Do what a run does that has taken the lock from a paused one: recover, and merge what is there."""
+    recover(Base(path), Log(path))
+    for _ in steps(path, []):
+        pass
+
+
+ACTS = {
+    "run": lambda path: [None for _ in steps(path, [])],
+    "recovery": lambda path: recover(Base(path), Log(path)),
+    "recovery of a commit": lambda path: recover(Base(path), Log(path)),
+    "restore": lambda path: restore(path, 1, CONFIG),
+}
+
+
+OTHERS = ["run", "recovery", "run, 3 phases of it", "run, 4 phases of it"]
+OTHERS += [pytest.param(f"run, {phase} phases of it", marks=pytest.mark.soak) for phase in (1, 2, 5)]
+
+
+def start_of(kind, act, process):
+    """Return a base that it makes sense to do something with: runs have been killed before, or not."""
+    start = new_base(kind, 2)
+    if act.startswith("recovery"):
+        committed = act.endswith("commit")
+
+        def fault(number, _):
+            entry = any(call.startswith("create_new") and "/log/" in call for call in start.log[-8:-1])
+            return "kill" if (entry if committed else number == start.calls_before + 40) else None
+
+        start.calls_before = start.calls
+        start.log.clear()
+        start.fault = fault
+        with mounted(start) as path, dying(start, process):
+            run_it(path)
+    return start
+
+
+@pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
+@pytest.mark.parametrize("paused", ACTS)
+@pytest.mark.parametrize("other", OTHERS)
+def test_paused_before_any_call_while_another_process_works(kind, paused, other, process):
+    """Whatever the paused one does when it wakes up: no file is lost or merged twice, and the master is the version."""
+    start = start_of(kind, paused, process)
+    for point in range(calls_of(start, ACTS[paused])):
+        storage, half = copy_of(start), []
+
+        def meanwhile(path, half=half):
+            if "phases" not in other:
+                (take_over if other == "run" else ACTS["recovery"])(path)
+                return
+            recover(Base(path), Log(path))
+            half.append(steps(path, []))
+            for _ in range(int(other.split()[1])):
+                next(half[0], None)
+
+        other_process(storage, point, meanwhile)
+        with mounted(storage) as path:
+            with suppress(MutatorError):
+                ACTS[paused](path)
+            with suppress(MutatorError):
+                for rest in half:
+                    for _ in rest:
+                        pass
+            storage.fault = lambda number, name: None
+            log = Log(path)
+            restored = any(one.kind == "restore" for one in log.all())
+            if storage.renames:  # nobody was killed, so nobody needs to mend anything
+                assert probe_dataset(storage, Base(path).master).commit == log.latest().dataset
+            process()
+            assert look(path).problems == ()
+            check(Base(path), FED, restored=restored)
+            run_it(path)
+            assert look(path).recovered == ()
+
+
+@every_kind
+@pytest.mark.parametrize("merges", [True, False], ids=["another run merges", "nobody merges"])
+def test_paused_run_says_that_it_lost(kind, merges, monkeypatch):
+    """Not that a file has gone, which somebody else has taken."""
+    storage = new_base(kind, 1)
+
+    def paused(task):
+        storage.clock += 100  # without a sign of life
+        (run_it if merges else look)("model://base")
+        return merge(task)
+
+    with mounted(storage) as path, pytest.raises(MutatorError) as caught:
+        run_workflow(path, CONFIG, paused)
+
+    assert caught.value.kind == "base.lost"
+    assert caught.value.exit_code == 5
+    with mounted(storage) as path:
+        run_it(path)
+        assert check(Base(path), FED) == set(FED)
+
+
+@every_kind
+def test_two_recoveries_at_once(kind, process):
+    """A recovery is killed anywhere while another one, which began before, goes on from where it was."""
+    start = new_base(kind, 2)
+    for number in range(0, calls_of(start, run_it), 3):
+        crashed = copy_of(start)
+        crashed.fault = lambda n, _, number=number: "kill" if n == number else None
+        with mounted(crashed) as path, dying(crashed, process):
+            run_it(path)
+        for point in range(0, calls_of(crashed, look), 4):
+            storage = copy_of(crashed)
+            nested = []
+
+            def other(n, _, storage=storage, point=point, nested=nested):
+                if n == point and not nested:  # before this very call, a second process does all of it
+                    nested.append(None)
+                    recover(Base("model://base"), Log("model://base"))
+                return
+
+            storage.fault = other
+            with mounted(storage) as path:
+                with suppress(MutatorError):
+                    recover(Base(path), Log(path))
+                storage.fault = lambda n, _: None
+                process()
+                look(path)
+                assert check(Base(path), FED) in (set(NAMES[:2]), set(FED))
+
+
+@every_kind
+def test_restore_is_killed_anywhere(kind, process):
+    start = new_base(kind, 2)
+    with mounted(start) as path:
+        run_it(path)
+
+    def go_back(path):
+        restore(path, 2, CONFIG)
+
+    for number in range(calls_of(start, go_back)):
+        storage = copy_of(start)
+        storage.fault = lambda n, _, number=number: "kill" if n == number else None
+        with mounted(storage) as path, dying(storage, process):
+            go_back(path)
+        with mounted(storage) as path:
+            look(path)
+            log = Log(path)
+            kinds = [one.kind for one in log.all()]
+            assert log.latest().dataset == log.read(2 if "restore" in kinds else 3).dataset
+            assert look(path).recovered == ()
+            assert look(path).problems == ()
+
+
+@every_kind
+def test_lock_of_a_process_that_is_gone_is_taken_over(kind, process):
+    storage = new_base(kind, 1)
+    with mounted(storage) as path, lock.locked(Base(path), "one", 60):
+        with pytest.raises(MutatorError, match="at work here"):
+            run_it(path)
+        process()
+        assert run_it(path).version == 2
+
+
+@every_kind
+def test_lock_of_another_machine_is_respected_until_its_own_timeout(kind, monkeypatch):
+    storage = new_base(kind, 1)
+    with mounted(storage) as path, lock.locked(Base(path), "one", 600):
+        monkeypatch.setattr(owner, "_system", lambda: "another boot")
+        monkeypatch.setattr(owner, "_born", lambda _: "")
+        storage.clock += 500
+        with pytest.raises(MutatorError, match="at work here"):
+            run_it(path)
+        storage.clock += 101
+        assert run_it(path).version == 2
+
+
+@every_kind
+def test_lock_of_somebody_else_is_not_given_back(kind, process):
+    """A paused owner that wakes up leaves the lock of the next one alone."""
+    storage = new_base(kind, 1)
+    with mounted(storage) as path:
+        paused = lock.locked(Base(path), "paused", 60)
+        paused.__enter__()
+        process()
+        with lock.locked(Base(path), "next", 60):
+            paused.__exit__(None, None, None)
+            assert lock.holder(Base(path)).run == "next"
+        assert lock.holder(Base(path)) is None
+
+
+@every_kind
+def test_lock_without_a_sign_of_life_is_taken_over(kind):
+    storage = new_base(kind, 1)
+    with mounted(storage) as path, lock.locked(Base(path), "one", 60):
+        assert lock.holder(Base(path)).run == "one"
+        storage.clock += 61
+        assert lock.holder(Base(path)) is None
+        assert run_it(path).version == 2
+
+
+@every_kind
+def test_backups_beyond_the_last_ones_go(kind):
+    storage = ModelStorage(kind)
+    with mounted(storage) as path:
+        put(f"{path}/master/given.txt", GIVEN)
+        for name in NAMES:
+            put(f"{path}/incr/{name}", FEEDS[name])
+            assert run_workflow(path, replace(CONFIG, backup_keep=1), merge).version == NAMES.index(name) + 1
+        places = operations.history(path, CONFIG)
+
+        kept = [place.version.number for place in places if place.path is not None]
+        assert kept == ([3, 4] if kind != "s3" else [0, 3, 4])
+        with pytest.raises(MutatorError, match="not in backup/ any more"):
+            restore(path, 1, CONFIG)

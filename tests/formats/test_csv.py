@@ -1,0 +1,157 @@
+"""CSV: a quote that stands wrong costs its own line and no other; what cannot be read again is not written."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.config import parse
+from mutator.errors import ConfigError, DataError
+from mutator.formats.content import InMemory, Window
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import FILE_FORMATS
+from tests.support.named_runs import Work
+
+SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string()), ("c", pa.string())])
+HEAD = b"id,at,note\n"
+
+
+class InPieces(InMemory):
+    """Content that comes in blocks of a few bytes."""
+
+    def blocks(self):
+        yield from (self.data[at : at + 3] for at in range(0, len(self.data), 3))
+
+
+def found(data, content=InMemory):
+    rows, rejects = [], []
+    for one in FILE_FORMATS["csv"].read(content(data, Window("lf")), SCHEMA, SCHEMA.names, Dialect()):
+        rows += [tuple(row.values()) for row in one.batch.to_pylist()]
+        rejects += [(reject.offset, reject.line, reject.row) for reject in one.rejects]
+    return rows, sorted(rejects)
+
+
+@pytest.mark.parametrize("content", [InMemory, InPieces])
+@pytest.mark.parametrize(
+    ("data", "rows", "rejects"),
+    [
+        (b'a,1,5" pipe\nb,2,"x,\ny"\n', [(b"b", b"2", b"x,\ny")], [(0, 1, b'a,1,5" pipe')]),
+        (b'a,1,"never\nb,2,x\n', [(b"b", b"2", b"x")], [(0, 1, b'a,1,"never')]),
+        (b'a,1,x\n"q"x,1,2\r\nc,3,"a""b"', [(b"a", b"1", b"x"), (b"c", b"3", b'a"b')], [(6, 2, b'"q"x,1,2')]),
+        (b'a,1,5"\nb,1,6"\nc,1,"7"\n', [(b"c", b"1", b"7")], [(0, 1, b'a,1,5"'), (7, 2, b'b,1,6"')]),
+        (b'a,"1\n2",x\nb,1,"', [(b"a", b"1\n2", b"x")], [(10, 2, b'b,1,"')]),
+    ],
+)
+def test_a_quote_that_stands_wrong_costs_its_line(data, rows, rejects, content):
+    assert found(data, content) == (rows, rejects)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a,1,x", '"a",1,"x\ny"', 'b,"",""""', 'a,5" x,y', '"a"b,1,2', "a,1", '"', 'c,"1,x']),
+        max_size=12,
+    )
+)
+def test_blocks_do_not_matter(lines):
+    data = "\n".join(lines).encode()
+
+    assert found(data) == found(data, InPieces)
+
+
+def test_rows_behind_a_stray_quote_are_merged(tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m.csv", HEAD + b"a,0,x\n")
+    good = b"".join(b"k%d,1,x\n" % number for number in range(500))
+    work.put("feed/f_1.csv", HEAD + b'a,1,5" pipe\n' + good)
+    report = work.run({"reject.policy": "quarantine", "reject.limit": "1"})
+
+    assert (report.counts["feed rows"], report.counts["feed rejected"]) == (501, 1)
+
+
+def test_a_second_header_line(tmp_path):
+    work = Work(tmp_path)
+    for place in ("master/m.csv", "feed/f_1.csv"):
+        work.put(place, HEAD + b"#text,0,z\na,1,x\n")
+
+    with pytest.raises(DataError, match=r"m.csv: header.lines is 2, and CSV has one line with the names"):
+        work.run({"header.lines": "2"})
+
+
+def test_an_adopted_master_keeps_its_header(tmp_path):
+    work = Work(tmp_path)
+    by_place = {"field.names": "id,at,note", "input.format": "csv", "id.field.ordinals": "0"}
+    by_place |= {"temporal.ordering.field.ordinal": "1", "header.lines": "1"}
+    work.put("master/m.csv", HEAD + b"a,0,x\n")
+    work.put("feed/f_1.csv", HEAD + b"b,1,y\n")
+    work.run(by_place)
+    work.put("feed2/f_2.csv", b"c,2,z\n")
+    report = work.run(by_place | {"header.lines": "0", "master.adopt": "true"}, master="out1", feed="feed2")
+
+    assert (report.counts["master rows"], report.counts["output rows"]) == (2, 3)
+
+
+@pytest.mark.parametrize("null", ['"', 'x"y', "a,b", "a\r"])
+def test_what_stands_for_null_needs_no_quotes(null):
+    with pytest.raises(ConfigError, match=r"csv.null: "):
+        parse({"id.field.ordinals": "id", "csv.null": null})
+
+
+def test_a_number_beyond_its_type_is_no_infinity(tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m", pa.table({"id": ["a"], "at": pa.array([1]), "x": pa.array([1.5])}), "parquet")
+    work.put("feed/f_1.csv", b"id,at,x\nb,2,1e400\nc,2,inf\n")
+    report = work.run({"reject.policy": "quarantine", "feed.format": "csv"})
+
+    assert [row["reason"] for row in report.rejects["feed"]] == ["field x is no double"]
+
+
+def test_a_time_that_csv_cannot_hold_is_a_reject(tmp_path):
+    work = Work(tmp_path)
+    far = pa.array([0, 400_000_000_000], pa.timestamp("s"))
+    work.put("master/m.csv", b"id,at,when\n")
+    work.put("feed/f_1", pa.table({"id": ["a", "b"], "at": pa.array([1, 1]), "when": far}), "parquet")
+    report = work.run({"reject.policy": "quarantine", "output.format": "csv", "master.format": "csv"})
+
+    assert [row["reason"] for row in report.rejects["feed"]] == ["field when is not in the years 1 to 9999"]
+    assert report.counts["output rows"] == 1
+
+
+def test_a_delimiter_of_several_bytes_beside_names(tmp_path):
+    work = Work(tmp_path)
+    for place in ("master/m.txt", "feed/f_1.txt"):
+        work.put(place, b"k,x::1::y\n")
+
+    with pytest.raises(DataError, match=r"m.txt: field.delim.regex is ::, and one byte must stand between"):
+        work.run({"field.delim.regex": "::", "field.names": "id,at,v", "output.format": "parquet"})
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n"])
+@pytest.mark.parametrize("suffix", ["csv", "txt"])
+def test_an_empty_file_beside_another_format(suffix, content, tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m", pa.table({"id": ["a"], "at": pa.array([1])}), "parquet")
+    work.put(f"feed/f_1.{suffix}", content)
+    report = work.run({"feed.format": {"csv": "csv", "txt": "text"}[suffix]})
+
+    assert (report.counts["feed rows"], report.counts["output rows"]) == (0, 1)
+
+
+def test_parquet_that_is_said_to_be_csv(tmp_path):
+    work = Work(tmp_path)
+    table = pa.table({"id": ["a"], "at": pa.array([1])})
+    work.put("master/m", table, "parquet")
+    work.put("feed/f_1", table, "parquet")
+
+    with pytest.raises(DataError, match=r"f_1.parquet: is Parquet, and no csv"):
+        work.run({"feed.format": "csv"})
+
+
+def test_a_header_is_no_row_where_the_user_gives_its_names(tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m", pa.table({"id": ["b"], "at": ["1"], "note": ["x"]}), "parquet")
+    work.put("feed/f_1.csv", b"id,at\na,2\n")
+    report = work.run({"field.names": "id,at,note", "temporal.ordering.field.type": "string"})
+
+    assert (report.counts["feed rows"], report.counts["output rows"]) == (1, 2)

@@ -1,0 +1,125 @@
+"""Every kind of files: what is written is read back to the last bit, in parts as whole, by us and by others."""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mutator.formats.content import InMemory, Window
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.values.convert import converted
+from tests.support.columns_data import HEADER, as_table, file_of, read_whole, same_rows, tables
+
+COLUMNS = ["parquet", "orc", "avro"]
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@given(st.data())
+def test_what_is_written_is_read_back(kind, data):
+    table = data.draw(tables(kind))
+    found = as_table(read_whole(kind, file_of(kind, table)), table.schema)
+
+    assert found.schema.types == table.schema.types
+    assert same_rows(found, table)
+
+
+def typed(found, schema):
+    """Convert what is found in text to the types of a schema."""
+    assert [one.rejects for one in found if one.rejects] == []
+    if not found:
+        return schema.empty_table()
+    text, columns = as_table(found, schema), []
+    for one in schema:
+        column, bad, why = converted(text.column(one.name).combine_chunks(), one.type, typed=False)
+        assert not bad.any(), why
+        column.validate(full=True)
+        columns.append(column)
+    return pa.table(columns, schema=schema)
+
+
+@given(st.data())
+def test_csv_is_read_back_as_the_types_that_it_had(data):
+    table = data.draw(tables("csv"))
+    table = table.append_column("last", pa.array(range(table.num_rows)))  # of NULLs alone a line would be blank
+
+    assert same_rows(typed(read_whole("csv", file_of("csv", table)), table.schema), table)
+
+
+@pytest.mark.parametrize("delimiter", [b",", b"\t", b"|", b"\x01", b";", b":", b"-", b'"', b"[", b"\xc3"])
+@given(st.data(), st.booleans())
+@settings(max_examples=60)
+def test_escaped_text_is_read_back_in_parts_as_whole(delimiter, data, header):
+    table = data.draw(tables("escaped"))
+    dialect = Dialect(delimiter, header=header, names=() if header else tuple(table.schema.names))
+    content = file_of("escaped", table, dialect)
+    look = FILE_FORMATS["escaped"].probe(io.BytesIO(content), dialect)
+    size = data.draw(st.integers(1, 12))
+    parts = []
+    for start in range(0, len(content), size):
+        window = Window("lf", start, start + size, look.bom, look.header_end)
+        parts += FILE_FORMATS["escaped"].read(InMemory(content, window), look.schema, look.schema.names, dialect)
+    places = [place for one in parts for place in one.offsets.tolist()]
+
+    assert not look.bom
+    assert content.count(b"\n") == table.num_rows + header
+    assert same_rows(typed(read_whole("escaped", content, dialect), table.schema), table)
+    assert same_rows(typed(parts, table.schema), table)
+    assert places == sorted(set(places))
+    assert FILE_FORMATS["escaped"].count(InMemory(content, Window("lf", header_end=look.header_end)), dialect) == len(
+        table
+    )
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@given(st.data())
+def test_parts_of_a_file_are_the_whole(kind, data):
+    table = data.draw(tables(kind, most=20))
+    content = file_of(kind, table)
+    cuts = sorted({0, *data.draw(st.lists(st.integers(1, max(len(content) - 1, 1)), max_size=4)), len(content)})
+    look = FILE_FORMATS[kind].probe(io.BytesIO(content), HEADER)
+    parts, places = [], []
+    for start, end in pairwise(cuts):
+        window = Window("", start, end)
+        for found in FILE_FORMATS[kind].read(InMemory(content, window), look.schema, look.schema.names, HEADER):
+            parts.append(found)
+            places += found.offsets.tolist()
+
+    assert same_rows(as_table(parts, table.schema), table) or not table.num_rows
+    assert places == sorted(set(places)), "rows are in their order, and no two have one place"
+    assert sum(one.batch.num_rows for one in parts) == table.num_rows
+    assert FILE_FORMATS[kind].count(InMemory(content), HEADER) == table.num_rows
+
+
+NUMBERS = ("7", "-7", "+7", "007", "", "-", "0x1F", "1e2", "1.", ".5", "1.2.3", " 1", "\u0667", "300", "1.234", "inf")
+DATES = ("2026-02-28", "2026-02-30", "0000-01-01", "0001-01-01", "2026/02/28", "+2026-02-2", "@000000007")
+TIMES = tuple(f"{day}{rest}" for day in DATES[:5] for rest in ("T10:00:00", " 10:00:60", "t10:00:00", "T1000:000"))
+STAMP = "2026-01-31T10:00:00"
+
+
+@pytest.mark.parametrize(
+    ("kind", "usual", "texts"),
+    [
+        *((kind, "12", NUMBERS) for kind in (pa.int8(), pa.uint64(), pa.decimal128(5, 2), pa.float32())),
+        (pa.date32(), "2026-01-31", DATES),
+        *((kind, STAMP, TIMES) for kind in (pa.timestamp("s"), pa.timestamp("us"))),
+        (pa.timestamp("us", "UTC"), f"{STAMP}Z", tuple(f"{text}Z" for text in TIMES)),
+    ],
+    ids=str,
+)
+def test_what_a_text_says_does_not_depend_on_its_column(kind, usual, texts):
+    """Columns whose values all have a usual form are read in another way than those that have not."""
+
+    def read(*column):
+        values, bad, _ = converted(pa.array(column, pa.large_binary()), kind, typed=False)
+        return values[-1], bad.tolist()[-1]
+
+    for text in texts:
+        alone = read(text.encode())
+        assert read(usual.encode(), text.encode()) == alone, text
+        assert read(b"no value", None, text.encode()) == alone, text

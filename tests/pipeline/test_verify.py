@@ -1,0 +1,585 @@
+"""verify() on clean datasets and on damaged ones: whatever differs must be found, and named.
+
+The damage is done many times to the same dataset and mended again. To be quick, most of it is read back without Spark:
+``plain`` puts a loop in the place of the shuffle. A few of each kind go through Spark as well.
+"""
+
+import io
+import json
+import os
+import pickle
+import random
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mutator import cli
+from mutator.dataset import checksum, manifest
+from mutator.dataset.commit.staging import SUCCESS
+from mutator.dataset.side_columns import read_sequences, write_sequences
+from mutator.errors import StateError
+from mutator.pipeline.verify import verify
+from mutator.rules.key_hash import bucket_of
+from tests.support import local_engine
+
+FLIPS = 60  # a file
+SETTINGS = {"id.field.ordinals": "0", "num.reducer": "2", "reject.policy": "quarantine"}
+BY_FIELD = SETTINGS | {
+    "temporal.ordering.field.ordinal": "1",
+    "op.code.field.ordinal": "2",
+    "op.code.in.master": "false",
+}
+BY_FILE_NAME = SETTINGS | {"deleted.record.file.prefix": "del"}
+
+
+def write(path, rows):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{row}\n" for row in rows))
+
+
+@pytest.fixture(scope="module", params=["records", "blocks"])
+def made(request, tmp_path_factory):
+    """Two datasets of two generations, each with rejects and tombstones; one with the sequence of each row."""
+    root = tmp_path_factory.mktemp("made")
+    write(root / "base" / "base_1.txt", [f"k{n},1" for n in range(60)])
+    write(root / "field-1" / "feed.txt", [f"k{n},2,{'D' if n < 8 else 'U'}" for n in range(12)])
+    write(root / "field-2" / "feed.txt", [*(f"k{n},3,{'D' if n < 64 else 'U'}" for n in range(58, 80)), "broken"])
+    write(root / "name-1" / "ups_2.txt", [f"k{n},two" for n in range(50, 70)])
+    write(root / "name-1" / "del_3.txt", [f"k{n},x" for n in range(8)])
+    write(root / "name-2" / "ups_4.txt", [*(f"k{n},four" for n in range(6, 12)), "broken"])
+    for kind, settings in (("field", BY_FIELD), ("name", BY_FILE_NAME)):
+        master = f"{root}/base"
+        for number in (1, 2):
+            output = f"{root}/{kind}-out-{number}"
+            feed = [f"{root}/{kind}-{number}"]
+            local_engine.mutate(settings, master=master, feed=feed, output=output, engine=request.param)
+            master = output
+    return {"field": Path(f"{root}/field-out-2"), "name": Path(f"{root}/name-out-2")}
+
+
+@pytest.fixture(params=["field", "name"])
+def clean(request, made):
+    """A dataset that a test must leave as it is."""
+    return made[request.param]
+
+
+@pytest.fixture
+def copy(made, tmp_path):
+    """A dataset by field order that a test may change."""
+    return Path(shutil.copytree(made["field"], tmp_path / "copy"))
+
+
+@contextmanager
+def shared_with(_, value):
+    yield SimpleNamespace(value=pickle.loads(pickle.dumps(value)))
+
+
+def on_partitions(_, shared, tasks, count, read, reduce):
+    """Do what Spark does with a plan, as a loop."""
+    plan = shared.value
+    partitions = [[] for _ in range(count)]
+    for task in tasks:
+        for element in read(plan, task):
+            partitions[element[0][0]].append(element)
+    for partition in partitions:
+        partition.sort(key=lambda element: element[0])
+    return [reduce(plan, number, iter(partition)) for number, partition in enumerate(partitions)]
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Verify without Spark."""
+    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
+    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
+    return lambda path: verify(None, str(path))
+
+
+def files(directory):
+    return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+
+
+def kinds(directory):
+    """Return one file of each kind."""
+    found = {}
+    for path in files(directory):
+        found.setdefault(path.split("/")[1] if "/" in path else path[:4], path)
+    return list(found.values())
+
+
+@contextmanager
+def changed(path, data):
+    """Give a file other bytes for a while."""
+    before = path.read_bytes()
+    path.write_bytes(data)
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+def flipped(data, bit):
+    damaged = bytearray(data)
+    damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
+
+
+def findings(check, directory):
+    """Return what is found, also where the manifest itself cannot be used."""
+    try:
+        return check(directory).problems
+    except StateError as fault:
+        return (str(fault),)
+
+
+# --- clean ---
+
+
+def test_clean_dataset_has_no_problems(sc, clean):
+    found = verify(sc, str(clean))
+
+    known = manifest.parse((clean / manifest.PATH).read_bytes(), "")
+    assert found.problems == ()
+    assert (found.files, found.rows) == (2, known.counts["output rows"])
+    assert found.tombstones == known.counts["tombstones out"] > 0
+    assert found.bytes == sum(path.stat().st_size for path in clean.glob("part-*"))
+    assert "as its manifest says" in found.text()
+    assert len(kinds(clean)) == {"field": 5, "name": 6}[clean.name.split("-")[0]]  # rejects, tombstones and all
+
+
+def test_loop_of_these_tests_agrees_with_spark(plain, clean):
+    assert plain(clean).problems == ()
+
+
+def test_dataset_without_rows(plain, tmp_path):
+    (tmp_path / "base").mkdir()
+    write(tmp_path / "feed" / "feed.txt", [])
+    local_engine.mutate(BY_FIELD, master=f"{tmp_path}/base", feed=[f"{tmp_path}/feed"], output=f"{tmp_path}/out")
+
+    assert plain(tmp_path / "out").problems == ()
+
+
+def test_path_with_a_link_and_without_an_end(plain, made, tmp_path):
+    os.symlink(made["field"], tmp_path / "link")
+
+    assert plain(f"{tmp_path}/link/").problems == ()
+
+
+# --- bits and bytes ---
+
+
+def test_each_flipped_bit_is_found(plain, clean):
+    chosen = random.Random(7)
+    for name in files(clean):
+        path = clean / name
+        data = path.read_bytes()
+        if not data:
+            continue  # _SUCCESS
+        for bit in chosen.sample(range(len(data) * 8), FLIPS):
+            with changed(path, flipped(data, bit)):
+                problems = findings(plain, clean)
+            assert any(name in problem for problem in problems), f"{name}, bit {bit}: {problems}"
+    assert plain(clean).problems == ()
+
+
+def test_each_truncation_is_found(plain, clean):
+    chosen = random.Random(8)
+    for name in files(clean):
+        path = clean / name
+        data = path.read_bytes()
+        for end in sorted({0, len(data) // 2, len(data) - 1, *(chosen.randrange(len(data) or 1) for _ in range(5))}):
+            if 0 <= end < len(data):
+                with changed(path, data[:end]):
+                    problems = findings(plain, clean)
+                assert any(name in problem for problem in problems), f"{name}, {end} bytes: {problems}"
+
+
+def test_each_file_that_grew_is_found(plain, clean):
+    for name in files(clean):
+        path = clean / name
+        for more in (b"\n", b"\0", b"k999,9\n"):
+            with changed(path, path.read_bytes() + more):
+                problems = findings(plain, clean)
+            assert any(name in problem for problem in problems), f"{name}: {problems}"
+
+
+def test_each_missing_file_is_found(plain, clean):
+    for name in files(clean):
+        path = clean / name
+        path.rename(clean.parent / "away")
+        try:
+            problems = findings(plain, clean)
+        finally:
+            (clean.parent / "away").rename(path)
+        assert any(name in problem and "missing" in problem for problem in problems), f"{name}: {problems}"
+
+
+def test_spark_finds_them_too(sc, clean):
+    """One flipped bit and one truncation in a file of each kind; nothing of it may become a fault of Spark."""
+    chosen = random.Random(9)
+    for name in kinds(clean):
+        path = clean / name
+        data = path.read_bytes()
+        damages = [flipped(data, chosen.randrange(len(data) * 8)), data[: len(data) // 2]] if data else [b"x"]
+        for damage in damages:
+            with changed(path, damage):
+                problems = findings(lambda place: verify(sc, str(place)), clean)
+            assert any(name in problem for problem in problems), f"{name}: {problems}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "part-9.txt",
+        ".part-00000-x.txt.1f2e",
+        "a b;c#d",
+        "_mutator/odd",
+        "_mutator/order/part-9.parquet",
+        "sub/part-9.txt",
+    ],
+)
+def test_added_file_is_found(plain, copy, name):
+    (copy / name).parent.mkdir(exist_ok=True)
+    (copy / name).write_bytes(b"k999,9\n")
+
+    assert plain(copy).problems == (f"{name}: is not in the manifest",)
+
+
+def test_file_that_became_something_else_is_found(plain, copy):
+    first, second = sorted(copy.glob("part-*"))
+    first.rename(copy.parent / "real")
+    first.symlink_to(copy.parent / "real")
+    second.unlink()
+    os.mkfifo(second)
+
+    assert plain(copy).problems == (
+        f"{first.name}: is a symbolic link and no file",
+        f"{second.name}: is a FIFO and no file",
+    )
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"1", b"null", b"{}", b'"x"', b"\xff\xfe", b"[" * 100_000])
+def test_manifest_that_is_none_is_damaged(plain, copy, text):
+    (copy / manifest.PATH).write_bytes(text)
+
+    with pytest.raises(StateError, match=r"manifest\.json") as caught:
+        plain(copy)
+    assert caught.value.kind == "manifest.damaged"
+
+
+def test_manifest_whose_members_were_moved_is_damaged(plain, copy):
+    """The same values in another spelling: no tool may rewrite a manifest, not even neatly."""
+    path = copy / manifest.PATH
+    path.write_text(json.dumps(json.loads(path.read_bytes()), indent=2))
+
+    with pytest.raises(StateError, match="checksum"):
+        plain(copy)
+
+
+def test_manifest_of_a_later_version_is_named_as_such(plain, copy):
+    path = copy / manifest.PATH
+    path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
+
+    with pytest.raises(StateError, match="format version 2") as caught:
+        plain(copy)
+    assert caught.value.kind == "manifest.newer"
+
+
+# --- lies: the manifest agrees with the bytes, and the rows are wrong ---
+
+
+def known_of(directory):
+    return manifest.parse((directory / manifest.PATH).read_bytes(), "")
+
+
+def rewrite(directory, contents):
+    """Give data files other rows, and write the manifest that a program would that did so on purpose."""
+    known = known_of(directory)
+    parts = []
+    for part in known.files:
+        if part.path in contents:
+            rows = contents[part.path]
+            data = b"".join(row + b"\n" for row in rows)
+            (directory / part.path).write_bytes(data)
+            part = replace(part, rows=len(rows), bytes=len(data), checksum=checksum.whole(data))
+        parts.append(part)
+    (directory / manifest.PATH).write_bytes(manifest.dump(replace(known, files=tuple(parts))))
+
+
+def rows_of(directory):
+    return {part.path: (directory / part.path).read_bytes().splitlines() for part in known_of(directory).files}
+
+
+def test_rewritten_manifest_of_these_tests_is_honest(plain, copy):
+    """Or what follows would find a wrong checksum, and prove nothing."""
+    rewrite(copy, {path: list(reversed(rows)) for path, rows in rows_of(copy).items()})
+
+    assert plain(copy).problems == ()
+
+
+@pytest.mark.parametrize("row", ["the same", "another"])
+def test_two_rows_of_a_key_are_found(plain, copy, row):
+    rows = rows_of(copy)
+    first = next(iter(rows.values()))
+    key = first[3].split(b",")[0]
+    first.append(first[3] if row == "the same" else key + b",77")
+    rewrite(copy, rows)
+
+    assert plain(copy).problems == (f"1 keys have more than one row, for example {key.decode()}",)
+
+
+def test_row_in_the_file_of_another_bucket_is_found(plain, copy):
+    rows = rows_of(copy)
+    first, second = rows.values()
+    row = first.pop(2)
+    second.append(row)
+    rewrite(copy, rows)
+
+    key = row.split(b",")[0].decode()
+    assert plain(copy).problems == (f"1 records stand in the file of another bucket, for example {key}",)
+
+
+def test_row_beside_its_tombstone_is_found(plain, copy):
+    rows = rows_of(copy)
+    by_bucket = {part.bucket: part.path for part in known_of(copy).files}
+    rows[by_bucket[bucket_of((b"k0",), 2)]].append(b"k0,9")  # deleted in the first generation
+    rewrite(copy, rows)
+
+    assert plain(copy).problems == ("1 keys have both a row and a tombstone, for example k0",)
+
+
+def test_two_tombstones_of_a_key_are_found(plain, copy):
+    known = known_of(copy)
+    one = next(part for part in known.beside if part.kind == "tombstones")
+    twin = replace(one, path=one.path.replace("part-", "part-9"))
+    shutil.copy(copy / one.path, copy / twin.path)
+    (copy / manifest.PATH).write_bytes(manifest.dump(replace(known, beside=(*known.beside, twin))))
+
+    (problem,) = plain(copy).problems
+    assert problem.startswith(f"{one.rows} keys have more than one tombstone, for example k")
+
+
+@pytest.mark.parametrize("row", [b"k999", b"k999,9,extra", b"k999,not a number", b"k999,"])
+def test_row_that_is_no_record_is_found(plain, copy, row):
+    rows = rows_of(copy)
+    path, first = next(iter(rows.items()))
+    first.insert(4, row)
+    rewrite(copy, rows)
+
+    count, problem = plain(copy).problems
+    assert count == f"{path}: has 1 rows that cannot be read as records"
+    assert problem.startswith(f"{path}: line 5, byte ")
+
+
+@pytest.mark.parametrize("wrong", ["rows", "bytes", "checksum", "tombstones"])
+def test_receipt_that_is_wrong_is_found(plain, copy, wrong):
+    known = known_of(copy)
+    if wrong == "tombstones":
+        number = next(n for n, part in enumerate(known.beside) if part.kind == "tombstones")
+        beside = list(known.beside)
+        beside[number] = replace(beside[number], rows=beside[number].rows + 1)
+        part, known = beside[number], replace(known, beside=tuple(beside))
+    else:
+        part = known.files[1]
+        lies = {"rows": part.rows + 1, "bytes": part.bytes + 1, "checksum": checksum.whole(b"")}
+        part = replace(part, **{wrong: lies[wrong]})
+        known = replace(known, files=(known.files[0], part))
+    (copy / manifest.PATH).write_bytes(manifest.dump(known))
+
+    (problem,) = plain(copy).problems
+    assert problem.startswith(f"{part.path}: ")
+
+
+def test_lost_row_whose_sequence_is_left_is_found(plain, made, tmp_path):
+    copy = Path(shutil.copytree(made["name"], tmp_path / "copy"))
+    rows = rows_of(copy)
+    path, first = next(iter(rows.items()))
+    first.pop()
+    rewrite(copy, rows)
+
+    assert any(path in problem and "fewer rows" in problem for problem in plain(copy).problems)
+
+
+def test_file_without_a_bucket_among_buckets_is_found(plain, copy):
+    """A run would not know where to merge it."""
+    known = known_of(copy)
+    files = (replace(known.files[0], bucket=None), *known.files[1:])
+    (copy / manifest.PATH).write_bytes(manifest.dump(replace(known, files=files)))
+
+    assert any("another bucket" in problem for problem in plain(copy).problems)
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 4])
+def test_another_number_of_buckets_is_found(plain, copy, buckets):
+    known = known_of(copy)
+    (copy / manifest.PATH).write_bytes(manifest.dump(replace(known, buckets=buckets)))
+
+    assert any("another bucket" in problem for problem in plain(copy).problems)
+
+
+# --- whatever join has made it ---
+
+# Which master it starts from, and what is set.
+JOINS = {
+    "aligned": ("name-out-1", {}),
+    "aligned, twice the buckets": ("name-out-1", {"num.reducer": "4"}),
+    "shuffle": ("name-out-1", {"num.reducer": "3"}),
+    "broadcast": ("base", {"master.unique": "true"}),
+}
+
+
+@pytest.fixture(params=JOINS)
+def joined(request, made, tmp_path):
+    """Give the output of a join, in several files, with tombstones and sequences."""
+    root = made["name"].parent
+    master, settings = JOINS[request.param]
+    settings = BY_FILE_NAME | settings
+    if master == "base":
+        shutil.copytree(root / "base", tmp_path / "base")
+        write(tmp_path / "base" / "more_1.txt", [f"m{n},1" for n in range(20)])
+    report = local_engine.mutate(
+        settings | {"split.bytes": "300"},
+        master=str(tmp_path / "base" if master == "base" else root / master),
+        feed=[str(root / "name-2"), str(root / "name-1" / "del_3.txt")],
+        output=str(tmp_path / "joined"),
+        engine="blocks",
+    )
+    assert report.join == request.param.partition(",")[0]
+    return tmp_path / "joined"
+
+
+def test_output_of_each_join_is_clean(plain, joined):
+    found, known = plain(joined), known_of(joined)
+
+    assert found.problems == ()
+    assert found.files >= 2
+    assert found.tombstones > 0
+    assert (known.buckets is None) == (known.hash is None) == all(part.bucket is None for part in known.parts())
+
+
+def test_forged_output_of_each_join_is_found(plain, joined):
+    """Each with a manifest that agrees with the bytes."""
+    known, rows = known_of(joined), rows_of(joined)
+    seal, contents = (joined / manifest.PATH).read_bytes(), {path: (joined / path).read_bytes() for path in rows}
+    first, second = list(rows)[:2]
+    key = rows[first][1].split(b",")[0].decode()
+
+    def problems(changed_rows):
+        rewrite(joined, {**rows, **changed_rows})
+        found = plain(joined).problems
+        for path, content in contents.items():
+            (joined / path).write_bytes(content)
+        (joined / manifest.PATH).write_bytes(seal)
+        return "\n".join(found)
+
+    doubled = f"1 keys have more than one row, for example {key}"
+    assert doubled in problems({first: [*rows[first][1:], rows[first][1]]})  # as many rows as sequences
+    moved = {first: [rows[second][0], *rows[first][1:]], second: [rows[first][0], *rows[second][1:]]}
+    assert ("2 records stand in the file of another bucket" in problems(moved)) == (known.buckets is not None)
+    lost = problems({first: rows[first][:-1]})
+    assert "fewer rows than the file with their sequences" in lost
+    tombstone = b"k0,1"  # deleted by the first feed
+    by_bucket = {part.bucket: part.path for part in known.files}
+    place = first if known.buckets is None else by_bucket[bucket_of((b"k0",), known.buckets)]
+    assert "1 keys have both a row and a tombstone, for example k0" in problems({place: [tombstone, *rows[place][1:]]})
+    files = (replace(known.files[0], rows=known.files[0].rows + 1), *known.files[1:])
+    (joined / manifest.PATH).write_bytes(manifest.dump(replace(known, files=files)))
+    assert (
+        f"{first}: has {known.files[0].rows} rows and should have {known.files[0].rows + 1}" in plain(joined).problems
+    )
+
+
+def test_damage_of_a_file_that_a_run_carries_over_is_found_here_alone(plain, made, tmp_path):
+    """A bucket without mutations is not read by a run, which is what makes it quick; its output has the damage, too."""
+    master = Path(shutil.copytree(made["name"], tmp_path / "master"))
+    quiet = next(part for part in known_of(master).files if part.bucket != bucket_of((b"k60",), 2))
+    (tmp_path / "feed").mkdir()
+    write(tmp_path / "feed" / "ups_9.txt", ["k60,nine"])
+    (master / quiet.path).write_bytes(flipped((master / quiet.path).read_bytes(), 13))
+    places = {"master": str(master), "feed": [f"{tmp_path}/feed"]}
+
+    report = local_engine.mutate(BY_FILE_NAME, **places, output=f"{tmp_path}/out", engine="blocks")
+
+    assert (report.join, report.counts["output rows"]) == ("aligned", sum(part.rows for part in known_of(master).files))
+    for directory in (master, tmp_path / "out"):
+        assert any(f"{quiet.path}: its checksum is" in problem for problem in plain(directory).problems)
+    with pytest.raises(StateError, match="the master's file is damaged"):
+        local_engine.mutate(BY_FILE_NAME, **places, output=f"{tmp_path}/other", engine="records")  # which reads all
+
+
+# --- a run does not trust its master, either ---
+
+
+def next_run(made, kind, master, output, engine="auto"):
+    feed = made[kind].parent / f"{kind}-3"
+    # Something for each bucket, or a run would not read all.
+    write(feed / "ups_3.txt", [f"k{n},3,U" if kind == "field" else f"k{n},three" for n in range(50, 70)])
+    settings = BY_FIELD if kind == "field" else BY_FILE_NAME
+    return local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output), engine=engine)
+
+
+@pytest.mark.parametrize("engine", ["records", "blocks"])
+@pytest.mark.parametrize("kind", ["field", "name"])
+def test_run_on_a_damaged_master_stops(made, tmp_path, kind, engine):
+    """A flipped bit that a run does not see would be written out with a checksum that says it is right."""
+    master = Path(shutil.copytree(made[kind], tmp_path / "copy"))
+    chosen = random.Random(10)
+    for name in files(master):
+        data = (master / name).read_bytes()
+        if not data or "/rejected/" in name or "/order/" in name:
+            continue  # not read by a run; and for sequences see the next test
+        for bit in chosen.sample(range(len(data) * 8), 10):
+            with changed(master / name, flipped(data, bit)), pytest.raises(StateError) as caught:
+                next_run(made, kind, master, tmp_path / "out", engine)
+            assert name in str(caught.value), f"{name}, bit {bit}"
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["copy"]
+
+
+def test_run_on_a_master_with_other_sequences_stops(made, tmp_path):
+    master = Path(shutil.copytree(made["name"], tmp_path / "copy"))
+    name = next(part.order for part in known_of(master).files)
+    data = (master / name).read_bytes()
+    with (master / name).open("rb") as stream:
+        sequences = read_sequences(stream, 0).tolist()
+    forged = io.BytesIO()
+    forged.close = lambda: None  # what writes it thinks that it owns it
+    write_sequences(forged, [sequence + 1 if sequence == 2 else sequence for sequence in sequences], [len(sequences)])
+    assert len(forged.getvalue()) == len(data)  # or it is found by its size
+
+    with changed(master / name, forged.getvalue()), pytest.raises(StateError):
+        next_run(made, "name", master, tmp_path / "out")
+
+
+# --- the command ---
+
+
+def test_command_tells_by_its_exit_code(sc, copy, capsys):
+    assert cli.main(["verify", str(copy)]) == 0
+    assert "as its manifest says: files, sizes, rows, checksums, one row per key" in capsys.readouterr().out
+
+    part = next(copy.glob("part-*"))
+    with changed(part, flipped(part.read_bytes(), 5)):
+        assert cli.main(["verify", str(copy)]) == 3
+    said = capsys.readouterr().out
+    assert f"differs: {part.name}: its checksum is" in said
+    assert "as its manifest says" not in said
+
+    with changed(copy / manifest.PATH, b"{"):
+        assert cli.main(["verify", str(copy)]) == 5
+    assert "the manifest is damaged" in capsys.readouterr().err
+
+
+def test_command_for_what_is_no_dataset(sc, tmp_path, capsys):
+    assert cli.main(["verify", str(tmp_path / "nothing")]) == 2
+    assert "there is no such directory" in capsys.readouterr().err
+
+    assert cli.main(["verify", str(tmp_path)]) == 2
+    assert "was not written by mutator" in capsys.readouterr().err
+
+    (tmp_path / "_mutator").mkdir()
+    assert cli.main(["verify", str(tmp_path)]) == 5
+    (tmp_path / SUCCESS).touch()
+    assert cli.main(["verify", str(tmp_path / SUCCESS)]) == 2

@@ -1,0 +1,314 @@
+"""Paths and settings that contradict what is there, and runs that would do harm, one test a kind.
+
+As in every test of bad input: the message says where, what and the cure; nothing is published; no input
+changes. Most runs go through the local engine, once as records and once as blocks.
+"""
+
+import time
+
+import pytest
+
+from mutator.errors import ConfigError, DataError, StateError, StorageError
+from mutator.pipeline import merge
+from tests.support.job import CONFIG, ENGINES, MASTER, WITH_OP, Job, known, rows
+
+
+@pytest.fixture(params=ENGINES)
+def job(request, tmp_path):
+    return Job(tmp_path, request.param)
+
+
+@pytest.fixture
+def managed(job):
+    return job.begin_managed()
+
+
+# --- paths and roles
+
+
+@pytest.mark.parametrize("what", ["nowhere", "nowhere/*.txt", "feed/*.none", "master/base.txt/x"])
+def test_missing_feed(job, what):
+    job.refused(
+        ConfigError, job.root / what, "there is no such feed file or directory; check", feed=[f"{job.root}/{what}"]
+    )
+
+
+@pytest.mark.parametrize("role", ["master", "feed", "output"])
+def test_unknown_scheme(job, role):
+    address = "gopher://bucket/data"
+    place = {role: [address] if role == "feed" else address}
+
+    job.refused(
+        ConfigError, address, "'gopher' is not a known kind of storage; known are: azure://, file://, ", **place
+    )
+
+
+def test_file_address_with_a_host(job):
+    job.refused(ConfigError, "a file address has no host; write file:///", master="file://host/data")
+
+
+def test_file_addresses(job):
+    job.put("ups.txt")
+    job.run(master=f"file://{job.master}", feed=[f"file://{job.feed}"], output=f"file:{job.output}")
+
+    assert len(rows(job.output)) == 4
+
+
+@pytest.mark.parametrize("there", ["directory", "empty directory", "file", "dangling link"])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_output_that_exists(job, there, dry_run):
+    job.put("ups.txt")
+    if there == "file":
+        job.output.write_bytes(b"precious")
+    elif there == "dangling link":
+        job.output.symlink_to(job.root / "nowhere")
+    else:
+        job.output.mkdir()
+        if there == "directory":
+            (job.output / "x").write_bytes(b"precious")
+
+    job.refused(StateError, job.output, "the output directory exists already; name a new one", dry_run=dry_run)
+
+
+@pytest.mark.parametrize("inside", ["master", "feed", "master/deep/er", "feed/deep"])
+def test_output_inside_of_an_input(job, inside):
+    job.put("ups.txt")
+    role = inside.split("/")[0]
+    kinds = (ConfigError, f"{role} and output must be different places") if "/" in inside else (StateError, "exists")
+
+    job.refused(*kinds, job.root / inside, output=str(job.root / inside))
+
+
+def test_output_inside_of_an_input_behind_a_link(job):
+    job.put("ups.txt")
+    (job.root / "link").symlink_to(job.feed)
+
+    job.refused(ConfigError, "feed and output must be different places", output=str(job.root / "link" / "new"))
+
+
+@pytest.mark.parametrize("feed", ["master", "master/base.txt", "master/*"])
+def test_master_as_feed(job, feed):
+    job.refused(ConfigError, "master and feed must be different places", feed=[f"{job.root}/{feed}"])
+
+
+def test_a_file_in_the_way_of_the_output(job):
+    job.put("plain", b"", where=".")
+
+    job.refused(StorageError, "is in the way and is no directory", output=str(job.root / "plain" / "out"))
+
+
+def test_paths_of_python_are_paths(job):
+    job.add("ups.txt")
+
+    assert job.run(master=job.master, feed=job.feed, output=job.output).counts["feed rows"] > 0
+
+
+# --- a feed that deletes too much, or is not what it must be
+
+
+def test_file_that_the_prefix_catches_by_mistake(job):
+    job.put("delaware.txt", b"a,1,200\nb,1,200\nc,1,200\n")
+    settings = {**CONFIG, "deleted.record.file.prefix": "del"}
+    message = "the run would remove 3 of 4 master rows, and max.delete.fraction is 0.5"
+
+    job.refused(DataError, message, "if that is meant, run again with -D max.delete.fraction=1", settings=settings)
+    job.refused(DataError, message, settings=settings, dry_run=True)
+    assert job.run({**settings, "max.delete.fraction": "0.75"}).counts["feed deleted"] == 3
+
+
+def test_a_master_is_never_emptied_unasked(job):
+    job.put("del.txt", MASTER.replace(b"100", b"200"))
+    settings = {**CONFIG, "deleted.record.file.prefix": "del"}
+
+    job.refused(DataError, "the run would remove 4 of 4", settings={**settings, "max.delete.fraction": "0.99"})
+    assert job.run({**settings, "max.delete.fraction": "1"}).counts["output rows"] == 0
+
+
+FULL = {**CONFIG, "sync.mode": "full"}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n\n", b"id,count,changed\n"])
+def test_empty_snapshot(job, content):
+    settings = {**FULL, "header.lines": "1"} if content and b"id" in content else FULL
+    if content is not None:
+        job.put("all.txt", content)
+    if "header.lines" in settings:
+        (job.master / "base.txt").write_bytes(content + MASTER)
+
+    job.refused(
+        DataError,
+        job.feed,
+        "sync.mode=full needs a complete snapshot, and the feed has no rows",
+        settings={**settings, "max.delete.fraction": "1"},
+    )
+
+
+def test_two_snapshots(job):
+    job.put("all_1.txt", MASTER)
+    job.put("all_2.txt", MASTER)
+    parts = "sync.mode=full takes one snapshot, and the feed files have different sequences (1, 2)"
+    job.refused(DataError, parts, "run one snapshot at a time, oldest first", settings=FULL)
+    (job.feed / "all_1.txt").rename(job.feed / "all.txt")
+    job.refused(DataError, "(2, none)", settings=FULL)
+
+
+def test_snapshot_with_a_reject(job):
+    job.put("all.txt", MASTER[:-1] + b",more\n")
+
+    job.refused(
+        DataError, "1 feed rows cannot be read", "line 4, byte 24: has 4 fields and should have 3", settings=FULL
+    )
+
+
+def test_older_snapshot(job):
+    job.put("all.txt", MASTER.replace(b"100", b"200"))
+    job.follow(FULL)
+    job.add("all-2.txt", MASTER.replace(b"100", b"199"))
+    allowed = {**FULL, "allow.older.snapshot": "true"}
+
+    job.refused(
+        StateError,
+        "the snapshot's highest order value is 199, and the master has already had one with 200",
+        "run again with -D allow.older.snapshot=true",
+        settings=FULL,
+    )
+    job.follow(allowed)
+    # It is the last one then: only what is older than it is refused.
+    job.add("all-3.txt", MASTER.replace(b"100", b"198"))
+    job.refused(StateError, "has already had one with 199", settings=FULL)
+
+
+def test_a_snapshot_is_merged_again(job):
+    job.put("all_1.txt", MASTER)
+    job.follow(FULL)
+    job.add("all_1.txt", MASTER)
+    report = job.run(FULL)
+
+    assert report.consumed == ()
+    assert report.counts["feed no-op"] == 4
+
+
+def test_insert_below_the_horizon(job):
+    job.put("del.txt", b"b,1,200\n")
+    settings = {**CONFIG, "deleted.record.file.prefix": "del", "tombstone.retention": "0s"}
+    job.follow(settings)
+    time.sleep(0.01)
+    assert job.follow(settings).counts["expired"] == 1
+    assert known(job.master).horizon == "200"
+    job.add("ups.txt", b"b,9,150\ne,1,200\n")
+
+    job.refused(
+        DataError,
+        "1 inserted records are older than 200, the newest tombstone that has expired",
+        "(for example b)",
+        "accept them with -D before.horizon=insert",
+        settings={**settings, "before.horizon": "fail"},
+    )
+    report = job.run(settings)
+    assert report.counts["below horizon"] == 1
+    assert report.samples["below horizon"] == ["b"]
+
+
+def test_an_older_snapshot_that_was_allowed_is_the_last_one(job):
+    full = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "2", "sync.mode": "full"}
+    for number, settings in ((10, {}), (5, {"allow.older.snapshot": "true"}), (7, {})):
+        job.add("all.txt", b"k1,1,%d\nk2,1,%d\nk3,1,%d\n" % (number, number, number))
+        job.follow({**full, "max.delete.fraction": "1", **settings})
+
+
+# --- fields that delimited text does not have
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [
+        ("id.field.ordinals", "a", "a"),
+        ("id.field.ordinals", "0,a", "a"),
+        ("id.field.ordinals", "0;1", "0;1"),
+        ("temporal.ordering.field.ordinal", "five", "five"),
+        ("op.code.field.ordinal", "1,2", "1,2"),
+        ("op.code.field.ordinal", "٢", "٢"),
+    ],
+)
+def test_name_of_a_field_of_text(job, key, value, name):
+    job.put("ups.txt")
+
+    job.refused(
+        ConfigError,
+        f"{key}: '{name}' is a name, and the fields of delimited text have none; give its ordinal (from 0), or set ",
+        settings={**CONFIG, key: value},
+    )
+
+
+def test_name_of_a_field_that_the_user_has_named(job):
+    job.put("ups.txt")
+    by_name = {"id.field.ordinals": "key", "temporal.ordering.field.ordinal": "changed"}
+    job.run({**by_name, "field.names": "key,count,changed"})
+
+    assert rows(job.output) == [b"a,1,100", b"b,2,200", b"c,1,100", b"d,1,100"]
+    assert known(job.output).spec["key"] == {"ordinals": [0], "types": ["bytes"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("null.order", "lowest"), ("output.schema", "/nowhere.avsc"), ("output.codec", "zstd"), ("default.count", "0")],
+)
+def test_setting_that_text_has_no_use_for(job, key, value):
+    job.put("ups.txt")
+
+    family = ConfigError if key != "output.schema" else StorageError
+    said = "has no meaning for delimited text" if key != "output.schema" else "No such file or directory"
+    job.refused(family, value if key == "output.schema" else key, said, settings={**CONFIG, key: value})
+
+
+# --- a managed master of another kind, or of another time
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "before", "now"),
+    [
+        ("key", {"id.field.ordinals": "0,1"}, "ordinals 0,", "ordinals 0,1,"),
+        ("order", {"temporal.ordering.field.ordinal": "1"}, "ordinal 2,", "ordinal 1,"),
+        ("order", {"temporal.ordering.field.ordinal": ""}, "by field,", "by file name"),
+        ("order", {"temporal.ordering.field.type": "string"}, "type long", "type string"),
+        ("delimiter", {"field.delim.regex": "[,;]"}, "literal ,", "regex [,;]"),
+        ("width", {"field.count": "4"}, "3", "4"),
+        ("width", {"field.count": "any"}, "3", "any"),
+    ],
+)
+def test_other_specification(managed, name, settings, before, now):
+    managed.refused(
+        StateError,
+        f"{managed.master}: the master was written with {name} = ",
+        before,
+        now,
+        "use the same setting, or set master.adopt=true to start anew from its rows",
+        settings={**CONFIG, **settings},
+    )
+
+
+def test_op_codes_begin_or_end(job):
+    (job.master / "base.txt").write_bytes(b"a,1,I,100\nb,1,I,100\n")
+    job.put("ups_1.txt", b"a,2,U,200\n")
+    keep = {**WITH_OP, "op.code.keep": "true"}
+    job.follow(keep)
+    job.add("ups_2.txt", b"a,3,U,300\n")
+
+    job.refused(StateError, "was written with ", settings=WITH_OP)
+    assert job.run(keep).counts["feed updated"] == 1
+
+
+def test_clock_that_goes_backwards(managed, monkeypatch):
+    before = known(managed.master).committed
+    monkeypatch.setattr(merge.time, "time", lambda: 1_000_000_000.0)
+    managed.run()
+
+    assert known(managed.output).committed >= before
+
+
+def test_partitions_must_be_some(sc):
+    import mutator
+
+    with pytest.raises(ConfigError, match="partitions is -1"):
+        mutator.last_mutations(sc.parallelize([1]), key=int, precedence=int, partitions=-1)
+    assert mutator.last_mutations(sc.emptyRDD(), key=int, precedence=int).collect() == []

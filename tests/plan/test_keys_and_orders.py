@@ -1,0 +1,497 @@
+"""Which fields may be keys and order values, what is said of those that may not, and what stands beside them."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+
+from mutator.errors import ConfigError, DataError
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.pipeline import verify as verification
+from tests.support.named_runs import BY_ID, ENGINES, FORMATS, TYPED, Work, avro, rows_of
+
+BY_FILE = {"id.field.ordinals": "id"}
+
+
+@pytest.fixture(params=ENGINES)
+def work(request, tmp_path):
+    return Work(tmp_path, request.param)
+
+
+def table(ids, ats, notes=None, **more):
+    notes = [f"{one} {at}" for one, at in zip(ids, ats, strict=True)] if notes is None else notes
+    return pa.table({"id": ids, "at": ats, "note": notes, **more})
+
+
+def both(work, kind, master, feed, **settings):
+    work.put("master/m", master, kind)
+    work.put("feed/f_1", feed, kind)
+    return work.run({name.replace("_", "."): value for name, value in settings.items()})
+
+
+def notes_of(work):
+    return sorted(str(one["note"]) for one in work.rows())
+
+
+# --- keys
+
+KEYS = {
+    "int8": pa.array([-1, 2], pa.int8()),
+    "int64": pa.array([-(2**63), 2**63 - 1]),
+    "uint64": pa.array([0, 2**64 - 1], pa.uint64()),
+    "bool": pa.array([True, False]),
+    "string": pa.array(["", 'é,\n"']),
+    "binary": pa.array([b"\xff", b""]),
+    "fixed": pa.array([b"abc", b"\x00\x01\x02"], pa.binary(3)),
+    "date": pa.array([date(1, 1, 1), date(9999, 12, 31)]),
+    "decimal": pa.array([Decimal("1.50"), Decimal("-0.01")], pa.decimal128(38, 2)),
+    "seconds": pa.array([0, -1], pa.timestamp("s")),
+    "zoned": pa.array([1, -1], pa.timestamp("us", "Europe/Berlin")),
+    "nanos": pa.array([1, -1], pa.timestamp("ns", "UTC")),
+    "time": pa.array([1, 86399999999], pa.time64("us")),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_what_may_be_a_key(name, work):
+    master = table(KEYS[name], [1, 1], ["old", "kept"])
+    both(work, "parquet", master, table(KEYS[name].slice(0, 1), [2], ["new"]))
+    assert sorted(work.table()["note"].to_pylist()) == ["kept", "new"]
+    work.put("feed2/f_2.parquet", work.files[0].read_bytes())
+    assert work.run(master="out1", feed="feed2").counts["feed no-op"] >= 1
+
+
+@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize(
+    "ids",
+    [pa.array([1.5]), pa.array([1.5], pa.float32()), pa.array([["a"]]), pa.array([{"a": 1}])],
+    ids=["double", "float", "list", "struct"],
+)
+def test_a_float_or_nested_key_is_an_error(kind, ids, work):
+    with pytest.raises(DataError, match=r"f_1.*field id is of type .*whole number, a decimal, a boolean") as caught:
+        both(work, kind, table(ids, [1], ["x"]), table(ids, [2], ["y"]))
+    assert caught.value.kind == "schema.field"
+
+
+def test_a_map_or_union_is_no_key(work):
+    for kind in ({"type": "map", "values": "int"}, ["int", "string"]):
+        schema = avro(("id", kind), ("at", "long"))
+        for place in ("master/m", "feed/f_1"):
+            work.put_avro(place, schema, [{"id": {} if isinstance(kind, dict) else 1, "at": 1}])
+        with pytest.raises(DataError, match="field id is of type"):
+            work.run()
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_null_in_a_key_is_a_reject(kind, work):
+    feed = table(pa.array(["a", None, "b"]), [2, 3, 4], ["new", "lost", "more"])
+    with pytest.raises(DataError, match=r"f_1.*field id (\(ID\) )?is NULL"):
+        both(work, kind, table(["a"], [1]), feed)
+    report = both(work, kind, table(["a"], [1]), feed, reject_policy="quarantine")
+    assert notes_of(work) == ["more", "new"]
+    assert report.counts["feed rejected"] == 1
+    assert "lost" in report.rejects["feed"][0]["row"]
+
+
+def test_null_in_a_csv_key_is_a_reject_and_empty_text_is_not(work):
+    report = both(
+        work, "csv", b"id,at,note\na,1,old\n", b'id,at,note\n"",2,empty\n,3,null\n', reject_policy="quarantine"
+    )
+    assert notes_of(work) == ["empty", "old"]
+    assert "is NULL" in report.rejects["feed"][0]["reason"]
+
+
+STRANGE = {
+    "nanos": pa.array([1234567, 7], pa.timestamp("ns")),
+    "far": pa.array([2**31 - 1, 1], pa.date32()),
+    "zone": pa.array([1, 2], pa.timestamp("us", "Mars/Olympus")),
+    "far time": pa.array([2**62, 1], pa.timestamp("us")),
+    "deep": pa.array([[{"a": 1234567}], None], pa.list_(pa.struct([("a", pa.timestamp("ns"))]))),
+    "map": pa.array([[("a", b"\xff")], None], pa.map_(pa.string(), pa.binary())),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_reject_is_shown_whatever_it_holds(name, work):
+    feed = table(pa.array([None, "b"]), [2, 3], STRANGE[name])
+    report = both(work, "parquet", table(["a"], [1], STRANGE[name].slice(1)), feed, reject_policy="quarantine")
+    assert report.counts["feed rejected"] == 1
+    assert sorted(work.table()["id"].to_pylist()) == ["a", "b"]
+
+
+def test_text_that_is_no_text_is_a_reject(work):
+    notes = pa.array([b"fine", b"\xff\xfe"]).view(pa.string())
+    report = both(work, "parquet", table(["a"], [1]), table(["b", "c"], [1, 1], notes), reject_policy="quarantine")
+    assert "field note holds what its type has not" in report.rejects["feed"][0]["reason"]
+    assert notes_of(work) == ["a 1", "fine"]
+
+
+# --- order values
+
+ORDERS = {
+    "int8": pa.array([-2, 1], pa.int8()),
+    "uint64": pa.array([2**63, 2**64 - 1], pa.uint64()),
+    "decimal": pa.array([Decimal("9.99"), Decimal("10.00")]),
+    "negative": pa.array([Decimal("-10.00"), Decimal("-9.99")]),
+    "double": pa.array([9.5, 1e20]),
+    "date": pa.array([date(1969, 12, 31), date(2026, 1, 1)]),
+    "seconds": pa.array([-1, 1], pa.timestamp("s")),
+    "millis": pa.array([999, 1000], pa.timestamp("ms")),
+    "micros": pa.array([-1, 0], pa.timestamp("us", "UTC")),
+    "nanos": pa.array([1, 2], pa.timestamp("ns")),
+    "zone": pa.array([1, 2], pa.timestamp("us", "Europe/Berlin")),
+    "long": pa.array(["9", "10"]),
+    "string": pa.array(["10", "9"]),
+    "timestamp": pa.array(["2026-01-01T01:00:00+02:00", "2026-01-01T00:00:00Z"]),
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_higher_order_value_wins(name, kind, work):
+    low, high = ORDERS[name].slice(0, 1), ORDERS[name].slice(1)
+    held = FILE_FORMATS[kind].held(low.type)
+    if held is None:
+        return  # there are no such files
+    low, high = low.cast(held), high.cast(held)
+    if name in ("long", "string", "timestamp"):
+        work.settings["temporal.ordering.field.type"] = name
+    elif kind == "csv":
+        work.settings["temporal.ordering.field.type"] = {"int8": "long", "date": "timestamp"}.get(
+            name, "decimal" if pa.types.is_decimal(low.type) or name in ("uint64", "double") else "timestamp"
+        )
+    work.put("master/m", pa.concat_tables([table(["a"], high, ["high"]), table(["b"], low, ["low"])]), kind)
+    work.put("feed/f_1", pa.concat_tables([table(["a"], low, ["low"]), table(["b"], high, ["high"])]), kind)
+    report = work.run()
+    assert (report.counts["feed late"], report.counts["feed updated"]) == (1, 1)
+    if kind in ("parquet", "orc"):
+        assert work.table()["note"].to_pylist() == ["high", "high"]
+    else:
+        assert notes_of(work) == ["high", "high"]
+
+
+@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize(
+    "at",
+    [pa.array([[1]]), pa.array([True]), pa.array([b"1"]), pa.array([{"a": 1}])],
+    ids=["list", "bool", "bytes", "struct"],
+)
+def test_what_has_no_order_is_an_error(kind, at, work):
+    with pytest.raises(DataError, match=r"f_1.*field at is of type .*has no order"):
+        both(work, kind, table(["a"], at, ["x"]), table(["a"], at, ["x"]))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_null_as_order_value(kind, work):
+    master = table(["a", "b"], pa.array([None, 1]), ["no order", "one"])
+    feed = table(["a", "b", "c"], pa.array([-5, None, None], pa.int64()), ["some", "late", "new"])
+    with pytest.raises(DataError, match=r"m\..*field at \(order value\) is NULL"):
+        both(work, kind, master, feed)
+    report = both(work, kind, master, feed, null_order="lowest")
+    assert notes_of(work) == ["new", "one", "some"]
+    assert report.counts["feed late"] == 1
+    work.put("feed2/f_2", table(["a", "c"], pa.array([None, None], pa.int64()), ["late", "newer"]), kind)
+    work.settings["null.order"] = "lowest"
+    report = work.run(master=work.output.name, feed="feed2")
+    assert notes_of(work) == ["newer", "one", "some"]
+    assert (report.counts["feed late"], report.counts["feed updated"]) == (1, 1)
+
+
+def test_no_number_is_no_order_value(work):
+    feed = table(["a", "b"], pa.array([float("nan"), float("inf")]))
+    with pytest.raises(DataError, match="is not a finite number"):
+        both(work, "parquet", table(["a"], [1.0]), feed)
+
+
+def test_a_type_that_is_not_the_fields_is_an_error(work):
+    with pytest.raises(ConfigError, match="timestamp, and field at is int64"):
+        both(work, "parquet", table(["a"], [1]), table(["a"], [2]), temporal_ordering_field_type="timestamp")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_order_by_file_name_keeps_each_rows_sequence(kind, work):
+    work.settings = dict(BY_FILE)
+    work.put("master/m", table(["z"], [0], ["old"]), kind)
+    work.put("feed/f_5", table(["a"], [1], ["five"]), kind)
+    work.put("feed/f_7", table(["b"], [1], ["seven"]), kind)
+    work.run()
+    work.put("feed2/f_6", table(["a", "b"], [9, 9], ["six", "six"]), kind)
+    report = work.run(master="out1", feed="feed2")
+    assert notes_of(work) == ["old", "seven", "six"]
+    assert (report.counts["feed late"], report.counts["feed updated"]) == (1, 1)
+
+
+# --- names and places
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_fields_by_place_are_those_of_the_feed(kind, work):
+    both(
+        work,
+        kind,
+        table(["a", "b"], [1, 1]),
+        table(["a"], [2]),
+        id_field_ordinals="0",
+        temporal_ordering_field_ordinal="1",
+        header_lines="1",
+        input_format=kind,
+    )
+    assert notes_of(work) == ["a 2", "b 1"]
+    assert work.manifest.spec["key"]["fields"] == ["id"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_name_that_is_not_there(kind, work):
+    with pytest.raises(DataError, match=r"field noet is missing; did you mean note\?"):
+        both(work, kind, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="noet")
+    with pytest.raises(DataError, match=r"field ID is missing; did you mean id\?"):
+        both(work, kind, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="ID")
+    with pytest.raises(DataError, match="field opp is missing"):
+        both(work, kind, table(["a"], [1]), table(["a"], [2]), op_code_field_ordinal="opp")
+    with pytest.raises(ConfigError, match="field 9 is beyond the 3 fields"):
+        both(
+            work, kind, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="9", header_lines="1", input_format=kind
+        )
+
+
+def test_two_fields_of_one_name(work):
+    twice = pa.Table.from_arrays([pa.array(["a"]), pa.array([1]), pa.array(["x"])], ["id", "at", "at"])
+    for kind, content in (("parquet", None), ("orc", None), ("csv", b"id,at,at\na,1,2\n")):
+        work.put("master/m", table(["a"], [1]), kind)
+        if content is None:
+            content = pa.BufferOutputStream()
+            (pq.write_table if kind == "parquet" else orc.write_table)(twice, content)
+            content = content.getvalue().to_pybytes()
+        path = work.put(f"feed/f_1.{kind}", content)
+        with pytest.raises(DataError, match=r"f_1.*field at stands in it twice"):
+            work.run()
+        path.unlink()
+        (work.path / f"master/m.{kind}").unlink()
+
+
+# --- files of a side
+
+
+def test_several_kinds_in_one_directory(work):
+    work.put("master/m", table(["a"], [1]), "parquet")
+    for name, kind in (("f_1", "parquet"), ("f_2", "parquet"), ("f_3", "orc")):
+        work.put(f"feed/{name}", table(["a"], [1]), kind)
+    with pytest.raises(DataError, match=r"f_3\.orc: the feed has files of several formats \(1 orc, 2 parquet\)"):
+        work.run()
+    (work.path / "feed/f_3.orc").unlink()
+    work.put("feed/readme.txt", b"hello\n")
+    with pytest.raises(DataError, match=r"readme\.txt: the feed has files of several formats \(2 parquet, 1 text\)"):
+        work.run()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_empty_file(kind, work):
+    work.put("master/m", table(["a"], [1]), kind)
+    work.put("feed/f_1", table(["b"], [1]), kind)
+    work.put(f"feed/f_2.{kind}", b"")
+    if kind == "csv":
+        assert work.run().counts["output rows"] == 2
+        return
+    with pytest.raises(DataError, match=rf"f_2\.{kind}: it is empty, and no {kind} file is"):
+        work.run()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_without_rows(kind, work):
+    none = table(pa.array([], pa.string()), pa.array([], pa.int64()), pa.array([], pa.string()))
+    both(work, kind, none, table(["a"], [1]))
+    assert notes_of(work) == ["a 1"]
+    work.put("feed2/f_2", none, kind)
+    report = work.run(master="out1", feed="feed2")
+    assert (report.counts["feed rows"], notes_of(work)) == (0, ["a 1"])
+    both(work, kind, none, none)
+    assert work.manifest.counts["output rows"] == 0
+    report = work.run(master=work.output.name)
+    assert report.counts["output rows"] == 0
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_compressed_file(kind, work):
+    work.put("master/m", table(["a"], [1]), kind)
+    plain = work.put("feed/f_1", table(["a", "b"], [2, 3]), kind)
+    work.put(f"feed/f_1.{kind}.gz", gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    work.run()
+    assert notes_of(work) == ["a 2", "b 3"]
+
+
+def test_a_header(work):
+    work.put("master/m.csv", b"id,at,note\na,1,x\n")
+    work.put("feed/f_1.csv", b"a,2,new\n")
+    with pytest.raises(DataError, match=r"f_1\.csv: field id is missing"):
+        work.run()
+    work.put("feed/f_1.csv", b"\xef\xbb\xbfnote,at,id\r\nnew,2,a\r\n")
+    work.run()
+    assert notes_of(work) == ["new"]
+    work.put("feed/f_1.csv", b"id,,note\na,2,new\n")
+    with pytest.raises(DataError, match="its header has an empty name"):
+        work.run()
+
+
+def test_csv_without_a_header(work):
+    work.settings = {"field.names": "id,at,note", "id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"}
+    work.settings |= {"input.format": "csv", "num.reducer": "1"}
+    work.put("master/m.csv", b"a,1,x\nb,1,y\n")
+    work.put("feed/f_1.csv", b'a,2,"q""1,\n2"\n')
+    work.run()
+    found = sorted(path.read_bytes() for path in work.files)
+    assert b"".join(found) == b'id,at,note\na,2,"q""1,\n2"\nb,1,y\n'
+
+
+# --- op codes and delete files
+
+OPS = pa.array(["D", "U", "I"])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("keep", ["false", "true"])
+def test_an_op_code(kind, keep, work):
+    work.settings |= {"op.code.field.ordinal": "op", "op.code.keep": keep, "upsert.op.code": "U,I"}
+    master = table(["a", "b"], [1, 1])
+    both(work, kind, master, table(["a", "b", "c"], [2, 2, 2], op=OPS))
+    assert notes_of(work) == ["b 2", "c 2"]
+    assert [("op" in one) for one in work.rows()] == [keep == "true"] * 2
+    work.put("feed2/f_2", table(["c", "d"], [3, 3], op=pa.array(["D", "X"])), kind)
+    with pytest.raises(DataError, match=r"field op \(op code\) is none of the known codes"):
+        work.run(master="out1", feed="feed2")
+    work.run({"reject.policy": "quarantine"}, master="out1", feed="feed2")
+    assert notes_of(work) == ["b 2"]
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_an_op_code_may_be_a_number_and_is_no_list(kind, work):
+    work.settings |= {"op.code.field.ordinal": "op", "deleted.op.code": "-1"}
+    both(work, kind, table(["a", "b"], [1, 1]), table(["a", "b"], [2, 2], op=pa.array([-1, 1])))
+    assert notes_of(work) == ["b 2"]
+    with pytest.raises(DataError, match=r"f_1.*field op is of type .*the op code must be"):
+        both(work, kind, table(["a"], [1]), table(["a"], [2], op=pa.array([["D"]])))
+
+
+def test_a_delete_code_in_the_master_is_a_reject(work):
+    work.settings |= {"op.code.field.ordinal": "op"}
+    with pytest.raises(DataError, match=r"m\.parquet.*marks a delete in the master"):
+        both(work, "parquet", table(["a"], [1], op=pa.array(["D"])), table(["b"], [2], op=pa.array(["U"])))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("order", ["file", "field"])
+def test_delete_files_need_the_fields_of_the_id_and_the_order_alone(kind, order, work):
+    work.settings = {**(BY_FILE if order == "file" else BY_ID), "deleted.record.file.prefix": "del"}
+    more = {"must": pa.array([True, True])}
+    master = table(["a", "b"], [1, 1], **more)
+    work.put("master/m", master.cast(pa.schema([one.with_nullable(False) for one in master.schema])), kind)
+    work.put("feed/ups_1", table(["b", "c"], [2, 2], **more), kind)
+    work.put("feed/del_2", table(["a", "c"], [3, 3]).select(["id"] if order == "file" else ["id", "at"]), kind)
+    report = work.run()
+    assert notes_of(work) == ["b 2"]
+    assert [note for note in report.notes if "new in" in note] == []
+
+
+# --- joins and formats
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_full_snapshot(kind, work):
+    work.settings["sync.mode"] = "full"
+    report = both(work, kind, table(["a", "b", "c"], [1, 1, 5]), table(["a", "c"], [2, 4]))
+    assert notes_of(work) == ["a 2", "c 5"]
+    assert report.counts["master deleted by absence"] == 1
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_broadcast_join(kind, tmp_path):
+    work = Work(tmp_path, "auto")
+    work.put("master/m1", table(["a", "b"], [1, 1]), kind)
+    work.put("master/m2", table(["c", "d"], [1, 1]), kind)
+    work.settings |= {"master.unique": "true", "op.code.field.ordinal": "op"}
+    work.put("feed/f_1", table(["a", "b", "e"], [2, 2, 2], op=pa.array(["U", "D", "U"])), kind)
+    report = work.run()
+    assert report.join == "broadcast"
+    assert notes_of(work) == ["a 2", "c 1", "d 1", "e 2"]
+
+
+@pytest.mark.parametrize("out", FORMATS)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_another_format_after_a_broadcast_join(kind, out, tmp_path):
+    work = Work(tmp_path, "auto")
+    work.put("master/m1", table(["a", "b"], [1, 1]), kind)
+    work.put("master/m2", table(["c"], [1]), kind)
+    work.put("feed/f_1", table(["a"], [2]), kind)
+    work.run({"master.unique": "true", "output.format": out})
+    assert {path.suffix for path in work.files} == {f".{out}"}
+    assert notes_of(work) == ["a 2", "b 1", "c 1"]
+
+
+@pytest.mark.parametrize("out", FORMATS)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_managed_master_changes_its_format(kind, out, work):
+    both(work, kind, table(["a", "b", "c"], [1, 1, 1]), table(["a"], [2]))
+    work.put("feed2/f_2", table(["b"], [2]), kind)
+    work.run({"output.format": out}, master="out1", feed="feed2")
+    assert {path.suffix for path in work.files} == {f".{out}"}
+    assert notes_of(work) == ["a 2", "b 2", "c 1"]
+    work.put("feed3/f_3", table(["c"], [2]), "csv")
+    work.run(master="out2", feed="feed3")
+    assert {path.suffix for path in work.files} == {f".{out}"}
+    assert notes_of(work) == ["a 2", "b 2", "c 2"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "codec"),
+    [(kind, codec) for kind in ("parquet", "orc") for codec in ("none", "snappy", "gzip", "zstd", "lz4")]
+    + [("avro", codec) for codec in ("none", "snappy", "gzip", "zstd")]
+    + [("csv", "none")],
+)
+def test_a_codec(kind, codec, tmp_path):
+    work = Work(tmp_path)
+    both(work, kind, table(["a"], [1]), table(["b"], [2]), output_codec=codec)
+    assert notes_of(work) == ["a 1", "b 2"]
+    (path, *_) = work.files
+    if kind == "parquet":
+        found = pq.ParquetFile(path).metadata.row_group(0).column(0).compression.lower()
+    elif kind == "orc":
+        found = orc.ORCFile(path).compression.lower()
+    elif kind == "avro":
+        with path.open("rb") as stream:
+            found = fastavro.reader(stream).codec
+    else:
+        return
+    same = {"none": ("uncompressed", "null"), "gzip": ("gzip", "zlib", "deflate"), "zstd": ("zstd", "zstandard")}
+    assert found in same.get(codec, (codec,))
+
+
+@pytest.mark.parametrize(("kind", "codec"), [("avro", "lz4"), ("csv", "gzip")])
+def test_a_codec_that_a_format_has_not(kind, codec, work):
+    with pytest.raises(ConfigError, match=f"{codec} is none of {kind}"):
+        both(work, kind, table(["a"], [1]), table(["b"], [2]), output_codec=codec)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_managed_master_is_verified(kind, sc, tmp_path):
+    work = Work(tmp_path)
+    work.settings["null.order"] = "lowest"
+    work.settings["op.code.field.ordinal"] = "op"
+    ats = pa.array([datetime(2026, 1, 1, tzinfo=UTC), None], pa.timestamp("us", "UTC"))
+    if kind == "csv":
+        work.settings["temporal.ordering.field.type"] = "timestamp"
+    both(work, kind, table(["a", "b"], ats), table(["a", "c"], ats, op=pa.array(["D", "U"])))
+    found = verification.verify(sc, str(work.output))
+    assert found.problems == ()
+    assert (found.rows, found.tombstones) == (2, 1)
+    path = next(path for path in work.files if rows_of(path))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    assert any(path.name in problem for problem in verification.verify(sc, str(work.output)).problems)

@@ -1,0 +1,68 @@
+"""A feed file that comes late brings its mutations, and not its schema, which is that of the newest file so far."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from mutator.dataset import manifest
+from mutator.errors import DataError
+from tests.support import local_engine
+from tests.support.columns_data import file_of, read_whole
+
+SETTINGS = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at", "default.weight": "7"}
+OLD = {"id": ["a"], "at": pa.array([1]), "note": ["old"]}
+
+
+def run(work, kind, master, name, table, **settings):
+    path = work / "feed" / f"{name}.{kind}"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(file_of(kind, pa.table(table)))
+    output = work / f"after {name}"
+    report = local_engine.mutate(
+        SETTINGS | settings, master=str(master), feed=[str(path)], output=str(output), engine="blocks"
+    )
+    return output, report
+
+
+def names(output):
+    known = manifest.parse((output / manifest.PATH).read_bytes(), "")
+    kind = known.spec["format"]
+    return read_whole(kind, (output / known.files[0].path).read_bytes())[0].batch.schema.names
+
+
+@pytest.mark.parametrize("kind", ["csv", "avro", "parquet", "orc"])
+def test_an_older_file_does_not_take_the_schema_back(kind, tmp_path):
+    (tmp_path / "master").mkdir()
+    (tmp_path / "master" / f"m.{kind}").write_bytes(file_of(kind, pa.table(OLD)))
+    newer = OLD | {"at": pa.array([5]), "weight": pa.array([1])}
+    first, _ = run(tmp_path, kind, tmp_path / "master", "u_5", newer)
+    assert names(first) == ["id", "at", "note", "weight"]
+
+    late, report = run(tmp_path, kind, first, "u_3", OLD | {"id": ["b"], "at": pa.array([3])})
+    assert names(late) == ["id", "at", "note", "weight"]
+    assert any("field weight is new" in note and "get 7" in note for note in report.notes)
+
+    again, _ = run(tmp_path, kind, late, "u_4", OLD | {"id": ["c"], "at": pa.array([4])})
+    assert names(again) == ["id", "at", "note", "weight"], "the late file is not the newest one now"
+
+    last, report = run(tmp_path, kind, again, "u_6", OLD | {"at": pa.array([6])})
+    assert names(last) == ["id", "at", "note"]
+    assert any("left out" in note and "weight" in note for note in report.notes)
+
+
+def test_a_default_of_a_field_that_nothing_has_is_a_mistake(tmp_path):
+    (tmp_path / "master").mkdir()
+    (tmp_path / "master" / "m.avro").write_bytes(file_of("avro", pa.table(OLD)))
+
+    newer = OLD | {"weight": pa.array([1])}
+    with pytest.raises(DataError, match=r"default.waight: field waight is missing"):
+        run(tmp_path, "avro", tmp_path / "master", "u_5", newer, **{"default.waight": "1", "default.weight": "2"})
+
+
+def test_a_default_that_has_no_use_is_told(tmp_path):
+    (tmp_path / "master").mkdir()
+    (tmp_path / "master" / "m.csv").write_bytes(file_of("csv", pa.table(OLD | {"weight": pa.array([1])})))
+    _, report = run(tmp_path, "csv", tmp_path / "master", "u_5", OLD)
+
+    assert "default.weight has no use: u_5.csv has no such field" in report.notes

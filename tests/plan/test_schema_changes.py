@@ -1,0 +1,567 @@
+"""Schemas that change from file to file: what is added, left out or widened, and what is an error.
+
+Each case is a master and a feed of other schemas; it runs with Parquet, ORC and Avro files (whose records stay
+encoded), with a feed of another format, and by both engines. In CSV a field has the type that others give it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from mutator.errors import ConfigError, DataError
+from mutator.formats.files.registry import FILE_FORMATS
+from tests.support.named_runs import ENGINES, TYPED, Work, avro
+
+# A kind of files of the master, and of the feed.
+PATHS = [("parquet", "parquet"), ("orc", "orc"), ("avro", "avro"), ("parquet", "avro"), ("avro", "orc")]
+
+
+@pytest.fixture(params=ENGINES)
+def work(request, tmp_path):
+    return Work(tmp_path, request.param)
+
+
+def side(key, **more):
+    """Make a table of one record."""
+    return pa.table({"id": [key], "at": pa.array([1]), **more})
+
+
+def merged(work, kinds, master, feed, **settings):
+    for name, table, kind in (("master/m", master, kinds[0]), ("feed/f_1", feed, kinds[1])):
+        if any(FILE_FORMATS[kind].held(one) is None for one in table.schema.types if not pa.types.is_nested(one)):
+            pytest.skip(f"there are no such {kind} files")
+        held = [
+            one if pa.types.is_nested(one.type) else one.with_type(FILE_FORMATS[kind].held(one.type))
+            for one in table.schema
+        ]
+        work.put(name, table.cast(pa.schema(held)), kind)
+    return work.run({name.replace("_", "."): value for name, value in settings.items()})
+
+
+def found(work, name="v"):
+    """Return a field of both records, the master's first, as Python has it; times without a zone."""
+    values = [one.get(name, "nothing") for one in sorted(work.rows(), key=lambda one: one["id"])]
+    return [one.replace(tzinfo=None) if isinstance(one, datetime) else one for one in values]
+
+
+# --- fields that come and go
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_a_field_of_the_feed_is_new(kinds, work):
+    report = merged(work, kinds, side("a"), side("b", v=["x"]))
+    assert found(work) == [None, "x"]
+    assert any("field v is new in" in note and "rows without it get NULL" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+@pytest.mark.parametrize(
+    ("values", "text", "value"),
+    [
+        (pa.array([1], pa.int32()), "7", 7),
+        (pa.array([1]), "-7", -7),
+        (pa.array(["x"]), "né,w", "né,w"),
+        (pa.array([b"x"]), "raw", b"raw"),
+        (pa.array([True]), "true", True),
+        (pa.array([1.5]), "0.25", 0.25),
+        (pa.array([Decimal("1.50")]), "2.5", Decimal("2.50")),
+        (pa.array([date(2026, 1, 1)]), "2026-01-31", date(2026, 1, 31)),
+        (pa.array([datetime(2026, 1, 1)]), "2026-01-31T10:00:00.25", datetime(2026, 1, 31, 10, 0, 0, 250000)),  # noqa: DTZ001
+        (pa.array([1], pa.timestamp("ms", "UTC")), "2026-01-31T10:00:00+02:00", datetime(2026, 1, 31, 8)),  # noqa: DTZ001
+    ],
+)
+def test_a_new_field_has_a_default(kinds, values, text, value, work):
+    merged(work, kinds, side("a"), side("b", v=values), **{"default.v": text})
+    assert found(work)[0] == value
+    assert all(one.get("v") is not None for one in work.rows())
+
+
+def test_a_default_in_nanoseconds_of_avro(work):
+    """By way of columns, as another file is none of Avro."""
+    nanos = {"type": "long", "logicalType": "timestamp-nanos"}
+    work.put("master/m", side("a"), "parquet")
+    work.put_avro(
+        "feed/f_1", avro(("id", "string"), ("at", "long"), ("v", nanos, 1234567)), [{"id": "b", "at": 1, "v": 1}]
+    )
+    work.run()
+    assert work.table().sort_by("id")["v"].combine_chunks().view(pa.int64()).to_pylist() == [1234567, 1]
+
+
+def test_a_default_in_nanoseconds(work):
+    merged(
+        work,
+        ("parquet", "parquet"),
+        side("a"),
+        side("b", v=pa.array([1], pa.timestamp("ns"))),
+        **{"default.v": "2026-01-31T10:00:00.123456789"},
+    )
+    ticks = work.table().sort_by("id")["v"].combine_chunks().view(pa.int64()).to_pylist()
+    assert ticks[0] % 1_000_000_000 == 123456789
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_a_default_that_cannot_be_used(kinds, work):
+    with pytest.raises(ConfigError, match=r"default\.v: 'x'"):
+        merged(work, kinds, side("a"), side("b", v=pa.array([1])), **{"default.v": "x"})
+    with pytest.raises(ConfigError, match=r"default\.v: 'x' cannot be a value of type list"):
+        merged(work, kinds, side("a"), side("b", v=pa.array([[1]])), **{"default.v": "x"})
+    with pytest.raises(DataError, match=r"default\.vv.*field vv is missing; did you mean v\?"):
+        merged(work, kinds, side("a"), side("b", v=pa.array([1])), **{"default.vv": "1"})
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_a_field_that_the_feed_has_no_more_is_left_out(kinds, work):
+    report = merged(work, kinds, side("a", v=["x"], w=["y"]), side("b", w=["z"]))
+    assert found(work) == ["nothing", "nothing"]
+    assert found(work, "w") == ["y", "z"]
+    assert any("no such fields: v (of" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_names_are_matched_by_case_and_fields_by_name(kinds, work):
+    merged(work, kinds, side("a", v=["1"], w=["2"]), pa.table({"w": ["3"], "V": ["4"], "at": [2], "id": ["b"]}))
+    assert found(work, "w") == ["2", "3"]
+    assert found(work, "V") == [None, "4"]
+    assert found(work) == ["nothing", "nothing"]
+    if kinds[0] != "avro" or kinds[1] == "avro":
+        names = list(work.rows()[0])
+        assert names == ["w", "V", "at", "id"]
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_the_newest_feed_file_gives_the_schema(kinds, work):
+    work.put("feed/f_10", side("c", w=["new"]), kinds[1])
+    work.put("feed/f_9", side("d", v=["old"], w=["old"], x=["old"]), kinds[1])
+    merged(work, kinds, side("a", v=["m"]), side("b", v=["older"]))
+    assert [sorted(one) for one in work.rows()] == [["at", "id", "w"]] * 4
+    assert found(work, "w") == [None, None, "new", "old"]
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_a_managed_master_goes_on_from_schema_to_schema(kinds, work):
+    merged(work, kinds, side("a", v=pa.array([1], pa.int32())), side("b", v=pa.array([2], pa.int32())))
+    work.put("feed2/f_2", side("c", v=pa.array([2**40]), w=["x"]), kinds[1])
+    work.run(master="out1", feed="feed2")
+    work.put("feed3/f_3", side("d", v=pa.array([4]), w=["y"]), kinds[1])
+    report = work.run(master="out2", feed="feed3")
+    assert found(work) == [1, 2, 2**40, 4]
+    assert found(work, "w") == [None, None, "x", "y"]
+    work.put("feed4/f_4", side("a", v=pa.array([1]), w=pa.array([None], pa.string())), kinds[1])
+    report = work.run(master="out3", feed="feed4")
+    assert report.counts["feed no-op"] == 1, "a value that was widened is the same value"
+
+
+# --- types
+
+WIDER = {
+    "int to long": (pa.array([-1], pa.int32()), pa.array([2**40]), [-1, 2**40]),
+    "short to int": (pa.array([-1], pa.int16()), pa.array([2**20], pa.int32()), [-1, 2**20]),
+    "int to decimal": (pa.array([5], pa.int32()), pa.array([Decimal("1.25")]), [Decimal("5.00"), Decimal("1.25")]),
+    "long to decimal": (
+        pa.array([2**60]),
+        pa.array([Decimal("1.25")], pa.decimal128(30, 2)),
+        [Decimal(2**60), Decimal("1.25")],
+    ),
+    "decimal to decimal": (
+        pa.array([Decimal(12345)]),
+        pa.array([Decimal("1.25")]),
+        [Decimal("12345.00"), Decimal("1.25")],
+    ),
+    "float to double": (pa.array([0.5], pa.float32()), pa.array([0.1]), [0.5, 0.1]),
+    "date to timestamp": (
+        pa.array([date(1969, 12, 31)]),
+        pa.array([datetime(2026, 1, 1, 5)], pa.timestamp("us")),  # noqa: DTZ001
+        [datetime(1969, 12, 31), datetime(2026, 1, 1, 5)],  # noqa: DTZ001
+    ),
+    "date to timestamp of a zone": (
+        pa.array([date(1969, 12, 31)]),
+        pa.array([datetime(2026, 1, 1, 5, tzinfo=UTC)], pa.timestamp("ms", "UTC")),
+        [datetime(1969, 12, 31), datetime(2026, 1, 1, 5)],  # noqa: DTZ001
+    ),
+    "millis to micros": (
+        pa.array([1001], pa.timestamp("ms")),
+        pa.array([7], pa.timestamp("us")),
+        [datetime(1970, 1, 1, 0, 0, 1, 1000), datetime(1970, 1, 1, 0, 0, 0, 7)],  # noqa: DTZ001
+    ),
+    "zone to zone": (
+        pa.array([0], pa.timestamp("us", "Europe/Berlin")),
+        pa.array([7], pa.timestamp("us", "UTC")),
+        [datetime(1970, 1, 1), datetime(1970, 1, 1, 0, 0, 0, 7)],  # noqa: DTZ001
+    ),
+    "never null to maybe": (
+        pa.array([[1]], pa.list_(pa.field("item", pa.int64(), nullable=False))),
+        pa.array([[None]], pa.list_(pa.int64())),
+        [[1], [None]],
+    ),
+}
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+@pytest.mark.parametrize("name", WIDER)
+@pytest.mark.parametrize("wider", ["feed", "master"])
+def test_a_type_is_widened(kinds, name, wider, work):
+    narrow, wide, expected = WIDER[name]
+    sides = (narrow, wide) if wider == "feed" else (wide, narrow)
+    merged(work, kinds, side("a", v=sides[0], w=["x"]), side("b", v=sides[1], w=["y"]))
+    assert found(work) == (expected if wider == "feed" else expected[::-1])
+    assert found(work, "w") == ["x", "y"]
+
+
+APART = {
+    "long and text": (pa.array([1]), pa.array(["1"])),
+    "long and double": (pa.array([1]), pa.array([1.0])),
+    "decimal and double": (pa.array([Decimal("1.5")]), pa.array([1.0])),
+    "text and bytes": (pa.array(["x"]), pa.array([b"x"])),
+    "text and date": (pa.array(["2026-01-01"]), pa.array([date(2026, 1, 1)])),
+    "bool and int": (pa.array([True]), pa.array([1], pa.int32())),
+    "moment and local time": (pa.array([1], pa.timestamp("us")), pa.array([1], pa.timestamp("us", "UTC"))),
+    "too many digits": (pa.array([1], pa.decimal128(38, 0)), pa.array([1], pa.decimal128(38, 10))),
+    "long and list": (pa.array([1]), pa.array([[1]])),
+    "struct and another": (pa.array([{"a": 1}]), pa.array([{"b": 1}])),
+    "list of ints and of longs": (pa.array([[1]], pa.list_(pa.int32())), pa.array([[1]])),
+}
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+@pytest.mark.parametrize("name", APART)
+def test_other_types_are_an_error(kinds, name, work):
+    one, other = APART[name]
+    with pytest.raises(DataError) as caught:
+        merged(work, kinds, side("a", v=one), side("b", v=other))
+    text = str(caught.value)
+    assert caught.value.kind == "schema.type"
+    assert "field v is" in text
+    assert f"{work.path}/master/m.{kinds[0]}" in text
+    assert f"{work.path}/feed/f_1.{kinds[1]}" in text
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_the_key_never_changes(kinds, work):
+    narrow, wide = pa.table({"id": pa.array([1], pa.int32()), "at": [1]}), pa.table({"id": [2], "at": [1]})
+    for master, feed in ((narrow, wide), (wide, narrow)):
+        with pytest.raises(DataError, match=r"field id is int.* a field of the ID keeps its type"):
+            merged(work, kinds, master, feed)
+    with pytest.raises(DataError, match=r"field id is missing; did you mean Id\?"):
+        merged(work, kinds, narrow, pa.table({"Id": pa.array([1], pa.int32()), "at": [1]}))
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_the_order_field_may_be_widened_and_not_be_missing(kinds, work):
+    merged(work, kinds, pa.table({"id": ["a"], "at": pa.array([1], pa.int32())}), side("a", v=["x"]))
+    assert found(work) == ["x"]
+    with pytest.raises(DataError, match=r"m\..*field at is missing"):
+        merged(work, kinds, pa.table({"id": ["a"]}), side("a", v=["x"]))
+
+
+@pytest.mark.parametrize("out", TYPED)
+@pytest.mark.parametrize("kind", [pa.int16(), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ms"), pa.uint8()])
+def test_a_key_of_a_type_that_the_output_writes_as_another(kind, out, work):
+    """A key is the same in every format, and feed files go on coming as they are."""
+    if out == "orc" and pa.types.is_unsigned_integer(kind):
+        return
+    for place, number in (("master/m", 1), ("feed/f_1", 2), ("feed2/f_2", 1)):
+        work.put(
+            place, pa.table({"id": pa.array([number], kind), "at": [number], "v": pa.array([number], kind)}), "parquet"
+        )
+    work.settings["output.format"] = out
+    work.run()
+    report = work.run(master="out1", feed="feed2")
+    assert (report.counts["feed no-op"], report.counts["output rows"]) == (1, 2)
+
+
+@pytest.mark.parametrize("out", TYPED)
+def test_a_field_of_a_type_that_the_output_writes_as_another(out, work):
+    tags = pa.array([[1]], pa.list_(pa.field("item", pa.int16(), nullable=False)))
+    for number, place in enumerate(("master/m", "feed/f_1", "feed2/f_2")):
+        work.put(place, side("ab"[number % 2], v=pa.array([b"abc"], pa.binary(3)), tags=tags), "parquet")
+    work.settings["output.format"] = out
+    work.run()
+    report = work.run(master="out1", feed="feed2")
+    assert (report.counts["feed no-op"], report.counts["output rows"]) == (1, 2)
+    assert found(work) == [b"abc"] * 2
+    assert found(work, "tags") == [[1]] * 2
+
+
+# --- CSV, whose fields have the types of others
+
+
+def test_csv_takes_the_types_of_others(work):
+    work.put("master/m", side("a", v=pa.array([Decimal("1.50")]), d=[date(2026, 1, 1)]), "parquet")
+    work.put("feed/f_1.csv", b"v,id,more,at\n2.25,b,new,3\n,c,,4\n")
+    work.run()
+    assert found(work) == [Decimal("1.50"), Decimal("2.25"), None]
+    assert found(work, "more") == [None, "new", None]
+    assert found(work, "d") == ["nothing"] * 3
+    work.put("feed2/f_2.csv", b"v,id,more,at\nx,b,new,3\n")
+    with pytest.raises(DataError, match=r"f_2\.csv.*field v is no decimal"):
+        work.run(master="out1", feed="feed2")
+
+
+def test_csv_files_of_other_headers(work):
+    work.put("master/m.csv", b"id,at,old,v\na,1,x,y\n")
+    work.put("feed/f_1.csv", b"at,id,v\n2,b,z\n")
+    work.put("feed/f_2.csv", b"v,new,id,at\nw,n,c,3\n")
+    work.run({"default.new": "d"})
+    assert work.rows() == [
+        {"v": "w", "new": "n", "id": "c", "at": "3"},
+        {"v": "y", "new": "d", "id": "a", "at": "1"},
+        {"v": "z", "new": "d", "id": "b", "at": "2"},
+    ]
+
+
+# --- a schema that the user gives
+
+GIVEN = avro(("id", "string"), ("at", "long"), ("v", ["null", "long"], None), ("w", "string", "none"))
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_a_given_schema(kinds, work):
+    work.put("given.avsc", json.dumps(GIVEN).encode())
+    merged(
+        work,
+        kinds,
+        side("a", v=pa.array([1], pa.int32()), x=["gone"]),
+        side("b", w=["w"]),
+        output_schema=str(work.path / "given.avsc"),
+    )
+    assert found(work) == [1, None]
+    assert found(work, "w") == ["none", "w"]
+    assert found(work, "x") == ["nothing"] * 2
+    if work.files[0].suffix == ".avro":
+        with work.files[0].open("rb") as stream:
+            schema = fastavro.reader(stream).writer_schema
+        assert [one["name"] for one in schema["fields"]] == ["id", "at", "v", "w"]
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_a_given_schema_that_does_not_do(kinds, work):
+    work.put("given.avsc", json.dumps(avro(("id", "string"), ("at", "long"), ("v", "int"))).encode())
+    given = str(work.path / "given.avsc")
+    with pytest.raises(DataError, match=r"field v is int32 in .*int64 does not fit into int32"):
+        merged(work, kinds, side("a", v=[1]), side("b", v=[1]), output_schema=given)
+    with pytest.raises(DataError, match=r"field v is missing in .*has no default, and may not be NULL"):
+        merged(work, kinds, side("a"), side("b", v=pa.array([1], pa.int32())), output_schema=given)
+    for content in (b"{", b'"string"', b"[]", b'{"type": "record", "name": "r", "fields": [{"name": "a"}]}'):
+        work.put("given.avsc", content)
+        with pytest.raises(ConfigError, match=r"output\.schema=.*given\.avsc"):
+            work.run({"output.schema": given})
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+@pytest.mark.parametrize("values", [pa.array([None], pa.int32()), pa.array([None], pa.string())], ids=["int", "string"])
+def test_null_where_a_given_schema_has_none_is_a_reject(kinds, values, work):
+    kind = "int" if values.type == pa.int32() else "string"
+    work.put("given.avsc", json.dumps(avro(("id", "string"), ("at", "long"), ("v", kind))).encode())
+    good = pa.array([5]).cast(values.type)
+    work.settings |= {"output.schema": str(work.path / "given.avsc"), "deleted.record.file.prefix": "del"}
+    work.put("feed/del_1", side("a", v=values), kinds[1])
+    feed = pa.concat_tables([side("b", v=good), side("c", v=values)])
+    with pytest.raises(DataError, match="field v is NULL"):
+        merged(work, kinds, side("a", v=good), feed)
+    report = merged(work, kinds, side("a", v=good), feed, reject_policy="quarantine")
+    assert found(work) == good.to_pylist()
+    assert (report.counts["feed deleted"], report.counts["feed rejected"]) == (1, 1)
+
+
+@pytest.mark.parametrize("kinds", PATHS)
+def test_a_delete_file_lacks_what_may_not_be_null(kinds, work):
+    """Its rows are never written, so that nothing is in the place of the fields that they have not."""
+    inner = pa.struct([pa.field("n", pa.int64(), nullable=False)])
+    must = [pa.field("v", pa.string(), False), pa.field("s", inner, False), pa.field("n", pa.int32(), False)]
+
+    def whole(key):
+        made = side(key, v=["x"], s=pa.array([{"n": 1}], inner), n=pa.array([5], pa.int32()))
+        return made.cast(pa.schema([*made.schema.remove(2).remove(2).remove(2), *must]))
+
+    work.settings["deleted.record.file.prefix"] = "del"
+    work.put("feed/del_1", side("a"), kinds[1])
+    report = merged(work, kinds, pa.concat_tables([whole("a"), whole("c")]), whole("b"))
+    assert (report.counts["feed deleted"], found(work)) == (1, ["x", "x"])
+    assert found(work, "s") == [{"n": 1}] * 2
+    if work.files[0].suffix == ".parquet":
+        assert [one.nullable for one in work.table().schema][2:] == [False] * 3
+
+
+def test_a_given_schema_with_a_union(work):
+    schema = avro(("id", "string"), ("at", "long"), ("v", ["int", "string"], 5))
+    work.put("given.avsc", json.dumps(schema).encode())
+    work.settings["output.schema"] = str(work.path / "given.avsc")
+    merged(work, ("avro", "avro"), side("a"), side("b"))
+    assert found(work) == [5, 5]
+    with pytest.raises(DataError, match=r"given\.avsc: field v is"):
+        merged(Work(work.path / "other", work.engine, work.settings), ("parquet", "parquet"), side("a"), side("b"))
+
+
+# --- Avro alone: what only Avro can hold stays as it is, whatever becomes of the fields beside it
+
+ENUM = {"type": "enum", "name": "Size", "symbols": ["S", "M", "L"]}
+ODD: list[tuple[Any, ...]] = [
+    ("u", ["int", "string", "null", ENUM]),
+    ("nanos", {"type": "long", "logicalType": "timestamp-nanos"}),
+    ("size", "Size"),
+    ("many", {"type": "array", "items": ["null", "long", "string"]}),
+    (
+        "rec",
+        {"type": "record", "name": "Rec", "namespace": "deep.down", "fields": [{"name": "n", "type": ["int", "long"]}]},
+    ),
+    ("again", ["null", "deep.down.Rec"]),
+    ("wide", {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 5}),
+    ("twelve", {"type": "fixed", "name": "Twelve", "size": 12, "logicalType": "duration"}),
+]
+VALUES = {
+    "u": ("Size", "L"),
+    "nanos": 1234567891,
+    "size": "M",
+    "many": [1, "1", None],
+    "rec": {"n": 5},
+    "again": {"n": 2**40},
+    "wide": Decimal("12345678901234567890123456789012345678901234.00001"),
+    "twelve": b"123456789012",
+}
+
+
+@dataclass
+class Case:
+    """How the schema of the feed differs, and what the master's record has then."""
+
+    before: list[Any] = field(default_factory=list)
+    after: list[Any] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    expected: dict[str, Any] = field(default_factory=dict)
+
+
+CASES = {
+    "the same": Case(),
+    "added": Case(after=[("new", ["null", "int"], None)], expected={"new": None}),
+    "added, with a default": Case(after=[("new", "string", "d")], expected={"new": "d"}),
+    "added, with a default of a union": Case(after=[("new", ["int", "string"], 5)], expected={"new": 5}),
+    "added, with a default of a record": Case(
+        after=[("new", {"type": "record", "name": "New", "fields": [{"name": "b", "type": "bytes"}]}, {"b": "\u00ff"})],
+        expected={"new": {"b": b"\xff"}},
+    ),
+    "added, with an empty map": Case(after=[("new", {"type": "map", "values": "int"}, {})], expected={"new": {}}),
+    "added, with a symbol": Case(
+        after=[("new", {"type": "enum", "name": "New", "symbols": ["A", "B"]}, "B")], expected={"new": "B"}
+    ),
+    "added, without one": Case(after=[("new", "long")], expected={"new": None}),
+    "a union, added": Case(after=[("new", ["int", "string"])], expected={"new": None}),
+    "left out": Case(before=[("old", ["int", "string"])], values={"old": "x"}),
+    "widened": Case([("n", "int")], [("n", "long")], {"n": 7}, {"n": 7}),
+    "widened, in a union": Case([("n", ["null", "int"])], [("n", ["null", "long"])], {"n": 7}, {"n": 7}),
+    "null is last": Case([("n", ["null", "int"])], [("n", ["int", "null"])], {"n": 7}, {"n": 7}),
+    "may be null": Case([("n", "int")], [("n", ["null", "int"])], {"n": 7}, {"n": 7}),
+    "may be null no more": Case([("n", ["null", "int"])], [("n", "int")], {"n": 7}, {"n": 7}),
+    "more symbols": Case(
+        [("n", {"type": "enum", "name": "N", "symbols": ["A", "B"]})],
+        [("n", {"type": "enum", "name": "N", "symbols": ["C", "B", "A"]})],
+        {"n": "B"},
+        {"n": "B"},
+    ),
+    "a symbol is text": Case(
+        [("n", {"type": "enum", "name": "N", "symbols": ["A", "B"]})], [("n", "string")], {"n": "B"}, {"n": "B"}
+    ),
+    "fixed is bytes": Case(
+        [("n", {"type": "fixed", "name": "N", "size": 4, "logicalType": "decimal", "precision": 5, "scale": 2})],
+        [("n", {"type": "bytes", "logicalType": "decimal", "precision": 7, "scale": 3})],
+        {"n": Decimal("-1.25")},
+        {"n": Decimal("-1.250")},
+    ),
+}
+
+
+def branches(path):
+    """Read a file; a value of a union that is a named type with its name."""
+    with path.open("rb") as stream:
+        return list(fastavro.reader(stream, return_record_name=True, return_named_type=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("at", [0, 4, 9], ids=["first", "among", "last"])
+def test_what_only_avro_holds_stays(name, at, work):
+    case = CASES[name]
+
+    def schema(extra):
+        fields = [("id", "string"), *ODD, ("at", "long")]
+        # An enum is defined where it first occurs, which is among the odd ones.
+        return avro(*fields[:at], *extra, *fields[at:], name="Sale")
+
+    rows = {"id": "a", "at": 1, **VALUES}
+    work.put_avro("master/m", schema(case.before), [{**rows, **case.values}])
+    newer = {key: value for key, value in case.expected.items() if value is not None}
+    fill = {one[0]: newer.get(one[0], 9) for one in case.after}
+    work.put_avro("feed/f_1", schema(case.after), [{**rows, **fill, "id": "b"}])
+    work.run()
+    expected = work.put_avro("expected", schema(()), [rows])
+    (odd,) = branches(expected)
+    both = sorted((one for path in work.files for one in branches(path)), key=lambda one: one["id"])
+
+    for one in both:
+        assert {key: one[key] for key in VALUES} == {key: odd[key] for key in VALUES}
+    new = {key: value for key, value in both[0].items() if key not in odd}
+    plain = {key: value[1] if isinstance(value, tuple) else value for key, value in new.items()}
+    assert plain == case.expected
+
+
+def test_records_travel_as_they_are(work):
+    """With one schema, not a byte of a record changes: here a number is encoded in more bytes than it needs."""
+    schema = avro(("id", "string"), ("at", "long"), ("v", "long"))
+    made = io.BytesIO()
+    writer = fastavro.write.Writer(made, schema)
+    block = type("Block", (), {"num_records": 1, "bytes_": io.BytesIO(b"\x02a\x02\x8e\x80\x00")})()
+    writer.write_block(block)
+    writer.flush()
+    work.put("master/m.avro", made.getvalue())
+    work.put_avro("feed/f_1", schema, [{"id": "b", "at": 1, "v": 2}])
+    work.run({"output.codec": "none"})
+    assert any(b"\x02a\x02\x8e\x80\x00" in path.read_bytes() for path in work.files)
+    assert found(work) == [7, 2]
+
+
+SYMBOLS = {
+    "fewer": ({"type": "enum", "name": "N", "symbols": ["A", "B"]}, {"type": "enum", "name": "N", "symbols": ["A"]}),
+    "text": ("string", {"type": "enum", "name": "N", "symbols": ["A"]}),
+    "deep": (
+        {"type": "array", "items": {"type": "enum", "name": "N", "symbols": ["A", "B"]}},
+        {"type": "array", "items": {"type": "enum", "name": "N", "symbols": ["A"]}},
+    ),
+    "unions": (["int", "string"], ["string", "int"]),
+    "branches": (["int", "string"], ["int", "string", "double"]),
+}
+
+
+@pytest.mark.parametrize("name", SYMBOLS)
+def test_what_only_avro_holds_is_not_guessed(name, work):
+    for place, kind, key in zip(("master/m", "feed/f_1"), SYMBOLS[name], "ab", strict=True):
+        work.put_avro(
+            place,
+            avro(("id", "string"), ("at", "long"), ("v", kind)),
+            [{"id": key, "at": 1, "v": ["A"] if name == "deep" else "A"}],
+        )
+    with pytest.raises(DataError, match=r"field v is .*f_1\.avro.*m\.avro") as caught:
+        work.run()
+    assert caught.value.kind == "schema.type"
+
+
+@pytest.mark.parametrize("kind", [["int", "string"], {**dict(ODD)["wide"]}], ids=["union", "decimal"])
+def test_what_only_avro_holds_has_no_place_in_other_formats(kind, work):
+    schema = avro(("id", "string"), ("at", "long"), ("v", kind))
+    work.put("master/m", side("a"), "parquet")
+    work.put_avro("feed/f_1", schema, [{"id": "b", "at": 1, "v": 1 if isinstance(kind, list) else Decimal(1)}])
+    with pytest.raises(DataError, match=r"f_1\.avro: field v is of type .*(string|decimal)"):
+        work.run()
+
+
+def test_a_null_where_there_may_be_none_any_more(work):
+    for place, kind, value in (("master/m", ["null", "int"], None), ("feed/f_1", "int", 1)):
+        work.put_avro(place, avro(("id", "string"), ("at", "long"), ("v", kind)), [{"id": place, "at": 1, "v": value}])
+    work.run()
+    assert sorted(map(repr, found(work))) == ["1", "None"]

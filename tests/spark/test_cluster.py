@@ -1,0 +1,97 @@
+"""The bulk mutator on a real cluster, whose executors have nothing of the checkout but what `--py-files` brings."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from mutator.config import load
+from tests.support import local_engine
+from tests.support.cluster import SAMPLE, environment, merged_sample, run, standalone, submit
+
+
+@pytest.fixture
+def package(tmp_path):
+    path = tmp_path / "mutator.zip"
+    assert run([sys.executable, ".ci/zip.py", path], environment()).returncode == 0
+    return path
+
+
+@pytest.fixture
+def master(tmp_path):
+    directory = tmp_path / "cluster"
+    directory.mkdir()
+    with standalone(directory, workers=2) as url:
+        yield url
+
+
+# Each run's own settings; the second has the output of the first as its master.
+JOINS = {
+    "shuffle": ["--master", SAMPLE / "master"],
+    "aligned": ["--master", "shuffle"],
+    "broadcast": ["--master", SAMPLE / "master", "-Dmaster.unique=true"],
+}
+# The blocks engine needs numpy and pyarrow in the workers, which come from this Python's environment, as the rest does.
+DRIVER = """
+import json, sys
+from mutator import cli
+sys.exit(max(cli.main(words) for words in json.loads(sys.argv[1])))
+"""
+
+
+@pytest.mark.cluster
+def test_two_workers_merge_the_sample(master, package, tmp_path):
+    """By every join of the blocks engine, in one application: starting one takes longest."""
+    feeds = {"shuffle": SAMPLE / "feed", "aligned": tmp_path / "feed", "broadcast": SAMPLE / "feed"}
+    shutil.copytree(SAMPLE / "feed", tmp_path / "feed")
+    for path in (tmp_path / "feed").iterdir():
+        path.rename(path.with_name(f"{path.stem}_again.txt"))  # or it would be skipped as consumed
+    common = ["run", "--config", SAMPLE / "bumu.properties", "--engine", "blocks", "--json"]
+    calls = [[*common, "--feed", feeds[join], "--output", join, *words] for join, words in JOINS.items()]
+    (tmp_path / "driver.py").write_text(DRIVER)
+
+    done = submit(
+        *(master, "--py-files", package, tmp_path / "driver.py"),
+        json.dumps([[str(word) for word in call] for call in calls]),
+        cwd=tmp_path,
+    )
+
+    assert done.returncode == 0, done.stderr
+    # Spark sends what a Python driver writes to stderr down stdout too: lines of progress come before the reports.
+    reports = reports_in(done.stdout)
+    assert [(report["engine"], report["join"]) for report in reports] == [("blocks", join) for join in JOINS]
+    for join, report in zip(JOINS, reports, strict=True):
+        output = tmp_path / join
+        assert sorted(row for part in output.glob("part-*") for row in part.read_bytes().splitlines()) == (
+            merged_sample()
+        )
+        counts = report["counts"]
+        assert (counts["feed rows"], counts["output rows"]) == (130, 1000)
+        local = local_engine.mutate(
+            SAMPLE / "bumu.properties" if join != "broadcast" else UNIQUE,
+            master=str(tmp_path / "shuffle" if join == "aligned" else SAMPLE / "master"),
+            feed=[str(feeds[join])],
+            output=str(tmp_path / f"local-{join}"),
+            engine="blocks",
+        )
+        assert (local.join, local.counts, local.samples) == (join, counts, report["samples"])
+        assert contents(output) == contents(tmp_path / f"local-{join}")
+
+
+UNIQUE = load(SAMPLE / "bumu.properties", ["master.unique=true"])
+
+
+def reports_in(text):
+    """Return the JSON documents in a text."""
+    found, at = [], text.find("{\n")
+    while at >= 0:
+        report, end = json.JSONDecoder().raw_decode(text, at)
+        found.append(report)
+        at = text.find("{\n", end)
+    return found
+
+
+def contents(directory):
+    """Return the data files without the run's name in theirs."""
+    return {path.name.split("-")[1]: path.read_bytes() for path in directory.glob("part-*")}

@@ -1,0 +1,334 @@
+"""Files written here are read by Spark, DuckDB, pyarrow and fastavro, and theirs by us; nothing in them changes.
+
+One table with a field of every type that all sides have goes through a merge. spark-avro is not there, so fastavro is
+both ends for Avro.
+"""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import duckdb
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+from pyspark.sql import SparkSession
+
+from tests.support.columns_data import file_of
+from tests.support.named_runs import ENGINES, Work
+
+FIELDS = [
+    ("id", pa.int32()),
+    ("at", pa.int64()),
+    ("flag", pa.bool_()),
+    ("ratio", pa.float64()),
+    ("part", pa.float32()),
+    ("name", pa.string()),
+    ("raw", pa.binary()),
+    ("day", pa.date32()),
+    ("price", pa.decimal128(9, 2)),
+    ("much", pa.decimal128(38, 10)),
+    ("seen", pa.timestamp("us", "UTC")),
+    ("local", pa.timestamp("us")),
+    ("tags", pa.list_(pa.string())),
+    ("sizes", pa.map_(pa.string(), pa.int64())),
+    ("place", pa.struct([("city", pa.string()), ("codes", pa.list_(pa.int32()))])),
+]
+SCHEMA = pa.schema(FIELDS)
+
+
+def row(number, at):
+    """Make a row whose values show what gets lost."""
+    return {
+        "id": number,
+        "at": at,
+        "flag": number % 2 == 0,
+        "ratio": 0.1 * number,
+        "part": 0.5,
+        "name": f"é {at}",
+        "raw": b"\x00\xff",
+        "day": date(1969, 12, 31),
+        "price": Decimal("-1234567.89"),
+        "much": Decimal("1234567890123456789012345678.0123456789"),
+        "seen": datetime(2026, 1, 31, 23, 59, 59, 123456, UTC),
+        "local": datetime(1965, 7, 1, 1, 2, 3, 4),  # noqa: DTZ001  # local is what it is
+        "tags": ["a", None, ""],
+        "sizes": [("x", 1), ("y", None)],
+        "place": {"city": None, "codes": [1, 2]},
+    }
+
+
+def empty(number, at):
+    return {**dict.fromkeys(SCHEMA.names), "id": number, "at": at}
+
+
+MASTER = [row(1, 1), row(2, 1), empty(3, 1)]
+FEED = [row(2, 2), empty(1, 2), row(4, 1)]
+EXPECTED = [empty(1, 2), row(2, 2), empty(3, 1), row(4, 1)]
+
+
+def table(rows):
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def plain(rows):
+    """Make rows of different readers alike: zones by their moments, maps as pairs, bytes as such."""
+    return sorted(({name: _plain(name, value) for name, value in one.items()} for one in rows), key=lambda r: r["id"])
+
+
+def _plain(name, value):
+    if name == "seen" and value is not None:
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
+    if name == "sizes" and value is not None:
+        return sorted(value.items() if isinstance(value, dict) else value)
+    if name == "raw" and value is not None:
+        return bytes(value)
+    return value
+
+
+@pytest.fixture
+def spark(sc):
+    session = SparkSession(sc)
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+def duck_rows(path):
+    """Read a Parquet file with DuckDB."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection.sql(f"SELECT * FROM read_parquet('{path}')").to_arrow_table().to_pylist()
+
+
+def spark_rows(frame):
+    """Bring rows of Spark here by way of Arrow, which has no zone of the driver's."""
+    return frame.toArrow().to_pylist()
+
+
+def merged(work, kind, feed_kind=None):
+    work.put("master/m", table(MASTER), kind)
+    work.put("feed/f_1", table(FEED), feed_kind or kind)
+    work.run()
+    return work
+
+
+def test_parquet_of_ours_is_read_by_all(spark, tmp_path):
+    work = merged(Work(tmp_path), "parquet")
+    names = [str(path) for path in work.files]
+
+    assert len(names) == 2, "both buckets have rows"
+    assert plain(spark_rows(spark.read.parquet(*names))) == plain(EXPECTED)
+    assert plain(one for name in names for one in duck_rows(name)) == plain(EXPECTED)
+    assert plain(one for name in names for one in pq.read_table(name).to_pylist()) == plain(EXPECTED)
+    for name in names:
+        assert [one.type for one in pq.ParquetFile(name).schema_arrow] == SCHEMA.types
+
+
+def test_parquet_of_ours_has_statistics_and_checksums(tmp_path):
+    work = merged(Work(tmp_path), "parquet")
+    for path in work.files:
+        group = pq.ParquetFile(path).metadata.row_group(0)
+        column = group.column(1)
+        assert column.path_in_schema == "at"
+        assert column.statistics.has_min_max
+        assert column.statistics.null_count == 0
+        content = bytearray(path.read_bytes())
+        content[(column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 1] ^= 1
+        with pytest.raises(OSError, match=r"CRC|checksum"):
+            pq.ParquetFile(io.BytesIO(bytes(content)), page_checksum_verification=True).read(columns=["at"])
+
+
+def test_orc_of_ours_is_read_by_spark_and_arrow(spark, tmp_path):
+    work = merged(Work(tmp_path), "orc")
+    names = [str(path) for path in work.files]
+    assert plain(one for name in names for one in orc.read_table(name).to_pylist()) == plain(EXPECTED)
+
+    # What Arrow writes for a part of a second before 1970 is none to Java: times after it, and whole seconds.
+    work, whole_second = Work(tmp_path / "whole"), datetime(1965, 7, 1, 1, 2, 3)  # noqa: DTZ001
+    rows = [[{**one, "local": one["local"] and whole_second} for one in side] for side in (MASTER, FEED)]
+    work.put("master/m", table(rows[0]), "orc")
+    work.put("feed/f_1", table(rows[1]), "orc")
+    work.run()
+    found = plain(spark_rows(spark.read.orc([str(path) for path in work.files])))
+    # To Spark, ORC's timestamp is a moment: with UTC as the zone both are the same numbers.
+    for one in found:
+        one["local"] = one["local"] and one["local"].replace(tzinfo=None)
+    assert found == plain(work.rows())
+
+
+def test_orc_of_a_slice_has_the_nulls_of_the_slice():
+    """Which Arrow's writer, left alone, takes from the beginning of what was sliced."""
+    kind = pa.struct([("deep", pa.struct([("n", pa.bool_())])), ("list", pa.list_(pa.struct([("n", pa.int64())])))])
+    values = [None, None, {"deep": None, "list": None}, {"deep": {"n": None}, "list": [None, {"n": None}]}] * 3
+    source = pa.table({"v": pa.array(values, kind)})
+    for rows in (1, 2, 3, 5):
+        content = file_of("orc", source, rows=rows)
+        assert orc.ORCFile(io.BytesIO(content)).read()["v"].to_pylist() == values
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip"])
+def test_avro_of_ours_is_read_by_fastavro(codec, tmp_path):
+    work = Work(tmp_path)
+    work.settings["output.codec"] = codec
+    merged(work, "avro", "parquet")
+    found, codecs = [], set()
+    for path in work.files:
+        with path.open("rb") as stream:
+            reader = fastavro.reader(stream)
+            codecs.add(reader.codec)
+            found += list(reader)
+
+    assert plain(found) == plain(EXPECTED)
+    assert codecs == {{"none": "null", "gzip": "deflate", "zstd": "zstandard"}.get(codec, codec)}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
+def test_avro_of_fastavro_is_read(codec, engine, tmp_path):
+    work = Work(tmp_path, engine)
+    schema = {
+        "type": "record",
+        "name": "Sale",
+        "namespace": "org.shop",
+        "fields": [
+            {"name": "id", "type": "int"},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "seen", "type": ["null", {"type": "long", "logicalType": "local-timestamp-micros"}]},
+            {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+            {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+            {
+                "name": "fixed",
+                "type": {
+                    "type": "fixed",
+                    "name": "F",
+                    "size": 8,
+                    "logicalType": "decimal",
+                    "precision": 15,
+                    "scale": 3,
+                },
+            },
+            {"name": "token", "type": {"type": "string", "logicalType": "uuid"}},
+            {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+            {"name": "other", "type": ["null", "org.shop.Kind"]},
+            {"name": "many", "type": {"type": "array", "items": ["null", "Kind"]}},
+        ],
+    }
+    rows = [
+        {
+            "id": number,
+            "at": datetime(2026, 1, 1, number, tzinfo=UTC),
+            "seen": None if number % 2 else datetime(2026, 1, 1, 5, 6, 7, 8),  # noqa: DTZ001
+            "day": date(2026, 1, number),
+            "price": Decimal("-12.30"),
+            "fixed": Decimal("-1.005"),
+            "token": "3a345678-1234-5678-1234-567812345678",
+            "kind": "B",
+            "other": "A" if number % 2 else None,
+            "many": ["A", None],
+        }
+        for number in range(1, 6)
+    ]
+    work.put_avro("master/m", schema, rows[:3], codec)
+    work.put_avro("feed/f_1", schema, rows[2:], codec)
+    report = work.run()
+    again = work.put_avro("again", schema, rows, codec)
+    with again.open("rb") as stream:
+        expected = list(fastavro.reader(stream))
+
+    assert work.rows() == sorted(expected, key=repr)
+    assert (report.counts["feed no-op"], report.counts["feed inserted"]) == (1, 2)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_files_of_spark_are_read(spark, kind, tmp_path):
+    work = Work(tmp_path, settings={"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"})
+    source = tmp_path / "source.parquet"
+    for place, rows in (("master", MASTER), ("feed", FEED)):
+        pq.write_table(table(rows), source, coerce_timestamps="us")
+        frame = spark.read.parquet(str(source))
+        getattr(frame.repartition(2).write, kind)(str(tmp_path / place))
+    work.run()
+    found = plain(work.rows())
+    if kind == "orc":  # where Spark writes what has no zone as a number
+        for one in found:
+            one["local"] = None if one["local"] is None else datetime(1970, 1, 1) + timedelta(microseconds=one["local"])  # noqa: DTZ001
+    assert found == plain(EXPECTED)
+
+
+def test_parquet_of_spark_with_its_old_timestamps_is_read(spark, tmp_path):
+    frame = spark.sql("SELECT 1 AS id, 1L AS at, timestamp'0900-01-01 00:00:00.123456' AS seen")
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    spark.conf.set("spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED")
+    try:
+        frame.write.parquet(str(tmp_path / "master"))
+        frame.write.parquet(str(tmp_path / "feed"))
+    finally:
+        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+        spark.conf.unset("spark.sql.parquet.int96RebaseModeInWrite")
+    work = Work(tmp_path)
+    work.run()
+
+    (found,) = work.rows()
+    assert found["seen"].replace(tzinfo=None) == datetime(900, 1, 1, 0, 0, 0, 123456)  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_parquet_of_duckdb_is_read(engine, tmp_path):
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for place, rows in (("master", MASTER), ("feed", FEED)):
+            source = table(rows)
+            (tmp_path / place).mkdir()
+            connection.register("source", source)
+            connection.execute(f"COPY (SELECT * FROM source) TO '{tmp_path / place / 'f_1.parquet'}' (FORMAT parquet)")
+    work = Work(tmp_path, engine)
+    work.run()
+
+    assert plain(work.rows()) == plain(EXPECTED)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_types_that_only_arrow_has_are_read_as_plain_ones(engine, tmp_path):
+    source = pa.table(
+        {
+            "id": pa.array(["a", "b"]).dictionary_encode(),
+            "at": pa.array([1, 2], pa.uint32()),
+            "big": pa.array(["x", None], pa.large_string()),
+            "view": pa.array(["x", None], pa.string_view()),
+            "lists": pa.array([[1, 2], [3, 4]], pa.list_(pa.int16(), 2)),
+            "words": pa.array([["x"], None], pa.large_list(pa.large_string())),
+            "small": pa.array([Decimal("1.5"), None], pa.decimal256(12, 1)),
+            "token": pa.array([b"0123456789abcdef", None], pa.uuid()),
+        }
+    )
+    for place in ("master", "feed"):
+        (tmp_path / place).mkdir()
+        pq.write_table(source, tmp_path / place / "f_1.parquet")
+    work = Work(tmp_path, engine)
+    report = work.run()
+
+    assert report.counts["feed no-op"] == 2
+    assert work.rows() == [
+        {**one, "token": one["token"] and one["token"].bytes} if not isinstance(one["token"], bytes) else one
+        for one in source.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("out", ["avro", "parquet", "orc"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_nested_survives_a_change_of_format(engine, out, tmp_path):
+    work = Work(tmp_path, engine)
+    work.settings["output.format"] = out
+    merged(work, "parquet", "avro")
+    first = plain(work.rows())
+    for name in ("local", "seen"):  # ORC and Arrow give nanoseconds, of which these have none
+        for one in first:
+            one[name] = one[name] and one[name].replace(tzinfo=None)
+    expected = plain(EXPECTED)
+    for one in expected:
+        one["seen"] = one["seen"] and one["seen"].replace(tzinfo=None)
+    assert first == expected

@@ -1,0 +1,104 @@
+"""Runs, verify and the workflow with Spark on a real S3 server and a real HDFS: the same commands as on a disk."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mutator.storage import storage_for
+from tests.support.cluster import environment
+from tests.support.plain_workflow import put, read
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "sample_data" / "product"
+# One process with one session, as a scheduler would have it; each command's exit code and answer.
+COMMANDS = """
+import contextlib, io, json, sys
+from mutator import cli
+from mutator.session import spark_context
+
+answers = []
+with spark_context("remote"):
+    for command in json.loads(sys.argv[1]):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            code = (cli.workflow if command[0] == "workflow" else cli.main)(command[command[0] == "workflow":])
+        answers.append((code, out.getvalue()))
+print("ANSWERS" + json.dumps(answers))
+"""
+
+
+@pytest.fixture(params=["s3", "hdfs"])
+def place(request, tmp_path):
+    if request.param == "s3":
+        return request.getfixturevalue("s3").bucket() + "/lake"
+    return f"{request.getfixturevalue('hdfs')}/{tmp_path.name}"
+
+
+def copied(directory, to):
+    storage = storage_for(to)
+    storage.make_directory(to)
+    for path in sorted(directory.iterdir()):
+        put(f"{to}/{path.name}", path.read_bytes())
+
+
+def rows(directory):
+    found = [one.path for one in storage_for(directory).entries(directory) if one.name.startswith("part-")]
+    return sorted(b"".join(map(read, found)).splitlines())
+
+
+def run(commands):
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
+        env=environment() | {name: value for name, value in os.environ.items() if name.startswith("AWS_")},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "ANSWERS" in done.stdout, done.stdout + done.stderr
+    return json.loads(done.stdout.rpartition("ANSWERS")[2])
+
+
+def test_run_verify_and_workflow(place, tmp_path):
+    copied(SAMPLE / "master", f"{place}/master")
+    copied(SAMPLE / "feed", f"{place}/feed")
+    copied(SAMPLE / "master", f"{place}/base/master")
+    copied(SAMPLE / "feed", f"{place}/base/incr")
+    config = ["--config", str(SAMPLE / "bumu.properties")]
+    # The odd scheme is what Hadoop calls the same storage.
+    spelled = place.replace("s3://", "s3a://")
+    one = ["run", *config, "--master", f"{place}/master", "--feed", f"{place}/feed", "--output", f"{spelled}/one"]
+    two = ["run", *config, "--master", f"{spelled}/one", "--feed", f"{place}/feed", "--output", f"{place}/two"]
+    local = ["run", *config, "--master", str(SAMPLE / "master"), "--feed", str(SAMPLE / "feed")]
+    local += ["--output", str(tmp_path / "local")]
+    workflow = ["workflow", "run", f"{place}/base", *config, "-D", "claim.min.age=0s"]
+    answers = run(
+        [
+            [*one, "--json"],
+            [*one],
+            [*two, "--json"],
+            ["verify", f"{place}/two"],
+            [*workflow, "--json"],
+            [*workflow, "--json"],
+            ["workflow", "status", f"{place}/base", *config, "--json"],
+            ["verify", f"{place}/base"],
+            local,
+        ]
+    )
+    codes = [code for code, _ in answers]
+    assert codes == [0, 5, 0, 0, 0, 0, 0, 0, 0], [text for code, text in answers if code not in (0, 5)]
+    first, second = (json.loads(text[text.index("{") :]) for _, text in (answers[0], answers[2]))
+    expected = rows(str(tmp_path / "local"))
+    assert len(expected) == 1000
+    assert (first["counts"]["feed updated"], first["counts"]["feed deleted"]) == (66, 30)
+    assert (second["join"], second["carried"], len(second["consumed"])) == ("aligned", 2, 2)
+    assert rows(f"{place}/one") == rows(f"{place}/two") == expected
+    status = json.loads(answers[6][1][answers[6][1].index("{") :])
+    assert status["problems"] == []
+    assert rows(status["master"].replace("s3a://", "s3://")) == expected
+    assert "as its manifest says" in answers[3][1]
+    assert "1,000 rows" in answers[7][1]

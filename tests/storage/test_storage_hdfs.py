@@ -1,0 +1,352 @@
+"""What is particular to HDFS; the contract that every storage keeps is tested elsewhere."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip install 'mutator[hdfs]'")
+
+from mutator.errors import MutatorError
+from mutator.storage import blocks
+from mutator.storage import hdfs_client as backend
+from mutator.storage.hdfs import HdfsStorage
+from tests.support.cluster import ROOT
+
+STORAGE = HdfsStorage()
+# As the client says it when the connection breaks before the answer, and when the answer is no.
+LOST = ConnectionAbortedError("RPC listener disconnected")
+REFUSED = RuntimeError('RPCError("org.apache.hadoop.ipc.RetriableException", "in safe mode\\n\\tat a.b")')
+
+
+@pytest.fixture
+def base(hdfs):
+    path = f"{hdfs}/{uuid.uuid4().hex}"
+    STORAGE.make_directory(path)
+    yield path
+    STORAGE.remove(path)
+
+
+def write(path, content=b"rows\n", **more):
+    with STORAGE.create_new(path, **more) as stream:
+        stream.write(content)
+
+
+def read(path):
+    with STORAGE.open(path) as stream:
+        return stream.read()
+
+
+def names(path):
+    return [entry.name for entry in STORAGE.entries(path)]
+
+
+class Faulty:
+    """A client whose rename fails, before or after it is done, or does what another process does meanwhile."""
+
+    def __init__(self, real, fault, done=True, meanwhile=None):
+        self._real, self._fault, self._done, self._meanwhile = real, fault, done, meanwhile
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+    def rename(self, source, target, overwrite=False):
+        if self._meanwhile:
+            self._meanwhile(source, target)
+        if self._done:
+            self._real.rename(source, target, overwrite)
+        raise self._fault
+
+
+@pytest.fixture
+def faulty(base, monkeypatch):
+    def put(fault, **more):
+        authority = base.split("/")[2]
+        client = backend._client(authority)
+        monkeypatch.setitem(backend._clients, (os.getpid(), authority), Faulty(client, fault, **more))
+
+    return put
+
+
+# --- lost answers ---
+
+
+def test_a_lost_answer_to_a_rename_that_was_done(base, faulty):
+    write(f"{base}/one")
+    STORAGE.make_directory(f"{base}/directory")
+    write(f"{base}/directory/inside")
+    faulty(LOST)
+    STORAGE.rename_new(f"{base}/one", f"{base}/other")
+    STORAGE.rename_new(f"{base}/directory", f"{base}/moved")
+    assert names(base) == ["moved", "other"]
+    assert names(f"{base}/moved") == ["inside"]
+
+
+def test_a_lost_answer_to_a_creation_that_was_done(base, faulty):
+    faulty(LOST)
+    write(f"{base}/one")
+    assert names(base) == ["one"]
+    assert read(f"{base}/one") == b"rows\n"
+
+
+def test_a_lost_call(base, faulty):
+    write(f"{base}/one")
+    faulty(LOST, done=False)
+    with pytest.raises(MutatorError, match="disconnected"):
+        STORAGE.rename_new(f"{base}/one", f"{base}/other")
+    with pytest.raises(MutatorError, match="disconnected"):
+        write(f"{base}/two")
+    assert names(base) == ["one"]
+
+
+def test_a_lost_call_while_somebody_else_takes_the_name(base, faulty):
+    def other_writer(source, target):
+        with backend._client(base.split("/")[2])._real.create(target) as stream:
+            stream.write(b"their\n")
+
+    faulty(LOST, done=False, meanwhile=other_writer)
+    with pytest.raises(MutatorError, match="disconnected"):
+        write(f"{base}/one")
+    assert names(base) == ["one"]
+    assert read(f"{base}/one") == b"their\n"
+
+
+def test_what_the_namenode_refuses_is_not_in_doubt(base, faulty):
+    write(f"{base}/one")
+    faulty(REFUSED, done=False)
+    with pytest.raises(MutatorError, match="other: in safe mode; see to") as caught:
+        STORAGE.rename_new(f"{base}/one", f"{base}/other")
+    assert caught.value.kind == "storage"
+    assert "\n" not in str(caught.value)
+
+
+def test_the_loser_of_a_race_for_a_source_does_not_believe_that_it_won(base, faulty):
+    write(f"{base}/one")
+    done = FileNotFoundError("rename source /one is not found.\n\tat org.apache.hadoop.hdfs.server.namenode.X")
+    faulty(done)  # somebody else has moved it to the same name
+    with pytest.raises(MutatorError) as caught:
+        STORAGE.rename_new(f"{base}/one", f"{base}/other")
+    assert caught.value.kind == "storage.missing"
+
+
+# --- renames ---
+
+
+@pytest.mark.parametrize("source", ["file", "directory"])
+@pytest.mark.parametrize("target", ["other file", "other directory"])
+def test_a_rename_never_nests_and_never_replaces(base, source, target):
+    for name in ("file", "other file"):
+        write(f"{base}/{name}", name.encode())
+    for name in ("directory", "other directory"):
+        STORAGE.make_directory(f"{base}/{name}")
+    with pytest.raises(FileExistsError):
+        STORAGE.rename_new(f"{base}/{source}", f"{base}/{target}")
+    assert names(base) == ["directory", "file", "other directory", "other file"]
+    assert names(f"{base}/other directory") == []
+    assert read(f"{base}/other file") == b"other file"
+
+
+# --- writing ---
+
+
+def test_an_abort_leaves_nothing(base):
+    with pytest.raises(KeyError), STORAGE.create_new(f"{base}/one") as stream:  # noqa: PT012
+        stream.write(b"x" * (3 << 20))
+        assert names(base)[0].startswith(".one.")
+        assert len(names(base)) == 1
+        raise KeyError
+    assert names(base) == []
+
+
+def test_a_file_is_not_there_before_it_is_whole(base):
+    def final():
+        assert [name[:5] for name in names(base)] == [".one."]
+        return f"{base}/two"
+
+    write(f"{base}/one", final=final)
+    assert names(base) == ["two"]
+
+
+def test_an_existing_file_stays(base):
+    write(f"{base}/one", b"first\n")
+    with pytest.raises(MutatorError) as caught:
+        write(f"{base}/one", b"second\n")
+    assert caught.value.kind == "storage.exists"
+    assert names(base) == ["one"]
+    assert read(f"{base}/one") == b"first\n"
+
+
+def test_a_directory_that_was_removed_does_not_come_back(base):
+    STORAGE.make_directory(f"{base}/run")
+    with pytest.raises(MutatorError) as caught, STORAGE.create_new(f"{base}/run/part") as stream:  # noqa: PT012
+        stream.write(b"rows\n")
+        STORAGE.remove(f"{base}/run")
+    with pytest.raises(MutatorError) as later:
+        write(f"{base}/run/part")
+    assert caught.value.kind in ("storage", "storage.missing")
+    assert later.value.kind == "storage.missing"
+    assert names(base) == []
+
+
+def test_several_blocks_are_each_synced(base, monkeypatch):
+    import hdfs_native
+
+    options = hdfs_native.WriteOptions
+    monkeypatch.setattr(hdfs_native, "WriteOptions", lambda **more: options(block_size=1 << 20, **more))
+    synced = []
+    hsync = hdfs_native.FileWriter.hsync
+    monkeypatch.setattr(hdfs_native.FileWriter, "hsync", lambda self: (synced.append(1), hsync(self)))
+    content = random.Random(1).randbytes((3 << 20) + 5)
+    write(f"{base}/one", content)
+    assert len(synced) == 4
+    assert read(f"{base}/one") == content
+
+
+def test_a_killed_writer_leaves_a_file_that_can_be_removed_at_once(base):
+    program = f"""
+import os, signal
+from mutator.storage.hdfs import HdfsStorage
+with HdfsStorage().create_new({base + "/one"!r}) as stream:
+    stream.write(b"x" * (3 << 20))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == -signal.SIGKILL
+    (left,) = STORAGE.entries(base)
+    assert left.name.startswith(".one.")
+    STORAGE.remove(left.path)
+    assert names(base) == []
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b;c", "a%20b", "a b", "ä€😀", "[x]*", "n" * 255, "€" * 85])
+def test_names_are_literal(base, name):
+    write(f"{base}/{name}")
+    assert names(base) == [name]
+    assert STORAGE.stat(f"{base}/{name}").path == f"{base}/{name}"
+    STORAGE.rename_new(f"{base}/{name}", f"{base}/x")
+    assert names(base) == ["x"]
+
+
+def test_a_directory_is_not_read_and_a_file_not_listed(base):
+    write(f"{base}/one")
+    for refused in (lambda: STORAGE.open(base), lambda: STORAGE.entries(f"{base}/one")):
+        with pytest.raises(MutatorError) as caught:
+            refused()
+        assert caught.value.kind == "storage"
+    assert STORAGE.stat(f"{base}/one/two") is None
+
+
+def test_a_namenode_that_is_not_there(tmp_path, monkeypatch):
+    setting = "<property><name>dfs.client.failover.max.attempts</name><value>0</value></property>"  # 15: three minutes
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{setting}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with pytest.raises(MutatorError, match=r"hdfs://127\.0\.0\.1:1/x: Connection refused") as caught:
+        STORAGE.stat("hdfs://127.0.0.1:1/x")
+    assert caught.value.kind == "storage"
+
+
+# --- reading ---
+
+
+def test_random_seeks_read_what_is_there(base):
+    numbers = random.Random(7)
+    content = numbers.randbytes((5 << 20) + 321)
+    write(f"{base}/one", content)
+    with STORAGE.open(f"{base}/one", 1 << 20) as stream:
+        assert stream.name == f"{base}/one"
+        assert stream.seekable()
+        assert stream.tell() == 1 << 20
+        at = 1 << 20
+        for _ in range(150):
+            if numbers.random() < 0.6:
+                at = numbers.randrange(len(content) + 100)
+                how = numbers.randrange(3)
+                assert stream.seek(at - (0, stream.tell(), len(content))[how], how) == at
+            size = numbers.choice((0, 1, 100, 70_000, 2 << 20))
+            assert stream.read(size) == content[at : at + size]
+            at += len(content[at : at + size])
+            assert stream.tell() == at
+        stream.seek(5)
+        assert stream.read() == content[5:]
+
+
+def test_a_read_that_fails_is_a_storage_error(base, monkeypatch):
+    write(f"{base}/one", b"x" * 1000)
+    stream = STORAGE.open(f"{base}/one")
+
+    def broken(offset, size):
+        raise RuntimeError('DataTransferError("no DataNode has it")')
+
+    monkeypatch.setattr(stream._inner, "read_range_stream", broken)
+    with pytest.raises(MutatorError, match="one: no DataNode has it;"):
+        list(blocks(stream))
+
+
+def test_a_forked_process_has_a_client_of_its_own(base):
+    write(f"{base}/one")
+    child = os.fork()
+    if not child:
+        os._exit(0 if read(f"{base}/one") == b"rows\n" else 1)
+    deadline = time.monotonic() + 20
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if ended == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended == (child, 0)
+
+
+CONFIGURED = """
+import sys
+from mutator.storage import storage_for
+for path in sys.argv[1:]:
+    storage = storage_for(path)
+    storage.make_directory(path)
+    with storage.create_new(path + "/file") as stream:
+        stream.write(b"content")
+    print(storage.stat(path + "/file").path, storage.open(path + "/file").read().decode())
+    storage.remove(path)
+"""
+
+
+def test_names_of_the_configuration_directory(hdfs, tmp_path):
+    """A name service of two NameNodes, one of them not there, as a client sees high availability; and the default."""
+    there = hdfs.removeprefix("hdfs://")
+    settings = {
+        "fs.defaultFS": "hdfs://lake",
+        "dfs.nameservices": "lake",
+        "dfs.ha.namenodes.lake": "one,two",
+        "dfs.namenode.rpc-address.lake.one": "127.0.0.1:9",
+        "dfs.namenode.rpc-address.lake.two": there,
+    }
+    rows = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
+    )
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        (tmp_path / name).write_text(f"<configuration>{rows}</configuration>")
+    paths = [f"{root}/{uuid.uuid4().hex}" for root in ("hdfs://lake", "hdfs://", hdfs)]
+    done = subprocess.run(
+        [sys.executable, "-c", CONFIGURED, *paths],
+        env=os.environ | {"HADOOP_CONF_DIR": str(tmp_path)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == [word for path in paths for word in (f"{path}/file", "content")], done.stderr
+
+
+def test_missing_package_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    monkeypatch.setattr(backend, "_clients", {})
+    with pytest.raises(MutatorError, match=r"pip install 'mutator\[hdfs\]'") as caught:
+        STORAGE.stat("hdfs://name:8020/master")
+    assert caught.value.exit_code == 2

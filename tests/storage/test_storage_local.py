@@ -1,0 +1,390 @@
+"""What only a local disk has (links, FIFOs, names that are no text), addresses, and what compressed bytes may not do.
+
+The contract of all backends is held in ``test_storage_contract``.
+"""
+
+import bz2
+import errno
+import gzip
+import lzma
+import os
+import random
+import shutil
+import socket
+import sys
+
+import pytest
+
+from mutator.errors import MutatorError, StorageError
+from mutator.storage import absolute, entries_of, local, local_rename, storage_for
+from mutator.storage.compression import CorruptStream, decompress, sniff
+from mutator.storage.local import LocalStorage
+from tests.storage.test_storage_contract import Place, check_race, create_in_race, race_of_threads
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+
+def test_entry_that_vanishes_while_it_is_listed_is_left_out(tmp_path, monkeypatch):
+    """And the others are there: a listing that fails as a whole would look like a directory that is not there."""
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    real = os.scandir
+
+    class Scan:
+        def __enter__(self):
+            found = sorted(real(tmp_path), key=lambda one: one.name)
+            (tmp_path / "b").unlink()
+            return found
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(os, "scandir", lambda _: Scan())
+
+    assert [entry.name for entry in entries_of(str(tmp_path))] == ["a", "c"]
+
+
+def test_unknown_scheme_names_the_known_ones():
+    with pytest.raises(MutatorError, match=r"'gopher' is not a known kind of storage.*file://") as caught:
+        storage_for("gopher://host/path")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("file:///a%20b", "/a b"),
+        ("file:/a%23b", "/a#b"),
+        ("file://localhost/a", "/a"),
+        ("FILE:///a", "/a"),
+        ("/a%20b", "/a%20b"),  # a plain path is no address
+        ("/a/../b//c/", "/b/c"),
+    ],
+)
+def test_address_of_a_local_path(address, path):
+    assert absolute(address) == path
+
+
+# --- only on a local disk ---
+
+
+@pytest.fixture
+def disk(tmp_path):
+    return Place(LocalStorage(), str(tmp_path))
+
+
+INVALID = os.fsdecode(b"a\xff\xfe\xc3")  # no UTF-8, and a legal name on Linux
+
+
+def test_name_that_is_no_text_is_kept(disk):
+    source = disk.directory("source")
+    disk.write(f"{source}/{INVALID}", b"content")
+
+    disk.storage.rename_new(source, disk / INVALID)
+
+    assert os.listdir(os.fsencode(disk.root)) == [b"a\xff\xfe\xc3"]
+    assert disk.names(disk / INVALID) == [INVALID]
+    assert disk.read(f"{disk / INVALID}/{INVALID}") == b"content"
+    assert [entry.name for entry in disk.storage.glob(disk / "a*")] == [INVALID]
+    assert disk.storage.hold(disk / INVALID) is not None
+    with pytest.raises(StorageError) as caught:
+        disk.storage.open(disk / "a\udcffb")
+    str(caught.value).encode()  # a message can be shown
+    disk.storage.remove(disk / INVALID)
+    assert disk.names() == []
+
+
+@pytest.mark.parametrize("kind", ["symbolic link", "FIFO", "socket", "device"])
+def test_what_is_no_plain_file_is_named_and_not_opened(disk, kind):
+    disk.write(disk / "file", b"content")
+    path = disk / "odd"
+    if kind == "symbolic link":
+        os.symlink(disk / "file", path)
+    elif kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "socket":
+        server = socket.socket(socket.AF_UNIX)
+        here = os.open(disk.root, os.O_RDONLY)
+        server.bind(f"/proc/self/fd/{here}/odd")  # the path of a socket may not be long
+        os.close(here)
+        server.close()
+    else:
+        path = "/dev/null"
+
+    assert disk.storage.stat(path).kind == kind
+    with pytest.raises(StorageError, match=path):  # and does not wait for a writer of the FIFO
+        disk.storage.open(path)
+
+
+def test_dangling_link_is_there(disk):
+    os.symlink(disk / "nowhere", disk / "link")
+
+    assert disk.storage.stat(disk / "link").kind == "symbolic link"
+    assert disk.names() == ["link"]
+    with pytest.raises(StorageError):
+        disk.write(disk / "link")
+    assert not os.path.exists(disk / "nowhere")
+
+
+def test_remove_does_not_follow_links(disk):
+    disk.directory("keep")
+    disk.write(disk / "keep/file")
+    disk.directory("tree")
+    os.symlink(disk / "keep", disk / "tree/link")
+    os.symlink(disk / "keep", disk / "link")
+
+    disk.storage.remove(disk / "tree")
+    disk.storage.remove(disk / "link")
+
+    assert disk.names() == ["keep"]
+    assert disk.names(disk / "keep") == ["file"]
+
+
+def test_resolve_follows_links_to_directories_and_none_to_a_file(disk):
+    disk.directory("real")
+    disk.write(disk / "real/file")
+    os.symlink("real", disk / "link")
+    os.symlink("file", disk / "real/other")
+
+    assert disk.storage.resolve(disk / "link/file") == disk / "real/file"
+    assert disk.storage.resolve(disk / "link") == disk / "real"
+    assert disk.storage.resolve(disk / "link/other") == disk / "real/other"
+    assert disk.storage.resolve(disk / "link/new") == disk / "real/new"
+
+
+def test_without_links_a_new_file_still_replaces_nothing(disk, monkeypatch):
+    """FAT and some network file systems cannot link."""
+
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(local.os, "link", refuse)
+    disk.write(disk / "file", b"first")
+    with pytest.raises(StorageError, match="file"):
+        disk.write(disk / "file", b"second")
+
+    assert disk.read(disk / "file") == b"first"
+    assert disk.names() == ["file"]
+    disk.storage.remove(disk / "file")
+    check_race(disk, race_of_threads, create_in_race)
+
+
+@pytest.mark.parametrize("code", sorted(local_rename.NO_LINKS))
+def test_where_nothing_can_be_linked_a_link_is_false_and_makes_nothing(disk, monkeypatch, code):
+    """So that the file is copied instead; whatever else goes wrong is an error."""
+
+    def refuse(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    disk.write(disk / "file", b"content")
+    monkeypatch.setattr(local.os, "link", refuse)
+
+    assert disk.storage.link_new(disk / "file", disk / "twin") is False
+    assert disk.names() == ["file"]
+    code = errno.ENOSPC
+    with pytest.raises(StorageError, match="No space left on device"):
+        disk.storage.link_new(disk / "file", disk / "twin")
+
+
+def test_link_shares_its_content(disk):
+    """The bytes are there once: nothing was read, and a damage of one is a damage of both."""
+    disk.write(disk / "file", b"content")
+    disk.storage.link_new(disk / "file", disk / "twin")
+
+    one, other = os.stat(disk / "file"), os.stat(disk / "twin")
+    assert (one.st_dev, one.st_ino, one.st_nlink) == (other.st_dev, other.st_ino, 2)
+
+
+def test_full_disk_is_an_error_and_leaves_nothing(disk, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(local.os, "fsync", full)  # where a delayed allocation shows it
+
+    with pytest.raises(StorageError, match=r"file: No space left on device"):
+        disk.write(disk / "file", b"content")
+    assert disk.names() == []
+
+
+def test_content_is_durable_before_its_name_is(disk, monkeypatch):
+    """The order of the calls is the only sign of durability that a test can see without pulling the plug."""
+    calls = []
+    fsync, link = os.fsync, os.link
+    kind = {True: "directory", False: "file"}
+    monkeypatch.setattr(
+        local.os, "fsync", lambda fd: (calls.append(kind[os.path.isdir(f"/proc/self/fd/{fd}")]), fsync(fd))
+    )
+    monkeypatch.setattr(local.os, "link", lambda *names: (calls.append("link"), link(*names)))
+
+    disk.write(disk / "file", b"content")
+
+    assert calls == ["file", "link", "directory"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT])
+def test_remove_outlasts_a_writer_that_is_about_to_die(disk, monkeypatch, code):
+    """The workers of a killed run write on for as long as their JVM takes to die."""
+    tree, calls, rmtree = disk.directory("tree"), [], shutil.rmtree
+
+    def raced(path):
+        calls.append(path)
+        if len(calls) < 3:
+            raise OSError(code, os.strerror(code), path)
+        rmtree(path)
+
+    monkeypatch.setattr(local.shutil, "rmtree", raced)
+    disk.storage.remove(tree)
+
+    assert len(calls) == 3
+    assert disk.names() == []
+
+
+def test_claim_of_a_directory_that_was_replaced_meanwhile_is_none(disk, monkeypatch):
+    """Between opening and locking it, its owner may have published it and another run have made a new one."""
+    path, flock = disk.directory("claimed"), local.fcntl.flock
+
+    def late(handle, flags):
+        os.rename(path, disk / "published")
+        os.mkdir(path)
+        flock(handle, flags)
+
+    monkeypatch.setattr(local.fcntl, "flock", late)
+
+    assert disk.storage.hold(path) is None
+
+
+# --- compression ---
+
+
+def zstd_compress(data):
+    return zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1})
+
+
+COMPRESS = {
+    "gzip": lambda data: gzip.compress(data, mtime=0),
+    "bzip2": bz2.compress,
+    "zstd": zstd_compress,
+    "xz": lzma.compress,
+}
+CONTENT = b"".join(b"k%d,%d,value %d\n" % (n, n * n, n % 7) for n in range(30))
+
+
+def unpacked(data, kind, block=1 << 20):
+    return b"".join(decompress([data[at : at + block] for at in range(0, len(data), block)], kind))
+
+
+@pytest.fixture(params=list(COMPRESS))
+def kind(request):
+    return request.param
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+def test_content_comes_back_whatever_the_blocks(kind, block):
+    for content in (b"", b"x", CONTENT, random.Random(1).randbytes(300_000 if block > 7 else 3_000)):
+        assert unpacked(COMPRESS[kind](content), kind, block) == content
+
+
+def test_small_file_with_much_content(kind):
+    assert unpacked(COMPRESS[kind](bytes(30 << 20)), kind) == bytes(30 << 20)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+def test_several_streams_are_one_content(kind, block):
+    compress = COMPRESS[kind]
+    streams = [compress(CONTENT), compress(b""), compress(b"a,1\nb"), compress(b",2\n")]
+
+    assert unpacked(b"".join(streams), kind, block) == CONTENT + b"a,1\nb,2\n"
+
+
+@pytest.mark.parametrize("block", [1, 1 << 20])
+@pytest.mark.parametrize(
+    "garbage", [b"k9,9,lost row\n", b"\n", b"\0", b"\0\0\0\0", b"\x1f", b"B", b"BZh9", b"\xfd7zXZ"]
+)
+def test_bytes_after_the_last_stream_are_an_error(kind, garbage, block):
+    with pytest.raises(CorruptStream, match=kind):
+        unpacked(COMPRESS[kind](CONTENT) + garbage, kind, block)
+
+
+def test_stream_of_another_kind_after_the_last_is_an_error(kind):
+    for other in COMPRESS:
+        if other != kind:
+            with pytest.raises(CorruptStream, match=kind):
+                unpacked(COMPRESS[kind](CONTENT) + COMPRESS[other](CONTENT), kind)
+
+
+def test_file_that_ends_early_is_an_error_at_every_byte(kind):
+    """At byte 0 there is no stream at all; ``survey`` refuses such a file by its size."""
+    data = COMPRESS[kind](CONTENT)
+
+    for end in range(1, len(data)):
+        with pytest.raises(CorruptStream):
+            unpacked(data[:end], kind)
+
+
+def test_second_stream_that_ends_early_is_an_error_at_every_byte(kind):
+    first, second = COMPRESS[kind](CONTENT), COMPRESS[kind](b"a,1\n")
+
+    for end in range(1, len(second)):
+        with pytest.raises(CorruptStream):
+            unpacked(first + second[:end], kind)
+
+
+def test_flipped_bit_never_gives_other_content(kind):
+    data = COMPRESS[kind](CONTENT)
+    found = 0
+
+    for bit in range(len(data) * 8):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            content = unpacked(bytes(damaged), kind)
+        except CorruptStream:
+            found += 1
+        else:
+            # Not every bit says something about the content: gzip's holds a time, and bzip2's last byte is padded.
+            assert content == CONTENT, f"bit {bit}"
+    assert found > len(data) * 8 * 0.8
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b"\x1f\x8b\x08\x00", "gzip"),
+        (b"BZh91AY&SY", "bzip2"),
+        (b"BZh1\x17rE8P\x90", "bzip2"),  # of no content
+        (b"\x28\xb5\x2f\xfd\x04", "zstd"),
+        (b"\xfd7zXZ\x00\x00", "xz"),
+        (b"PK\x03\x04\x14\x00", "a zip archive"),
+        (b"7z\xbc\xaf\x27\x1c\x00", "a 7z archive"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+        (b"\xff\x06\x00\x00sNaPpY", "snappy"),
+        (b"PAR1\x15\x04\x15\x14\x15\x14\x15\xde\xb5\xe1", "Parquet"),
+        (b"ORC\x0a\x06\x12\x04\x08\x01P\x00\x0a", "ORC"),
+        (b"Obj\x01\x04\x14avro.codec", "Avro"),
+        # rows that begin like one of them
+        (b"", None),
+        (b"\x1f", None),
+        (b"BZh,1,2\n", None),
+        (b"BZh9,1,2\n", None),
+        (b"BZhang,1,2\n", None),
+        (b"PK,1,2\n", None),
+        (b"PAR1,Paris,2\n", None),
+        (b"PAR1", None),
+        (b"ORC,1,2\n", None),
+        (b"ORC", None),
+        (b"Obj,1,2\n", None),
+        (b"k1,1,2\n", None),
+        ("é,1\n".encode(), None),
+        (b"\xff\xfek\0", None),
+    ],
+)
+def test_sniff(head, name):
+    assert sniff(head) == name
+
+
+def test_sniff_knows_what_the_compressors_write(kind):
+    for content in (b"", b"x", CONTENT):
+        assert sniff(COMPRESS[kind](content)) == kind

@@ -1,0 +1,195 @@
+"""Real processes: programs as a user starts them, and a Spark standalone cluster on loopback to run them on.
+
+    with standalone(tmp_path) as master:
+        submit(master, "jobs/bulk_mutate.py", ...)
+
+What only a cluster shows: executors have no checkout, no driver's memory and no driver's exceptions.
+
+Nothing outlives its `with`. Every process is a session of its own, stopped as a whole; and it waits behind a shell that
+ends it when this process is gone, kill -9 included.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import TypeVar
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pyspark
+
+__all__ = ["QUICK", "ROOT", "SAMPLE", "environment", "merged_sample", "rows", "run", "standalone", "submit"]
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "sample_data" / "product"
+START_SECONDS = 30
+RUN_SECONDS = 120
+STOP_SECONDS = 10
+
+# Nothing here lives long enough for the other compiler: this halves the time of a JVM, and more of one that soon ends.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+# What Spark's scripts give to the driver's JVM, and to the one before it that makes its command.
+QUICK_JVM = {"SPARK_SUBMIT_OPTS": QUICK, "SPARK_LAUNCHER_OPTS": QUICK}
+
+# The shell's input is a pipe from this process: `read` returns when it is closed, by us or by our end.
+GUARD = '"$@" & read -r _; kill $!; wait $!'
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the least that Spark needs: the system's PATH, where no virtual environment is, and a quick Java."""
+    kept = {name: os.environ[name] for name in ("JAVA_HOME", "HOME", "LANG", "TMPDIR", "TZ") if name in os.environ}
+    own = {"PATH": "/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1", **QUICK_JVM}
+    return own | kept | more
+
+
+def run(
+    command: Sequence[str | Path], env: dict[str, str], cwd: Path = ROOT, seconds: float = RUN_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; after so many seconds, kill it with all it started."""
+    with subprocess.Popen(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=seconds)
+        finally:
+            _kill(process)
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def submit(
+    master: str, *words: str | Path, env: dict[str, str] | None = None, cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """Run spark-submit; driver and workers use this Python unless `env` says otherwise."""
+    env = environment(PYSPARK_PYTHON=sys.executable) if env is None else env
+    executors = f"spark.executor.extraJavaOptions={QUICK}"
+    return run([_spark("spark-submit"), "--master", master, "--conf", executors, *words], env, cwd)
+
+
+def merged_sample() -> list[bytes]:
+    """Return what a merge of the product sample must give, sorted: a dict, and the feed by its timestamps."""
+    master = {row.split(b",")[0]: row for row in _lines(SAMPLE / "master" / "base_prod.txt")}
+    feed = [
+        (int(row.split(b",")[5]), name, position, row)
+        for name in ("del_prod.txt", "ups_prod.txt")
+        for position, row in enumerate(_lines(SAMPLE / "feed" / name))
+    ]
+    for time_of, name, _, row in sorted(feed):
+        key = row.split(b",")[0]
+        if key in master and int(master[key].split(b",")[5]) > time_of:
+            continue
+        if name.startswith("del"):
+            master.pop(key, None)
+        else:
+            master[key] = row
+    return sorted(master.values())
+
+
+def rows(output: Path) -> list[bytes]:
+    """Return the rows of an output directory, sorted; there must be two data files or more, and LF after each row."""
+    parts = [part.read_bytes() for part in output.glob("part-*")]
+    assert len(parts) >= 2, f"{output} holds {sorted(output.rglob('*'))}"
+    assert all(part.endswith(b"\n") for part in parts)
+    return sorted(row for part in parts for row in part.removesuffix(b"\n").split(b"\n"))
+
+
+@contextmanager
+def standalone(directory: Path, workers: int = 2) -> Iterator[str]:
+    """Start a master and workers of one core each, and give the master's URL once all are registered."""
+    with ExitStack() as stack:
+        log = directory / "master.log"
+        # Port 0 is free for certain; a port picked here could be gone by the time that the JVM is up.
+        ports = ["--port", "0", "--webui-port", "0"]
+        stack.enter_context(_daemon("master.Master", ports, log))
+        master = _await(lambda: _found(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)", log), log)
+        port = _await(lambda: _found(r"service 'MasterUI' on port (\d+)", log), log)
+        for number in range(workers):
+            options = [
+                *ports,
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--work-dir",
+                str(directory / f"work-{number}"),
+                master,
+            ]
+            stack.enter_context(_daemon("worker.Worker", options, directory / f"worker-{number}.log"))
+        _await(lambda: _alive(port) == workers, log)
+        yield master
+
+
+@contextmanager
+def _daemon(role: str, options: list[str], log: Path) -> Iterator[None]:
+    command = [_spark("spark-class"), f"org.apache.spark.deploy.{role}", "--host", "127.0.0.1", *options]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "guard", *command],
+            # the REST server has no use here, and a fixed port
+            env=environment(SPARK_DAEMON_JAVA_OPTS=f"-Dspark.master.rest.enabled=false {QUICK}"),
+            stdin=subprocess.PIPE,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        process.stdin.close()  # a worker that ends in peace also ends its executors
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+        _kill(process)
+
+
+def _spark(program: str) -> str:
+    return str(Path(pyspark.__file__).parent / "bin" / program)
+
+
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines()
+
+
+def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):  # all of the session has ended
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _await(probe: Callable[[], T], log: Path) -> T:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if result := probe():
+            return result
+        time.sleep(0.1)
+    raise TimeoutError(f"Spark did not come up within {START_SECONDS} s:\n{log.read_text()}")
+
+
+def _found(pattern: str, log: Path) -> str | None:
+    match = re.search(pattern, log.read_text())
+    return match and match.group(1)
+
+
+def _alive(port: str) -> int:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/json/", timeout=START_SECONDS) as answer:
+            return sum(worker["state"] == "ALIVE" for worker in json.load(answer)["workers"])
+    except HTTPError as refusal:
+        # Spark's web server takes its port, and says so in the log, before it has its pages.
+        if refusal.code != HTTPStatus.NOT_FOUND:
+            raise
+        return 0

@@ -1,0 +1,196 @@
+"""Tables for tests: schemas and rows that hypothesis draws, and files of every kind made of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from mutator.formats.content import InMemory, Window
+from mutator.formats.files.kind import Dialect
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.rows.storable_types import storable_type
+from mutator.rules.typed_values import exact
+
+HEADER = Dialect(header=True)
+LEAVES: list[Any] = [
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.uint8(),
+    pa.uint32(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.binary(),
+    pa.binary(3),
+    pa.date32(),
+    pa.decimal128(5, 2),
+    pa.decimal128(38, 10),
+    pa.timestamp("s"),
+    pa.timestamp("ms", "UTC"),
+    pa.timestamp("us"),
+    pa.timestamp("us", "Europe/Berlin"),
+    pa.timestamp("ns"),
+    pa.time32("ms"),
+    pa.time64("us"),
+]
+MORE: list[Any] = [  # what not all kinds hold
+    pa.null(),
+    pa.uint16(),
+    pa.uint64(),
+    pa.float16(),
+    pa.decimal128(7, -3),
+    pa.decimal128(38, 38),
+    pa.time32("s"),
+    pa.time64("ns"),
+    pa.duration("s"),
+    pa.duration("ns"),
+]
+TEXTS = st.text(st.sampled_from('abN&,"\n\r\\ \té\0;|:-@[\x01\ufeff'), max_size=6)
+# Arrow reads ORC's timestamps as nanoseconds, which reach from 1677 to 2262.
+_EARLY, _LATE = datetime(1700, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001  # hypothesis wants them so
+
+
+@st.composite
+def kinds_of_fields(draw: Any, nested: bool = True, more: bool = False) -> Any:
+    """Draw a type, maybe of lists, maps and records."""
+    leaf = st.sampled_from(LEAVES + MORE if more else LEAVES)
+    if not nested or draw(st.integers(0, 3)):
+        return draw(leaf)
+    inner = kinds_of_fields(more=more)
+    shape = draw(st.sampled_from(["list", "struct", "map"]))
+    if shape == "list":
+        return pa.list_(draw(inner))
+    if shape == "map":
+        return pa.map_(pa.string(), draw(inner))
+    return pa.struct([pa.field(f"p{number}", draw(inner)) for number in range(draw(st.integers(1, 2)))])
+
+
+def values(kind: Any) -> Any:
+    """Draw values of a type, as Python has them; NULL among them."""
+    return st.one_of(st.none(), _some(kind))
+
+
+def _some(kind: Any) -> Any:
+    types = pa.types
+    if types.is_null(kind):
+        return st.none()
+    if types.is_duration(kind):
+        return st.integers(-(2**63), 2**63 - 1)
+    if types.is_boolean(kind):
+        return st.booleans()
+    if types.is_integer(kind):
+        low = 0 if types.is_unsigned_integer(kind) else -(2 ** (kind.bit_width - 1))
+        return st.integers(low, low + 2**kind.bit_width - 1)
+    if types.is_floating(kind):
+        return st.floats(width=kind.bit_width)
+    if types.is_string(kind):
+        return TEXTS
+    if types.is_fixed_size_binary(kind):
+        return st.binary(min_size=kind.byte_width, max_size=kind.byte_width)
+    if types.is_binary(kind):
+        return st.binary(max_size=4)
+    if types.is_date(kind):
+        return st.dates(date(1, 1, 1), date(9999, 12, 31))
+    if types.is_decimal(kind):
+        most = 10**kind.precision - 1
+        return st.integers(-most, most).map(lambda number: Decimal(number).scaleb(-kind.scale, Context(prec=50)))
+    if types.is_timestamp(kind):
+        unit = {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
+        stamps = st.datetimes(_EARLY, _LATE).map(lambda at: at - timedelta(microseconds=at.microsecond % unit))
+        return stamps.map(lambda at: at.replace(tzinfo=UTC)) if kind.tz else stamps
+    if types.is_time(kind):
+        step = {"s": 1_000_000, "ms": 1000}.get(kind.unit, 1)
+        return st.times().map(lambda at: time(at.hour, at.minute, at.second, at.microsecond // step * step))
+    if types.is_struct(kind):
+        return st.fixed_dictionaries({one.name: values(one.type) for one in kind})
+    if types.is_map(kind):
+        return st.lists(st.tuples(TEXTS, values(kind.item_type)), max_size=3, unique_by=lambda pair: pair[0])
+    return st.lists(values(kind.value_type), max_size=3)
+
+
+@st.composite
+def tables(draw: Any, kind: str, most: int = 8) -> Any:
+    """Draw a table that files of a kind can hold, of the types that come back."""
+    nested = FILE_FORMATS[kind].nested
+    fields = []
+    for number in range(draw(st.integers(1, 4))):
+        found = draw(kinds_of_fields(nested, kind == "escaped"))
+        if kind == "orc" and holds(found, pa.types.is_map) and holds(found, pa.types.is_time):
+            found = pa.int64()
+        leaves: list[Any] = []
+        held = storable_type(
+            found, lambda leaf, leaves=leaves: leaves.append(FILE_FORMATS[kind].held(leaf)) or leaves[-1] or leaf
+        )
+        fields.append(pa.field(f"f{number}", held if None not in leaves else pa.string()))
+    schema = pa.schema(fields)
+    rows = draw(st.lists(st.fixed_dictionaries({one.name: values(one.type) for one in schema}), max_size=most))
+    return pa.Table.from_pylist(rows, schema)
+
+
+def holds(kind: Any, what: Any) -> bool:
+    """Tell whether a type is, or holds, such a one."""
+    parts = [kind.field(number).type for number in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    return bool(what(kind)) or any(holds(part, what) for part in parts)
+
+
+def file_of(kind: str, table: Any, dialect: Dialect = HEADER, rows: int = 3) -> bytes:
+    """Write a file, some rows at a time."""
+    stream = io.BytesIO()
+    writer = FILE_FORMATS[kind].writer(_Open(stream), table.schema, dialect)
+    for batch in table.to_batches(max_chunksize=rows):
+        writer.write(batch)
+    writer.close()
+    return stream.getvalue()
+
+
+class _Open(io.RawIOBase):
+    """A stream that a writer cannot close."""
+
+    def __init__(self, inner: io.BytesIO) -> None:
+        self._inner = inner
+
+    def write(self, data: Any) -> int:
+        return self._inner.write(data)
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._inner.tell()
+
+
+def read_whole(kind: str, data: bytes, dialect: Dialect = HEADER, window: Window | None = None) -> list[Any]:
+    """Return what is found in a file."""
+    look = FILE_FORMATS[kind].probe(io.BytesIO(data), dialect)
+    if window is None:
+        window = Window("lf", bom=look.bom, header_end=look.header_end)
+    return list(FILE_FORMATS[kind].read(InMemory(data, window), look.schema, look.schema.names, dialect))
+
+
+def same_rows(one: Any, other: Any) -> bool:
+    """Tell whether two tables or arrays hold the same, to the last bit."""
+    columns = zip(one.columns, other.columns, strict=True)
+    return one.schema.names == other.schema.names and all(_same(left, right) for left, right in columns)
+
+
+def _same(one: Any, other: Any) -> bool:
+    left, right = _whole(one), _whole(other)
+    return left.type == right.type and exact(left).to_pylist() == exact(right).to_pylist()
+
+
+def _whole(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def as_table(found: Sequence[Any], schema: Any) -> Any:
+    """Put batches together."""
+    return pa.Table.from_batches([one.batch for one in found], found[0].batch.schema if found else schema)

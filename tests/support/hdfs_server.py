@@ -1,0 +1,191 @@
+"""A real HDFS on loopback: a NameNode and two DataNodes, each a process of its own, in a temporary directory.
+
+    with hdfs_server() as url:  # hdfs://127.0.0.1:PORT
+        HdfsStorage().make_directory(f"{url}/base")
+
+`make hadoop` fetches the one jar that pyspark does not bring; where it is missing, the tests that ask are skipped.
+Nothing outlives its `with`: each JVM waits behind a shell that ends it when this process is gone, kill -9 included.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyspark
+import pytest
+from hdfs_native import Client
+
+from tests.support.cluster import GUARD, ROOT, environment
+
+__all__ = ["Hdfs", "hdfs", "hdfs_server"]
+
+JARS = Path(pyspark.__file__).parent / "jars"
+START_SECONDS = 60
+NAMENODE = "namenode.NameNode"
+DATANODE = "datanode.DataNode"
+SECOND = "datanode.DataNode 2"  # with one alone, closing a file mostly waits half a second for its report
+# For a short life: only the compiler that is quick, and a garbage collector without threads of its own.
+JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+# Of pyspark's own jars only those that the two need.
+NEEDED = ("hadoop-client-api-", "hadoop-client-runtime-", "slf4j-api-", "log4j-", "jcl-over-slf4j-", "commons-logging-")
+LOGGING = """<Configuration status="error">
+<Appenders><Console name="out"><PatternLayout pattern="%d %-5p %c{1}: %m%n"/></Console></Appenders>
+<Loggers><Root level="warn"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+
+
+@contextmanager
+def hdfs_server() -> Iterator[str]:
+    """Start a NameNode and two DataNodes, and give their address once a file can be written."""
+    with tempfile.TemporaryDirectory(prefix="mutator-hdfs-") as directory:
+        server = Hdfs(Path(directory))
+        try:
+            server.start_all()
+            yield server.url
+        finally:
+            server.stop_all()
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[str]:
+    """Return the address of one server for all the tests of a process."""
+    with hdfs_server() as url:
+        yield url
+
+
+class Hdfs:
+    """The processes and their address; a test may kill one and start it again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        # The DataNode has to know it before the NameNode is up, so it cannot be 0, as the others are.
+        self.url = f"hdfs://127.0.0.1:{_free_port()}"
+        self._configure(
+            {
+                "fs.defaultFS": self.url,
+                "hadoop.tmp.dir": directory / "tmp",
+                "dfs.namenode.name.dir": f"file://{directory}/name",
+                "dfs.namenode.http-address": "127.0.0.1:0",
+                "dfs.datanode.address": "127.0.0.1:0",
+                "dfs.datanode.ipc.address": "127.0.0.1:0",
+                "dfs.datanode.http.address": "127.0.0.1:0",
+                "dfs.replication": 2,
+                "dfs.permissions.enabled": "false",
+                "dfs.namenode.safemode.extension": 0,
+                # The DataNode is up before the NameNode: it asks again at once, and not after a second.
+                "ipc.client.connect.retry.interval": 50,
+                "ipc.client.connect.max.retries": 1200,
+                "dfs.heartbeat.interval": 1,
+                # As little as there is: HDFS refuses to write where it would leave less than this.
+                "dfs.datanode.du.reserved": 0,
+                "dfs.namenode.resource.du.reserved": 0,
+            }
+        )
+        jars = [directory / "conf", _minicluster(), *(jar for jar in JARS.iterdir() if jar.name.startswith(NEEDED))]
+        java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+        self._java = [java, *JAVA, f"-Djava.io.tmpdir={directory}", "-cp", ":".join(map(str, jars))]
+
+    def start_all(self) -> None:
+        """Make the NameNode's directory, start all, and wait until a file can be written."""
+        self.start(DATANODE)  # most of its start needs no NameNode
+        self.start(SECOND)
+        self._format()
+        self.start(NAMENODE)
+        self.wait()
+
+    def start(self, role: str) -> None:
+        """Start the NameNode or a DataNode."""
+        name, _, number = role.partition(" ")
+        options = [] if role == NAMENODE else ["-D", f"dfs.datanode.data.dir=file://{self._directory}/data{number}"]
+        with self._log(role).open("ab") as sink:
+            self._processes[role] = subprocess.Popen(
+                ["/bin/sh", "-c", GUARD, "guard", *self._java, f"org.apache.hadoop.hdfs.server.{name}", *options],
+                env=environment(),
+                stdin=subprocess.PIPE,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def stop(self, role: str) -> None:
+        """Kill the NameNode or a DataNode, as a machine dies that loses its power."""
+        process = self._processes.pop(role)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    def stop_all(self) -> None:
+        """Kill what runs."""
+        for role in list(self._processes):
+            self.stop(role)
+
+    def wait(self) -> None:
+        """Wait until a file can be written."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                client = Client(self.url)
+                with client.create("/ready") as stream:
+                    stream.write(b"1")
+                client.delete("/ready")
+                return
+            except (OSError, RuntimeError) as fault:
+                with suppress(OSError, RuntimeError):
+                    client.delete("/ready")
+                ended = [role for role, process in self._processes.items() if process.poll() is not None]
+                if ended or time.monotonic() > deadline:
+                    logs = "\n".join(self._log(role).read_text()[-3000:] for role in ended or self._processes)
+                    raise TimeoutError(f"HDFS did not come up: {fault}\n{logs}") from None
+            time.sleep(0.05)
+
+    def _configure(self, settings: dict[str, object]) -> None:
+        conf = self._directory / "conf"
+        conf.mkdir()
+        rows = [f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()]
+        for name in ("core-site.xml", "hdfs-site.xml"):
+            (conf / name).write_text(f"<configuration>{''.join(rows)}</configuration>")
+        (conf / "log4j2.xml").write_text(LOGGING)
+        # Found before those in the jar, which take seconds to unpack.
+        for name in ("static", "hdfs", "datanode"):
+            (conf / "webapps" / name).mkdir(parents=True)
+
+    def _format(self) -> None:
+        with self._log("format").open("wb") as sink:
+            subprocess.run(
+                [*self._java, f"org.apache.hadoop.hdfs.server.{NAMENODE}", "-format", "-nonInteractive"],
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                timeout=START_SECONDS,
+                check=True,
+            )
+
+    def _log(self, role: str) -> Path:
+        return self._directory / f"{role}.log"
+
+
+def _minicluster() -> Path:
+    """Return the jar with the two servers, of the Hadoop that pyspark brings."""
+    name = next(JARS.glob("hadoop-client-api-*.jar")).name.replace("client-api", "client-minicluster")
+    jar = ROOT / "build" / "hadoop" / name
+    if not jar.exists():
+        pytest.skip("Hadoop's jars are not here: make hadoop")
+    return jar
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port

@@ -1,0 +1,235 @@
+"""A partitioned master and a feed that meets each kind of row, what a run must make of them, and runs that may die.
+
+    a, b      are touched: updated, inserted, deleted, late, revived
+    c         loses all its rows
+    n         is new
+    q, r      are not touched, and q has a tombstone: their files are carried over
+
+Where a record ID is unique in the table, k10 moves from b to a; else a has another record of this ID.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from mutator import config
+from mutator.dataset import checksum, manifest
+from mutator.dataset.commit.staging import SUCCESS
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.side_columns import read_tombstones
+from mutator.plan import partition_plan
+from mutator.storage import storage_for, walk
+from mutator.storage.local import LocalStorage
+from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory import status
+from mutator.workflow.directory.merge import merge_by
+from tests.support import local_engine
+from tests.support.cluster import ROOT, environment
+from tests.support.plain_workflow import put, read
+
+SCOPES = ("table", "partition")
+QUIET = ("p=q", "p=r")
+RUN_ID = re.compile(r"-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?")
+FILES = {
+    "base_1.txt": [
+        *(f"k{n},{p},base" for p, numbers in (("a", range(10)), ("b", range(10, 20))) for n in numbers),
+        *("k20,c,base", "k21,c,base"),
+        *(f"k{n},{p},base" for p, numbers in (("q", range(30, 40)), ("r", range(40, 50))) for n in numbers),
+    ],
+    "ups_2.txt": [f"k{n},{p},second" for n, p in ((5, "a"), (6, "a"), (35, "q"))],
+    "del_3.txt": ["k8,a,x", "k18,b,x", "k38,q,x"],
+    "ups_4.txt": ["k0,a,fourth", "k10,a,moved", "k60,n,new", "k61,n,new", "k11,b,fourth", "k18,b,revived", "broken"],
+    "ups_5.txt": ["k0,a,fifth", "k62,b,new", "k60,n,fifth"],
+    "del_6.txt": ["k20,c,x", "k21,c,x", "k1,a,x", "k61,n,x"],
+}
+FIRST, FEED = ("ups_2.txt", "del_3.txt"), ("ups_4.txt", "ups_5.txt", "del_6.txt")
+
+
+def settings(scope):
+    """Return the settings of all runs: two read tasks or more, and a part of the rejects set aside."""
+    return {
+        "id.field.ordinals": "0",
+        "partitioned.by": "p=1",
+        "key.scope": scope,
+        "deleted.record.file.prefix": "del",
+        "reject.policy": "quarantine",
+        "max.delete.fraction": "1",
+        "split.bytes": "120",
+    }
+
+
+def expected(scope, names=tuple(FILES)):
+    """Merge the files one after the other into a dict: the rows, sorted."""
+    found = {}
+    for name in names:
+        for row in FILES[name]:
+            key, *rest = row.split(",")
+            if rest:
+                place = (key, rest[0]) if scope == "partition" else key
+                found[place] = row
+                if name.startswith("del"):
+                    del found[place]
+    return sorted(found.values())
+
+
+def set_for_tests(patch):
+    """Let nothing wait for a disk, for a process that is killed loses nothing that it has written; join any packs."""
+    patch.setattr(os, "fsync", lambda _: None)
+    patch.setattr(LocalStorage, "sync_all", lambda *_: None)
+    patch.setattr(partition_plan, "_MOST_PACKS", 1)
+    patch.setattr(partition_plan, "_LARGE_PACKS", 0)
+
+
+def put_files(directory, names):
+    for name in names:
+        put(f"{directory}/{name}", "".join(f"{row}\n" for row in FILES[name]).encode())
+
+
+def new_place(root, scope, masters=("managed",)):
+    """Put there the files, and a master that two runs have made; return the place."""
+    put_files(f"{root}/base", ["base_1.txt"])
+    put_files(f"{root}/first", FIRST)
+    put_files(f"{root}/feed", FEED)
+    for master in masters:
+        local_engine.mutate(settings(scope), master=f"{root}/base", feed=[f"{root}/first"], output=f"{root}/{master}")
+    return root
+
+
+def call_of(place, scope, output, master="managed", feed="feed"):
+    """Return the arguments of a run."""
+    inputs = {"master": f"{place}/{master}", "feed": [f"{place}/{feed}"]}
+    return {"config": settings(scope), **inputs, "output": str(output)}
+
+
+def contents(directory):
+    """Return all files below a directory."""
+    directory = str(directory)
+    return {one.path.removeprefix(f"{directory}/"): read(one.path) for one in walk(directory)}
+
+
+def check_whole(output, rows):
+    """The rows as they should be, each in its partition, the files those of the manifest, and nothing else."""
+    output = str(output)
+    made, found = read_manifest(storage_for(output), output), contents(output)
+    assert made is not None
+    assert set(found) == {part.path for part in made.parts()} | {manifest.PATH, SUCCESS}
+    for part in made.parts():
+        assert part.bytes == len(found[part.path]), part.path
+        chunk = checksum.chunk_of(part.checksum)
+        assert part.checksum == checksum.of_blocks([found[part.path]], chunk), part.path
+    read_rows = [(row, part.path) for part in made.files for row in found[part.path].decode().splitlines()]
+    assert sorted(row for row, _ in read_rows) == rows
+    assert all(path.startswith(f"p={row.split(',')[1]}/") for row, path in read_rows)
+    assert made.counts["output rows"] == sum(part.rows for part in made.files) == len(rows)
+    if "://" not in output:
+        assert [path for path in Path(output).rglob("*") if path.is_dir() and not any(path.iterdir())] == []
+    return made
+
+
+def said(output):
+    """Return what two runs on the same input have in common: counts, and files without the names of runs, and times."""
+    output = str(output)
+    made, found = read_manifest(storage_for(output), output), []
+    for part in made.parts():
+        directory, _, name = part.path.rpartition("/")
+        content = read(f"{output}/{part.path}")
+        if "_mutator/tombstones" in directory:
+            with storage_for(output).open(f"{output}/{part.path}") as stream:
+                content = [(key, order) for key, order, _ in read_tombstones(stream)]
+        if "_mutator/filters" in directory or "_mutator/rejected" in directory:
+            content = None  # these name files and runs
+        found.append((directory, RUN_ID.sub("", name), part.bucket, part.rows, content))
+    return made.counts, sorted(found, key=repr)
+
+
+def settled(base, scope):
+    """Recover a base; return what was found."""
+    return status(str(base), workflow_config(scope))
+
+
+def workflow(base, scope):
+    """Do a run of the workflow."""
+    read_config = workflow_config(scope)
+    return run_workflow(str(base), read_config, merge_by(read_config, local_engine.merge), sleep=lambda _: None)
+
+
+def workflow_config(scope):
+    return config.parse({**settings(scope), "claim.min.age": "0s", "backup.keep": "2"})
+
+
+def copied(source, to):
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(source, to)
+    return to
+
+
+ACTS = {"run": local_engine.mutate, "workflow": workflow}
+# Forks for every run, which is as good as a new process and does not import everything again.
+DRIVER = """
+import json, os, sys, traceback
+import pytest
+from mutator import failpoint
+from tests.support import parted
+parted.set_for_tests(pytest.MonkeyPatch())
+for line in sys.stdin:
+    point, act, call = json.loads(line)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.environ[failpoint.VARIABLE] = point
+            failpoint.PASSED.clear()
+            parted.ACTS[act](**call)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os.write(writer, json.dumps(failpoint.PASSED).encode())
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        passed = stream.read()
+    print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), json.loads(passed or "[]")]), flush=True)
+"""
+
+
+@contextmanager
+def dying_runs():
+    """Give a function that does something in a process of its own, which kills itself at a failpoint.
+
+    It returns the failpoints that were passed, where there is nothing to die at.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER],
+        cwd=ROOT,
+        env=environment(PYTHONPATH=str(ROOT)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as driver:
+
+        def act(what, point=None, **call):
+            driver.stdin.write(json.dumps([point or "none", what, call]) + "\n")
+            driver.stdin.flush()
+            code, passed = json.loads(driver.stdout.readline())
+            assert code == (-signal.SIGKILL if point else 0), f"{what} at {point}: {code}"
+            return passed
+
+        yield act
+        driver.stdin.close()
+
+
+def passages(passed, *, every):
+    """Return how to name each passage of each failpoint, or of the first alone."""
+    seen = {}
+    for name in passed:
+        seen[name] = seen.get(name, 0) + 1
+        if every or seen[name] == 1:
+            yield f"{name}:{seen[name]}"

@@ -1,0 +1,204 @@
+"""The reference model of partitioned masters: which directory a row belongs to, and what a run does to each partition.
+
+``tests.support.model`` decides about a record, over the whole table or within its partition; this model only adds
+the directory where the record then is. Nothing may come from ``mutator``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from tests.support.model import Key, Merged, Row, last, merge
+
+__all__ = ["NOWHERE", "Field", "Partitioned", "directory_of", "merge_partitions", "merge_table", "scoped"]
+
+NOWHERE = ""  # the directory of a tombstone whose record never had one
+NULL = "__HIVE_DEFAULT_PARTITION__"
+ESCAPED = frozenset("\x7f\"#%'*/:=?\\{[]^") | {chr(number) for number in range(32)}
+
+
+class Field(NamedTuple):
+    """One level of directories."""
+
+    name: str
+    column: str
+    how: str = ""  # nothing, date, year, month, prefix or bucket
+    argument: Any = None
+
+    def text(self, ordinal: int) -> str:
+        """Say it as ``partitioned.by`` does."""
+        argument = "" if self.argument is None else f",{self.argument}"
+        return f"{self.name}={self.how}({ordinal}{argument})" if self.how else f"{self.name}={ordinal}"
+
+
+def directory_of(fields: Iterable[Field], values: Iterable[bytes | None]) -> str | None:
+    """Return the directory of a row, given the value of each field; None for a row that has none."""
+    levels = []
+    for field, value in zip(fields, values, strict=True):
+        found = said(field, value) if value else b""
+        level = f"{field.name}={escaped(found) or NULL}" if found is not None else "x" * 999
+        if len(level.encode()) > 255:
+            return None
+        levels.append(level)
+    return "/".join(levels)
+
+
+def escaped(value: bytes) -> str:
+    return "".join(
+        f"%{char.encode('utf-8', 'surrogateescape')[0]:02X}"
+        if char in ESCAPED or "\udc80" <= char <= "\udcff"
+        else char
+        for char in value.decode("utf-8", "surrogateescape")
+    )
+
+
+def said(field: Field, value: bytes) -> bytes | None:
+    """Return what a value says of its partition; None where it says nothing."""
+    if field.how == "prefix":
+        return value.decode("utf-8", "surrogateescape")[: field.argument].encode("utf-8", "surrogateescape")
+    if field.how == "bucket":
+        return b"%d" % (murmur64a(value) % field.argument)
+    if field.how:
+        try:
+            day = datetime.fromisoformat(value.decode())
+        except ValueError:
+            return None
+        day = day.replace(tzinfo=UTC) if day.tzinfo is None else day.astimezone(UTC)
+        return day.strftime({"date": "%Y-%m-%d", "year": "%Y", "month": "%m"}[field.how]).encode()
+    return value
+
+
+def murmur64a(data: bytes) -> int:
+    """Hash as Austin Appleby published it, with seed 0."""
+    m, most = 0xC6A4A7935BD1E995, 2**64
+    h = len(data) * m % most
+    while len(data) >= 8:
+        k = int.from_bytes(data[:8], "little") * m % most
+        h = (h ^ (k ^ k >> 47) * m % most) * m % most
+        data = data[8:]
+    if data:
+        h = (h ^ int.from_bytes(data, "little")) * m % most
+    h = (h ^ h >> 47) * m % most
+    return h ^ h >> 47
+
+
+class Partitioned(NamedTuple):
+    """What a run leaves: all of it, where it lies, and what became of each partition that was touched."""
+
+    merged: Merged
+    places: dict[Key, str]  # of records and of tombstones
+    touched: dict[str, Counter[str]]
+
+
+Place = Callable[[Row], str]
+
+
+def scoped(row: Row, directory: str) -> Row:
+    """Make a row's ID one of the table, where it is unique within its partition alone."""
+    return row._replace(key=(directory.encode(), *row.key))
+
+
+def merge_table(
+    master: list[Row],
+    tombstones: Mapping[Key, tuple[Any, int]],
+    feed: list[Row],
+    place: Place,
+    graves: Mapping[Key, str] | None,
+    *,
+    full: bool = False,
+    expire_before: int | None = None,
+    **options: Any,
+) -> Partitioned:
+    """Merge where a record ID is unique in the whole table.
+
+    graves: the directory of each tombstone; None for a master without partitions, of which all is read.
+    """
+    merged = merge(master, tombstones, feed, full=full, **options)
+    held, winners = last(master), last(feed)
+    homes = {key: place(row) for key, row in held.items()}
+    homes |= graves or dict.fromkeys(tombstones, NOWHERE)
+    places = {key: homes.get(key, NOWHERE) for key in merged.tombstones}
+    places |= {key: homes[key] for key in merged.records if key in homes}
+    touched: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for key, w in winners.items():
+        m, t = held.get(key), tombstones.get(key)
+        if (m and m.order > w.order) or (t and t[0] > w.order):
+            touched[homes[key]]  # there it is found to be late
+        elif w.is_delete:
+            touched[homes.get(key, NOWHERE)]["deleted"] += m is not None
+        else:
+            new = places[key] = place(w)
+            if key in homes:
+                touched[homes[key]]["moved out"] += m is not None and homes[key] != new
+            touched[new]["moved in"] += m is not None and homes[key] != new
+            touched[new]["inserted"] += m is None
+            touched[new]["updated"] += m is not None and m.written != w.written
+    if full:
+        for key in (held.keys() | tombstones.keys()) - winners.keys():
+            touched[homes[key]]["deleted by absence"] += key in held
+    if graves is None:  # all of it is written anew, and what is remembered of old deletes says no partition
+        places |= dict.fromkeys(merged.tombstones, NOWHERE)
+        touched.clear()
+        for directory in places.values():  # and the report says just how many rows each partition has
+            touched[directory]
+    before = Counter(homes[key] for key in held) if graves is not None else Counter()
+    return summed(merged, places, touched, before, expire_before, options.get("horizon"))
+
+
+def merge_partitions(
+    master: list[Row],
+    tombstones: Mapping[Key, tuple[Any, int]],
+    feed: list[Row],
+    *,
+    managed: bool,
+    full: bool = False,
+    expire_before: int | None = None,
+    **options: Any,
+) -> Partitioned:
+    """Merge where it is unique within its partition. All IDs begin with the partition's directory."""
+    merged = merge(master, tombstones, feed, full=full, **options)
+    held, winners = last(master), last(feed)
+    places = {key: key[0].decode() for key in (*merged.records, *merged.tombstones)}
+    touched: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for key, w in winners.items():
+        m, t, n = held.get(key), tombstones.get(key), touched[key[0].decode()]
+        if (m and m.order > w.order) or (t and t[0] > w.order):
+            continue
+        n["deleted"] += w.is_delete and m is not None
+        n["inserted"] += not w.is_delete and m is None
+        n["updated"] += not w.is_delete and m is not None and m.written != w.written
+    if full or not managed:
+        for key in held.keys() | tombstones.keys():
+            touched[key[0].decode()]["deleted by absence"] += full and key in held and key not in winners
+    before = Counter(key[0].decode() for key in held)
+    merged.notes.update({note: sorted(key[1:] for key in keys) for note, keys in merged.notes.items()})
+    return summed(merged, places, touched, before, expire_before, options.get("horizon"))
+
+
+def summed(
+    merged: Merged,
+    places: dict[Key, str],
+    touched: dict[str, Counter[str]],
+    before: Counter[str],
+    expire_before: int | None,
+    horizon: Any,
+) -> Partitioned:
+    """Forget old tombstones, but only in partitions that are touched; count the rows of these."""
+    expired = {
+        key: order
+        for key, (order, committed) in merged.tombstones.items()
+        if expire_before is not None and committed < expire_before and places[key] in touched
+    }
+    left = {key: tombstone for key, tombstone in merged.tombstones.items() if key not in expired}
+    counts = merged.counts + Counter({"expired": len(expired)})
+    counts["expired"], counts["tombstones out"] = len(expired), len(left)
+    highest = max([*expired.values(), *([] if horizon is None else [horizon])], default=None)
+    after = Counter(places[key] for key in merged.records)
+    for directory, n in touched.items():
+        n["before"], n["rows"] = before[directory], after[directory]
+    kept: Sequence[Key] = [*merged.records, *left]
+    merged = merged._replace(tombstones=left, counts=counts, horizon=highest)
+    return Partitioned(merged, {key: places[key] for key in kept}, dict(touched))

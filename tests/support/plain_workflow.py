@@ -1,0 +1,192 @@
+"""A workflow whose merge is plain Python: rows are ``key,value``, the highest sequence wins, ``del`` files delete.
+
+And the oracle: what must hold of a base after any crash, once somebody has recovered it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from mutator.config import Config
+from mutator.dataset.checksum import whole
+from mutator.dataset.commit.publish import publish
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest import DataFile, FeedFile, Manifest
+from mutator.dataset.version_log import Log
+from mutator.errors import error
+from mutator.rules import file_names
+from mutator.storage import blocks, entries_of, storage_for
+from mutator.workflow.directory.base import Base
+from mutator.workflow.directory.phases import Merged, Task
+from mutator.workflow.directory.versions import master_of
+
+CONFIG = Config(id_fields=(0,), claim_min_age=0, backup_keep=2)
+CONTROL = ".ctl"  # the suffix of control files, where a test has such
+GIVEN = b"a,given\nb,given\nc,given\n"
+FEEDS = {
+    "ups_1.txt": b"a,1\nd,1\n",
+    "del_2.txt": b"b,x\n",
+    "ups_3.txt": b"a,3\ne,3\n",
+    "ups_4.txt": b"b,4\n",
+}
+
+
+def read(path: str) -> bytes:
+    with storage_for(path).open(path) as stream:
+        return b"".join(blocks(stream))
+
+
+def put(path: str, content: bytes) -> None:
+    storage = storage_for(path)
+    storage.make_directory(posixpath.dirname(path))
+    with storage.create_new(path) as stream:
+        stream.write(content)
+
+
+def merge(task: Task) -> Merged | tuple[str, ...]:
+    """Merge as a run does, in plain Python."""
+    known = read_manifest(storage_for(task.master), task.master)
+    rows, applied = read_rows(task.master, known)
+    paths = []
+    for path in task.feed:
+        entry = storage_for(path).stat(path)
+        if entry is None:
+            raise error("path.missing", path=path, what="feed file or directory")
+        paths += [one.path for one in entries_of(path)] if entry.kind == "directory" else [path]
+    paths = [
+        path for path in paths if not file_names.is_hidden(posixpath.basename(path)) and not path.endswith(CONTROL)
+    ]
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    before = known.feed if known else ()
+    files = [FeedFile(posixpath.basename(path), len(read(path)), whole(read(path)), now) for path in paths]
+    consumed = {(one.name, one.checksum) for one in before}
+    fresh = [one for one in files if (one.name, one.checksum) not in consumed]
+    skipped = tuple(one.name for one in files if (one.name, one.checksum) in consumed)
+    if not fresh:
+        return skipped
+    content = {one.name: read(path) for one, path in zip(files, paths, strict=True) if one in fresh}
+    text = dump_rows(apply(rows, applied, content))
+    name = f"part-00000-{task.run}.txt"
+    made = Manifest(
+        commit=uuid4().hex,
+        parent=known.commit if known else None,
+        run=task.run,
+        committed=now,
+        spec={},
+        buckets=None,
+        hash=None,
+        horizon=None,
+        snapshot=None,
+        files=(DataFile(path=name, bucket=None, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text)),),
+        beside=(),
+        feed=(*before, *fresh),
+        counts={},
+    )
+
+    def write(staging: str) -> Manifest:
+        put(f"{staging}/{name}", text)
+        return made
+
+    publish(task.output, task.run, write)
+    return Merged(made, skipped)
+
+
+Rows = dict[str, tuple[int, str | None]]  # key -> sequence, value; None: deleted
+
+
+def read_rows(path: str, known: Manifest | None) -> tuple[Rows, set[str]]:
+    """Return the rows of a master, each with its sequence, which stands behind the value."""
+    if known is not None:
+        text = b"".join(read(f"{path}/{part.path}") for part in known.files)
+    else:
+        text = b"".join(read(one.path) for one in entries_of(path) if one.kind == "file")
+    rows: Rows = {}
+    for line in text.decode().splitlines():
+        key, value, *more = line.split(",")
+        rows[key] = (int(more[0]) if more else -1, value if value != "<deleted>" else None)
+    return rows, set()
+
+
+def apply(rows: Rows, _: set[str], feeds: dict[str, bytes]) -> Rows:
+    """Apply feed files in any order: of each key, the highest sequence wins."""
+    rows = dict(rows)
+    for name, content in feeds.items():
+        sequence = file_names.sequence(name)
+        assert sequence is not None
+        for line in content.decode().splitlines():
+            key, value = line.split(",")
+            if key not in rows or rows[key][0] <= sequence:
+                rows[key] = (sequence, None if name.startswith("del") else value)
+    return rows
+
+
+def dump_rows(rows: Rows) -> bytes:
+    lines = (f"{key},{'<deleted>' if value is None else value},{sequence}\n" for key, (sequence, value) in rows.items())
+    return "".join(sorted(lines)).encode()
+
+
+def expected(feeds: dict[str, bytes]) -> bytes:
+    """Return the master after a set of feed files."""
+    given: Rows = {line.split(",")[0]: (-1, line.split(",")[1]) for line in GIVEN.decode().splitlines()}
+    return dump_rows(apply(given, set(), feeds))
+
+
+def found_feed(base: Base) -> Counter[tuple[str, bytes]]:
+    """Return every feed file that lies anywhere, with its content."""
+    found: Counter[tuple[str, bytes]] = Counter()
+    places = [base.at("incr")]
+    places += [one.path for one in entries_of(base.at("incr")) if one.kind == "directory"]
+    for name in ("working", "archive"):
+        places += [one.path for one in entries_of(base.at(name)) if one.kind == "directory"]
+    for place in places:
+        for one in entries_of(place):
+            if one.kind == "file":
+                found[one.name, read(one.path)] += 1
+    return found
+
+
+def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set[str]:
+    """Hold a base against all that must be true of it; return the names of the feed files that were merged.
+
+    restored: an older version was brought back, so a file may have been merged that is not any more.
+    """
+    log = Log(base.path)
+    versions = log.all()
+    latest = log.latest()
+    merged: set[str] = set()
+    if latest.dataset is None:
+        assert b"".join(read(one.path) for one in entries_of(base.master) if one.kind == "file") == GIVEN
+    else:
+        master = master_of(base, latest)
+        known = read_manifest(base.storage, master)
+        assert known is not None
+        assert known.commit == latest.dataset
+        merged = {one.name for one in known.feed}
+        assert read(f"{master}/{known.files[0].path}") == expected({name: feeds[name] for name in merged})
+    assert found_feed(base) == Counter(feeds.items()), "feed files got lost, or doubled"
+    runs = [one.run for one in versions if one.kind == "run"]
+    assert len(set(runs)) == len(runs), "a run committed twice"
+    # What each run merged is a part of what is merged now, and no file was merged twice.
+    names = [part.name for one in versions if one.kind == "run" for part in one.feed]
+    assert len(set(names)) == len(names)
+    if base.storage.renames:
+        archived = {one.name for run in entries_of(base.at("archive")) for one in entries_of(run.path)}
+        assert {name for name in archived if name.endswith(CONTROL)} == {f"{name}{CONTROL}" for name in merged} & {
+            *feeds
+        }
+        archived = {name for name in archived if not name.endswith(CONTROL)}
+        assert archived == merged or (restored and archived > merged)
+        for place in ("working", "output", "_mutator/runs"):
+            assert entries_of(base.at(place)) == [], place
+        held = {one.dataset for one in versions} - {None, latest.dataset}
+        kept = [one.name for one in entries_of(base.at("backup"))]
+        # Whoever is killed before it removes old ones leaves them to the next run.
+        assert min(len(held) + bool(latest.dataset), CONFIG.backup_keep) <= len(kept) <= CONFIG.backup_keep + 1, kept
+    else:
+        left = entries_of(base.at("output"))
+        assert {one.name for one in left} <= {one.run for one in versions if one.path}, left
+        assert base.storage.unfinished(base.at("output")) == []
+    return merged

@@ -1,0 +1,210 @@
+"""Many tables in one application: what one of them does, the others do not feel."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from mutator import cli
+from mutator.errors import MutatorError
+from mutator.pipeline import merge
+from mutator.workflow import many
+from tests.support.many_tables import DEFAULTS, Folder, rows_of
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path, 6)
+
+
+def states(summary):
+    return {one.table: one.state for one in summary.results}
+
+
+def parts(output):
+    return sorted(path.read_bytes() for path in output.glob("part-*"))
+
+
+def test_each_table_is_merged_as_alone(folder, sc):
+    done = many.run(folder.tables(), lambda: sc, at_once=3)
+
+    assert states(done) == dict.fromkeys(folder.names, "done")
+    assert done.exit_code == 0
+    for name in folder.names:
+        assert rows_of(folder, name) == folder.expected(name)
+        assert len(list((folder.root / "out" / name).glob("part-*"))) == 2
+
+
+@pytest.mark.parametrize("engine", ["blocks", "records"])
+@pytest.mark.parametrize("settings", ["", 'master.unique = "true"'], ids=["shuffle", "broadcast"])
+def test_files_are_those_of_a_run_alone(folder, sc, tmp_path, engine, settings):
+    (table,) = folder.tables(f"[tables.t1.settings]\n{settings}").only(["t1"])
+    folder.put("feed/t1/del_2.txt", "3,,300\n")
+    alone = merge.mutate(
+        sc, table.config, master=table.master, feed=table.feed, output=tmp_path / "alone", engine=engine
+    )
+
+    done = many.run(folder.tables(f"[tables.t1.settings]\n{settings}"), lambda: sc, only=["t1"], engine=engine)
+
+    (result,) = done.results
+    assert result.state == "done"
+    assert result.report["counts"] == alone.counts
+    assert (result.report["join"], result.report["engine"]) == (alone.join, alone.engine)
+    assert parts(folder.root / "out/t1") == parts(tmp_path / "alone")
+
+
+def test_large_tables_take_the_way_of_a_run_alone(folder, sc, monkeypatch):
+    monkeypatch.setattr("mutator.engine.spark.single_task._SMALL", 0)
+
+    done = many.run(folder.tables(), lambda: sc, at_once=3)
+
+    assert done.exit_code == 0
+    assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
+
+
+def test_one_that_fails_does_not_stop_the_others(folder, sc):
+    shutil.rmtree(folder.root / "master/t0")
+    folder.put("feed/t2/ups_1.txt", "1,too few\n")
+    folder.put("feed/t3/ups_1.txt", "not a number,t3,late\n")
+
+    done = many.run(folder.tables(), lambda: sc, at_once=2)
+
+    failed = {one.table: (one.kind, one.code) for one in done.results if one.state == "failed"}
+    assert failed == {"t0": ("master.missing", 2), "t2": ("rejects", 3), "t3": ("rejects", 3)}
+    assert done.undone == ("t0", "t2", "t3")
+    assert done.exit_code == 3
+    assert sorted(path.name for path in (folder.root / "out").iterdir()) == ["t1", "t4", "t5"]
+    assert "t2     failed" in done.text()
+
+
+def test_bases_and_outputs_in_one_file(folder, sc):
+    folder.put("base/master/base.txt", "a,1,100\n")
+    folder.put("base/incr/ups_1.txt", "a,2,200\nb,1,200\n")
+    more = '[tables.b]\nbase = "base"\nsettings.claim.min.age = "0s"\n'
+
+    first = many.run(folder.tables(more), lambda: sc)
+    again = many.run(folder.tables(more), lambda: sc, only=["b"])
+
+    assert first.exit_code == 0
+    (result,) = [one for one in first.results if one.table == "b"]
+    assert (result.version, result.counts["output rows"]) == (1, 2)
+    assert (again.results[0].state, again.results[0].version, again.exit_code) == ("done", None, 0)
+    assert "nothing to merge" in again.text()
+
+
+def test_the_largest_is_begun_first(folder, sc):
+    begun = []
+    tables = folder.tables()
+
+    many.run(tables, lambda: sc, at_once=1, tell=lambda result, ended, total: begun.append(result.table))
+
+    assert begun == list(reversed(folder.names))
+
+
+def test_resume_does_what_is_left(folder, sc):
+    feed = folder.put("feed/t2/ups_1.txt", "1,too few\n")
+    first = many.run(folder.tables(), lambda: sc)
+    feed.write_text("1,t2 changed,200\nx,t2 new,200\n")
+
+    second = many.run(folder.tables(), lambda: sc, resume=True)
+    third = many.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
+
+    assert first.undone == ("t2",)
+    before = dict.fromkeys(folder.names, "done before")
+    assert states(second) == {**before, "t2": "done"}
+    assert states(third) == before
+    assert (second.resumes, third.resumes) == (first.run, second.run)
+    assert second.results[0].counts == first.results[0].counts
+    assert rows_of(folder, "t2") == folder.expected("t2")
+
+
+def test_other_settings_undo_nothing(folder, sc):
+    """What is published is published; only where the output was moved away, the table is merged with them."""
+    many.run(folder.tables(), lambda: sc)
+    before = {path: path.stat().st_ino for path in (folder.root / "out").glob("*/part-*")}
+    shutil.move(folder.root / "out/t2", folder.root / "away")
+
+    second = many.run(folder.tables(defaults=f"{DEFAULTS}num.reducer = 1\n"), lambda: sc, resume=True)
+
+    assert states(second) == {**dict.fromkeys(folder.names, "done before"), "t2": "done"}
+    assert len(list((folder.root / "out/t2").glob("part-*"))) == 1
+    after = {path: path.stat().st_ino for path in (folder.root / "out").glob("*/part-*")}
+    assert {path: node for path, node in before.items() if "t2" not in str(path)}.items() <= after.items()
+
+
+def test_what_somebody_else_has_published_is_not_done(folder, sc):
+    first = many.run(folder.tables(), lambda: sc)
+    shutil.rmtree(folder.root / "out/t1")
+    shutil.copytree(folder.root / "out/t0", folder.root / "out/t1")
+    shutil.rmtree(folder.root / "out/t2")
+
+    second = many.run(folder.tables(), lambda: sc, resume=True)
+
+    assert first.exit_code == 0
+    found = states(second)
+    assert (found["t1"], found["t2"], found["t3"]) == ("failed", "done", "done before")
+    assert second.results[1].kind == "output.exists"
+
+
+def test_nothing_to_resume(folder):
+    with pytest.raises(MutatorError, match="is no record of a run") as caught:
+        many.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
+
+    assert caught.value.exit_code == 2
+
+
+def test_two_runs_of_the_same_tables(folder, sc):
+    caught = []
+
+    def again(result, ended, total):
+        with pytest.raises(MutatorError) as fault:
+            many.run(folder.tables(), lambda: sc)
+        caught.append(fault.value.kind)
+
+    many.run(folder.tables(), lambda: sc, only=["t0"], tell=again)
+
+    assert caught == ["many.busy"]
+
+
+def test_command_line(folder, sc, capfd):
+    path = folder.file()
+    folder.put("feed/t2/ups_1.txt", "1,too few\n")
+
+    code = cli.main(["run-many", str(path), "--json", "--only", "t1,t2", "--at-once", "2"])
+
+    found, told = capfd.readouterr()
+    report = json.loads(found)
+    assert code == report["exit_code"] == 3
+    assert [one["state"] for one in report["results"]] == ["done", "failed"]
+    assert report["totals"]["states"] == {"done": 1, "failed": 1}
+    assert report["totals"]["counts"]["output rows"] == 21
+    assert report["totals"]["undone"] == ["t2"]
+    assert report["results"][1]["kind"] == "rejects"
+    assert "] t1: done" in told
+    assert "spark.scheduler.mode is FIFO" in told
+
+    code = cli.main(["run-many", str(path), "--only", "t1,t2", "--resume", "-D", "reject.policy=quarantine"])
+
+    found, told = capfd.readouterr()
+    assert code == 0
+    assert "2 tables: 1 done, 1 done before" in found
+
+
+def test_unknown_table(folder, capfd):
+    assert cli.main(["run-many", str(folder.file()), "--only", "t1,t7x"]) == 2
+    assert "t7x: is not one of its tables" in capfd.readouterr().err
+
+
+def test_workers_stay_for_the_next_table(folder, sc):
+    """One that is left with unread input ends, and the next task waits for a new one."""
+    before = workers(sc)
+
+    done = many.run(folder.tables(), lambda: sc, at_once=1)
+
+    assert done.exit_code == 0
+    assert workers(sc) & before
+
+
+def workers(sc):
+    return set(sc.parallelize(range(8), 2).map(lambda _: os.getpid()).collect())

@@ -1,0 +1,205 @@
+"""Deadlines, signals and kills: what is being published is finished, nothing else is, and the rest can be resumed."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from mutator import cli
+from mutator.engine.spark import single_task
+from mutator.errors import MutatorError, error
+from mutator.errors.interrupts import catch_signals
+from mutator.pipeline import merge as pipeline
+from mutator.workflow import many
+from mutator.workflow.many.attempt import Attempt
+from tests.support.cluster import environment, run
+from tests.support.many_tables import Folder, rows_of
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path, 4)
+
+
+def states(summary):
+    return {one.table: one.state for one in summary.results}
+
+
+def hang(monkeypatch, table, before=lambda: None):
+    """Let a table's Spark job hang until it is cancelled. before: what happens first, in the table's thread."""
+    real = single_task.merge
+
+    def hanging(sc, plan, staging):
+        if not any(f"/{table}/" in one.source.path for one in plan.inputs):
+            return real(sc, plan, staging)
+        before()
+        sc.parallelize([1, 2], 2).foreach(lambda _: time.sleep(3600))
+        raise AssertionError("the job was not cancelled")
+
+    monkeypatch.setattr(single_task, "merge", hanging)
+
+
+def test_deadline_of_one_table(folder, sc, monkeypatch):
+    hang(monkeypatch, "t1")
+
+    done = many.run(folder.tables('[tables.t1]\ndeadline = "1s"\n'), lambda: sc, at_once=2)
+
+    assert states(done) == {"t0": "done", "t1": "deadline", "t2": "done", "t3": "done"}
+    (result,) = [one for one in done.results if one.table == "t1"]
+    assert (result.kind, result.code, done.exit_code, done.undone) == ("many.deadline", 5, 5, ("t1",))
+    assert "was stopped after" in result.error
+    assert sorted(path.name for path in (folder.root / "out").iterdir()) == ["t0", "t2", "t3"]
+
+    monkeypatch.undo()
+    again = many.run(folder.tables(), lambda: sc, resume=True)
+
+    assert states(again)["t1"] == "done"
+    assert rows_of(folder, "t1") == folder.expected("t1")
+
+
+def test_time_until_spark_is_there_is_none_of_a_table(folder, sc, monkeypatch):
+    def slow():
+        clock[0] += 3600
+        return sc
+
+    clock = [1000.0]
+    stopped = SimpleNamespace(monotonic=lambda: clock[0], time=time.time)
+    monkeypatch.setattr("mutator.workflow.many.attempt.time", stopped)
+    monkeypatch.setitem(many.run.__globals__, "time", stopped)
+
+    done = many.run(folder.tables('[tables.t1]\ndeadline = "10m"\n'), slow, only=["t1"])
+
+    assert states(done) == {"t1": "done"}
+    assert done.results[0].seconds == 0
+
+
+def test_deadline_of_all(folder, sc, monkeypatch):
+    hang(monkeypatch, "t3")
+
+    done = many.run(folder.tables(run='deadline = "1s"'), lambda: sc, at_once=1)
+
+    assert states(done) == {**dict.fromkeys(folder.names, "not begun"), "t3": "deadline"}
+    assert "4 tables: 1 deadline, 3 not begun" in done.text()
+    assert "left undone: t0, t1, t2, t3; run again with --resume" in done.text()
+
+
+def test_what_is_being_published_is_finished(folder, sc, monkeypatch):
+    begun = []
+    merge, write = Attempt.merge_on, pipeline.write_sidecar
+    monkeypatch.setattr(Attempt, "merge_on", lambda *words: (begun.append(words[0]), merge(*words))[1])
+    # After the last look at the deadline, and before the output is there.
+    monkeypatch.setattr(pipeline, "write_sidecar", lambda *words: (begun[0].stop("deadline"), write(*words))[1])
+
+    done = many.run(folder.tables(), lambda: sc, only=["t0"])
+
+    assert begun[0].is_told_to_stop
+    assert states(done) == {"t0": "done"}
+    assert rows_of(folder, "t0") == folder.expected("t0")
+
+
+def test_base_that_is_stopped_has_its_feed_files_back(folder, sc, monkeypatch):
+    folder.put("base/b/master/base.txt", "a,1,100\n")
+    folder.put("base/b/incr/ups_1.txt", "a,2,200\n")
+    hang(monkeypatch, "b")
+    more = '[tables.b]\nbase = "base/{table}"\ndeadline = "1s"\nsettings.claim.min.age = "0s"\n'
+
+    done = many.run(folder.tables(more), lambda: sc, only=["b"])
+
+    assert states(done) == {"b": "deadline"}
+    assert os.listdir(folder.root / "base/b/incr") == ["ups_1.txt"]
+    assert os.listdir(folder.root / "base/b/output") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal(folder, sc, monkeypatch, capfd, number):
+    hang(monkeypatch, "t2", lambda: os.kill(os.getpid(), number))
+
+    code = cli.main(["run-many", str(folder.file()), "--json", "--at-once", "1"])
+
+    report = json.loads(capfd.readouterr().out)
+    assert code == report["exit_code"] == 128 + number
+    assert [one["state"] for one in report["results"]] == ["not begun", "not begun", "stopped", "done"]
+    assert report["totals"]["undone"] == ["t0", "t1", "t2"]
+    assert rows_of(folder, "t3") == folder.expected("t3")
+
+    monkeypatch.undo()
+    assert cli.main(["run-many", str(folder.file()), "--resume"]) == 0
+    assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
+
+
+def test_second_signal_is_not_waited_for(folder, sc, monkeypatch):
+    told, release = threading.Event(), threading.Event()
+    stop = Attempt.stop
+    monkeypatch.setattr(Attempt, "stop", lambda self, why: (stop(self, why), told.set()))
+
+    def stubborn(attempt, plan, staging):
+        os.kill(os.getpid(), signal.SIGTERM)
+        told.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        release.wait()
+        raise MutatorError
+
+    monkeypatch.setattr(Attempt, "merge_on", stubborn)
+
+    with catch_signals():
+        done = many.run(folder.tables(), lambda: sc, at_once=1)
+    release.set()
+
+    assert states(done) == {**dict.fromkeys(folder.names, "not begun"), "t3": "left"}
+    assert done.exit_code == 128 + signal.SIGTERM
+
+
+def test_spark_that_cannot_start_is_tried_once(folder):
+    def missing():
+        tries.append(1)
+        raise fault
+
+    tries = []
+    fault = error("spark.missing", why="no Java")
+
+    done = many.run(folder.tables(), missing, at_once=1)
+
+    assert states(done) == {**dict.fromkeys(folder.names, "not begun"), "t3": "failed"}
+    assert (done.exit_code, tries) == (2, [1])
+
+
+def test_bug_in_one_table_stays_there(folder, sc, monkeypatch):
+    def broken(*words, **more):
+        if "t3" in words[1]:
+            raise ZeroDivisionError("oops")
+        return prepare(*words, **more)
+
+    prepare = many.run.__globals__["prepare"]
+    monkeypatch.setitem(many.run.__globals__, "prepare", broken)
+
+    done = many.run(folder.tables(), lambda: sc)
+
+    assert states(done) == {**dict.fromkeys(folder.names, "done"), "t3": "failed"}
+    assert done.exit_code == 70
+    assert "ZeroDivisionError: oops" in done.results[3].error
+
+
+def test_kill_and_resume(folder, sc):
+    """The third output is there, and the record has not been told so."""
+    words = [sys.executable, "-m", "mutator.cli", "run-many", folder.file(), "--at-once", "1"]
+
+    killed = run(words, environment(MUTATOR_FAILPOINT="publish.done:3"))
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert sorted(path.name for path in (folder.root / "out").iterdir()) == ["t1", "t2", "t3"]
+    done = many.run(folder.tables(), lambda: sc, resume=True)
+    assert states(done) == {"t0": "done", "t1": "done before", "t2": "done before", "t3": "done before"}
+    assert (done.results[1].report, done.results[2].counts["output rows"]) == (None, 31)
+    assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
+
+
+def test_threads_that_spark_cannot_tell_apart(folder, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+
+    with pytest.raises(MutatorError, match="PYSPARK_PIN_THREAD is false"):
+        many.run(folder.tables(), lambda: pytest.fail("Spark is not needed"))

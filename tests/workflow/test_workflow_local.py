@@ -1,0 +1,420 @@
+"""The workflow on the local disk, with a merge in plain Python: processes that are killed, and many at once."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+from mutator.dataset import manifest
+from mutator.dataset.version_log import Log
+from mutator.errors import MutatorError, error, failpoints
+from mutator.errors.failpoints import FAILPOINTS, WORKFLOW_FAILPOINTS
+from mutator.storage import local
+from mutator.workflow.directory import history, restore, status
+from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory.base import Base
+from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge
+
+NAMES = list(FEEDS)
+FED = {name: FEEDS[name] for name in NAMES[:3]}
+# Of the kills in the recovery, every so many.
+SOME = pytest.param(3, id="some")
+ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
+STARTS = [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
+
+
+def arrive(base, *names):
+    for name in names:
+        (base / "incr").mkdir(exist_ok=True)
+        (base / "incr" / name).write_bytes(FEEDS[name])
+
+
+def new_base(path, runs):
+    (path / "master").mkdir(parents=True)
+    (path / "master" / "given.txt").write_bytes(GIVEN)
+    for name in NAMES[:runs]:
+        arrive(path, name)
+        run_it(path)
+    arrive(path, *NAMES[runs:3])
+    return path
+
+
+def part(directory):
+    """Return the path of a dataset's only data file."""
+    (found,) = directory.glob("part-*.txt")
+    return found
+
+
+def run_it(base):
+    return run_workflow(str(base), CONFIG, merge, sleep=lambda _: None)
+
+
+def failing_run(base):
+    def fail(task):
+        raise error("storage", path=task.output, why="no space left")
+
+    with suppress(MutatorError):
+        run_workflow(str(base), CONFIG, fail)
+
+
+def look(base):
+    return status(str(base), CONFIG)
+
+
+def in_child(act, point="none"):
+    """Do something in a child process; return (signal or 0, the failpoints that it passed)."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.environ[failpoints.VARIABLE] = point
+        failpoints.PASSED.clear()
+        code = 1
+        with suppress(BaseException):
+            act()
+            code = 0
+        os.write(writer, json.dumps([code, failpoints.PASSED]).encode())
+        os._exit(code)
+    os.close(writer)
+    _, how = os.waitpid(child, 0)
+    with os.fdopen(reader, "rb") as stream:
+        said = stream.read()
+    if os.WIFSIGNALED(how):
+        return os.WTERMSIG(how), []
+    code, passed = json.loads(said)
+    assert code == 0, "the child failed"
+    return 0, passed
+
+
+def points(passed):
+    """Return how to name each passage of a failpoint."""
+    seen = Counter()
+    for name in passed:
+        seen[name] += 1
+        yield f"{name}:{seen[name]}"
+
+
+def copied(base, to):
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(base, to, copy_function=shutil.copyfile)
+    return to
+
+
+def tree(base):
+    return {
+        path.relative_to(base).as_posix(): path.read_bytes()
+        for path in sorted(base.rglob("*"))
+        if path.is_file() and "/lock/" not in path.as_posix()
+    }
+
+
+@pytest.fixture
+def no_sync(monkeypatch):
+    """A process that is killed loses nothing that it has written: thousands of kills need no fsync."""
+    monkeypatch.setattr(local.os, "fsync", lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "runs", [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
+)
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
+@pytest.mark.parametrize("step", [SOME, ALL])
+def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch, no_sync, runs, exchange, step):
+    """kill -9 of a real process at each passage of each failpoint, and then of the recovery at each of its own."""
+    if not exchange:
+        monkeypatch.setattr(local.LocalStorage, "swap", lambda *_: False)
+    start, before = new_base(tmp_path / "start", runs), set(NAMES[:runs])
+    _, passed = in_child(lambda: run_it(copied(start, tmp_path / "base")))
+    first_points, doubles, outcomes = list(points(passed)), 0, Counter()
+    assert len(set(first_points)) >= 30
+    for point in first_points:
+        base = copied(start, tmp_path / "base")
+        assert in_child(lambda base=base: run_it(base), point)[0] == signal.SIGKILL
+        crashed = copied(base, tmp_path / "crashed")
+        committed = [one.kind for one in Log(str(base)).all()].count("run") > runs
+        _, passed = in_child(lambda base=base: look(base))
+        merged = check(Base(str(base)), FED)
+        assert merged == (set(FED) if committed else before)
+        outcomes[len(merged)] += 1
+        settled = tree(base)
+        assert look(base).recovered == ()
+        assert tree(base) == settled
+        for second in list(points(passed))[::step]:
+            base = copied(crashed, tmp_path / "base")
+            assert in_child(lambda base=base: look(base), second)[0] == signal.SIGKILL
+            assert look(base).problems == ()
+            assert check(Base(str(base)), FED) == merged
+            doubles += 1
+    assert set(outcomes) == {runs, 3}
+    assert doubles >= (600 if step == 1 else 200)
+
+
+def test_points_of_the_lists_are_passed(tmp_path, monkeypatch, no_sync):
+    """A point that nothing passes is no test of anything."""
+    seen = set()
+    start = new_base(tmp_path / "start", 2)
+    base = copied(start, tmp_path / "base")
+    seen.update(in_child(lambda: run_it(base))[1])
+    seen.update(in_child(lambda: restore(str(base), 2, CONFIG))[1])
+    for point in ("merge.done", "commit.begin"):
+        copied(start, base)
+        in_child(lambda: run_it(base), point)
+        (base / "incr" / NAMES[2]).write_text("n,another of this name\n")
+        seen.update(in_child(lambda: look(base))[1])
+    copied(start, base)
+    seen.update(in_child(lambda: failing_run(base))[1])
+
+    # Other tests pass these.
+    rare = {"publish.first.rename", "claim.marker", "return.marker", "publish.empty.removed"}
+    rare |= {name for name in WORKFLOW_FAILPOINTS if "control" in name}
+    assert {name for name in (*FAILPOINTS, *WORKFLOW_FAILPOINTS) if not name.startswith("task.")} - rare - seen == set()
+
+
+def worker(base, own, commits):
+    """Deliver files of its own, and run until all of them are merged."""
+    rng = random.Random(own)
+    done = 0
+    while done < commits:
+        name = f"ups_{own}{done:04d}.txt"
+        (base / "incr" / f"{name}.tmp").write_bytes(f"w{own},{done}\n".encode())
+        os.rename(base / "incr" / f"{name}.tmp", base / "incr" / name)
+        while True:
+            try:
+                outcome = run_it(base)
+            except MutatorError as fault:
+                if fault.kind not in ("base.busy", "base.lost"):
+                    raise
+                time.sleep(rng.uniform(0.001, 0.01))
+                continue
+            if outcome.version is not None or name in archived(base):
+                break
+        done += 1
+
+
+def archived(base):
+    return {path.name for path in (base / "archive").glob("*/*")}
+
+
+def reader(base, stop, seen):
+    """Read the master over and over, through a directory that is held open: what is read must be a whole version."""
+    while not stop.exists():
+        handle = os.open(base / "master", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with open(os.open(manifest.PATH, os.O_RDONLY, dir_fd=handle), "rb") as stream:
+                known = manifest.parse(stream.read(), "master")
+            for part in known.files:
+                with open(os.open(part.path, os.O_RDONLY, dir_fd=handle), "rb") as stream:
+                    assert len(stream.read()) == part.bytes
+        except FileNotFoundError:
+            continue  # this one was removed from backup/ meanwhile (backup.keep); it begins again
+        finally:
+            os.close(handle)
+        with seen.open("a") as stream:
+            stream.write(f"{known.commit}\n")
+
+
+def forked(act, *arguments):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            act(*arguments)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def race(base, workers, commits, readers):
+    new_base(base, 1)
+    stop = base.parent / "stop"
+    observers = [forked(reader, base, stop, base.parent / f"seen-{number}") for number in range(readers)]
+    children = [forked(worker, base, number + 1, commits) for number in range(workers)]
+    codes = [os.waitpid(child, 0)[1] for child in children]
+    stop.touch()
+    codes += [os.waitpid(child, 0)[1] for child in observers]
+    assert codes == [0] * (workers + readers)
+
+    run_it(base)
+    log = Log(str(base)).all()
+    assert [one.number for one in log] == list(range(1, len(log) + 1))
+    assert {one.kind for one in log} == {"run"}
+    delivered = {f"ups_{own + 1}{number:04d}.txt" for own in range(workers) for number in range(commits)}
+    merged = [part.name for one in log for part in one.feed]
+    assert sorted(merged) == sorted(delivered | {NAMES[0], *FED})
+    rows = part(base / "master").read_text()
+    assert all(f"w{own + 1},{commits - 1}," in rows for own in range(workers))
+    commits_seen = [line for path in base.parent.glob("seen-*") for line in path.read_text().split()]
+    order = [one.dataset for one in log]
+    assert set(commits_seen) <= set(order)
+    for path in base.parent.glob("seen-*"):
+        places = [order.index(commit) for commit in path.read_text().split()]
+        assert places == sorted(places), "a reader saw a version, and then an older one"
+    assert archived(base) == set(merged)
+
+
+def test_processes_race_and_readers_see_whole_versions(tmp_path, no_sync):
+    race(tmp_path / "base", workers=4, commits=6, readers=2)
+
+
+@pytest.mark.soak
+def test_eight_processes_of_fifty_commits(tmp_path):
+    race(tmp_path / "base", workers=8, commits=50, readers=4)
+
+
+def test_unmanaged_master_is_kept_and_cannot_be_restored(tmp_path):
+    base = new_base(tmp_path / "base", 1)
+
+    assert (base / "backup" / "0" / "given.txt").read_bytes() == GIVEN
+    with pytest.raises(MutatorError, match="has no manifest"):
+        restore(str(base), 0, CONFIG)
+
+
+def test_restore_brings_a_version_back_as_a_new_one(tmp_path):
+    base = new_base(tmp_path / "base", 2)
+    run_it(base)
+    done = restore(str(base), 1, CONFIG)
+
+    assert (done.version, done.restored) == (4, 1)
+    assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
+    assert [place.version.kind for place in history(str(base), CONFIG)] == ["given", "run", "run", "run", "restore"]
+    # What was merged after that version is not merged any more: delivered again, it is.
+    arrive(base, NAMES[1], NAMES[2])
+    assert run_it(base).version == 5
+    assert part(base / "master").read_bytes() == expected(FED)
+    assert restore(str(base), 4, CONFIG).version == 6
+    assert restore(str(base), 3, CONFIG).version == 7
+    assert part(base / "master").read_bytes() == expected(FED)
+
+
+@pytest.mark.parametrize(
+    ("to", "words"), [(9, "there is no version 9"), (2, "is the master already"), (-1, "there is no version -1")]
+)
+def test_restore_says_what_cannot_be(tmp_path, to, words):
+    base = new_base(tmp_path / "base", 2)
+    with pytest.raises(MutatorError, match=words) as caught:
+        restore(str(base), to, CONFIG)
+
+    assert caught.value.exit_code == 5
+
+
+def test_master_that_somebody_replaced_is_refused(tmp_path):
+    base = new_base(tmp_path / "base", 2)
+    shutil.rmtree(base / "master")
+    (base / "master").mkdir()
+    (base / "master" / "other.txt").write_text("z,other\n")
+    with pytest.raises(MutatorError, match="is not the dataset of version 2") as caught:
+        run_it(base)
+
+    assert caught.value.exit_code == 5
+    assert (base / "incr" / NAMES[2]).exists()
+    assert "is not the dataset of version 2" in look(base).problems[0]
+    assert restore(str(base), 1, CONFIG).version == 3
+    assert "move it away" in look(base).problems[0]
+
+
+def test_base_that_has_lost_its_log_is_left_alone(tmp_path):
+    base = new_base(tmp_path / "base", 2)
+    before = tree(base)
+    shutil.rmtree(base / "_mutator")
+    for act in (run_it, lambda base: restore(str(base), 1, CONFIG)):
+        with pytest.raises(MutatorError, match="the log, _mutator/log/, is not there") as caught:
+            act(base)
+        assert caught.value.exit_code == 5
+    assert "is not there" in look(base).problems[0]
+    assert tree(base) == {name: data for name, data in before.items() if not name.startswith("_mutator")}
+
+
+@pytest.mark.parametrize("how", ["removed", "cut", "log"])
+def test_status_sees_what_can_be_seen_without_reading(tmp_path, how):
+    base = new_base(tmp_path / "base", 2)
+    file = part(base / "master")
+    if how == "removed":
+        file.unlink()
+    elif how == "cut":
+        file.write_bytes(file.read_bytes()[:-1])
+    else:
+        (base / "_mutator" / "log" / f"{1:020d}.json").unlink()
+
+    (problem,) = look(base).problems
+    assert {"removed": "is missing", "cut": "bytes and should have", "log": "log entry is damaged"}[how] in problem
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("how", ["flip", "cut", "empty"])
+def test_damaged_log_entry_stops_everything(tmp_path, number, how):
+    base = new_base(tmp_path / "base", 2)
+    path = base / "_mutator" / "log" / f"{number:020d}.json"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes({"flip": bytes(data), "cut": data[:-9], "empty": b""}[how])
+    if number == 1:
+        assert "log entry is damaged" in look(base).problems[0]
+    with pytest.raises(MutatorError, match="log entry is damaged") as caught:
+        history(str(base), CONFIG)
+
+    assert caught.value.exit_code == 5
+
+
+def test_status_after_a_first_run_that_was_killed(tmp_path, no_sync):
+    base = new_base(tmp_path / "base", 0)
+    assert in_child(lambda: run_it(base), "merge.done")[0] == signal.SIGKILL
+    text = look(base).text()
+
+    assert "none yet: the master is what was given" in text
+    assert "version 1 only says that run" in text
+    assert "ups_1.txt" in text.split("recovered: run ")[1]
+    assert run_it(base).version == 2
+    assert (base / "backup" / "1" / "given.txt").read_bytes() == GIVEN
+
+
+def test_dataset_of_a_stranger_in_output_is_left_alone(tmp_path):
+    base = new_base(tmp_path / "base", 1)
+    other = new_base(tmp_path / "other", 1)
+    shutil.copytree(other / "master", base / "output" / "mine")
+    run_it(base)
+
+    assert part(base / "output" / "mine").exists()
+    assert "output/mine: is no dataset" in look(base).problems[0]
+
+
+def test_removal_that_was_killed_is_finished(tmp_path, no_sync):
+    base = new_base(tmp_path / "base", 2)
+    assert in_child(lambda: run_it(base), "commit.begin")[0] == signal.SIGKILL
+    assert in_child(lambda: look(base), "recover.output.hidden")[0] == signal.SIGKILL
+    (hidden,) = (path for path in (base / "output").iterdir())
+    next(hidden.rglob("manifest.json")).unlink()
+
+    assert look(base).problems == ()
+    assert not list((base / "output").iterdir())
+
+
+def test_master_of_mutator_run_is_version_0_and_can_be_restored(tmp_path):
+    other = new_base(tmp_path / "other", 1)
+    base = tmp_path / "base"
+    shutil.copytree(other / "master", base / "master")
+    arrive(base, NAMES[1])
+    run_it(base)
+    assert part(base / "backup" / "0").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
+    assert restore(str(base), 0, CONFIG).version == 2
+
+    assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
+    assert look(base).problems == ()
+
+
+def test_directory_of_a_stranger_in_output_is_left_alone(tmp_path):
+    base = new_base(tmp_path / "base", 1)
+    (base / "output" / "mine").mkdir()
+    (base / "output" / "mine" / "notes.txt").write_text("notes")
+    (base / "working" / "mine").mkdir()
+    (base / "working" / "mine" / "ups_9.txt").write_text("not,delivered")
+    run_it(base)
+
+    assert (base / "output" / "mine" / "notes.txt").read_text() == "notes"
+    assert (base / "working" / "mine" / "ups_9.txt").exists()
+    assert "output/mine: is no dataset" in look(base).problems[0]
