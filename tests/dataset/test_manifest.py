@@ -1,0 +1,91 @@
+"""Manifests are read back, and every damage to one is found."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.dataset import checksum, manifest
+from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
+from mutator.errors import StateError
+
+MANIFEST = Manifest(
+    commit="7f0c",
+    parent=None,
+    run="20261121T000000Z-00000000",
+    committed="2026-11-21T00:00:00.000+00:00",
+    spec={"key": {"ordinals": [0], "types": ["bytes"]}, "order": {"by": "file name"}, "width": 2, "format": "text"},
+    buckets=2,
+    hash="murmur64a",
+    horizon=None,
+    snapshot="é\udcff",
+    files=(
+        DataFile(
+            path="part-0.txt",
+            bucket=0,
+            rows=1,
+            bytes=4,
+            checksum=checksum.whole(b"a,1\n"),
+            order="_mutator/order/part-0.txt.parquet",
+        ),
+    ),
+    beside=(
+        SideFile(
+            path="_mutator/order/part-0.txt.parquet",
+            kind="order",
+            bucket=0,
+            rows=1,
+            bytes=9,
+            checksum=checksum.whole(b""),
+        ),
+    ),
+    feed=(
+        FeedFile(name="ups_1.txt", bytes=4, checksum=checksum.whole(b""), committed="2026-11-21T00:00:00.000+00:00"),
+    ),
+    counts={"feed rows": 1},
+)
+
+
+def test_a_manifest_is_read_back():
+    assert manifest.parse(manifest.dump(MANIFEST), "m") == MANIFEST
+
+
+def test_every_flipped_bit_of_a_manifest_is_seen():
+    data = manifest.dump(dataclasses.replace(MANIFEST, files=(), beside=(), feed=()))
+    for bit in range(8 * len(data)):
+        broken = bytearray(data)
+        broken[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(StateError):
+            manifest.parse(bytes(broken), "m")
+
+
+@given(st.integers(0, 10_000), st.binary(max_size=3), st.integers(0, 3))
+def test_every_edit_of_a_manifest_is_seen(at, put, cut):
+    data = manifest.dump(MANIFEST)
+    at %= len(data)
+    edited = data[:at] + put + data[at + cut :]
+    if edited != data:
+        with pytest.raises(StateError):
+            manifest.parse(edited, "m")
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"null", b"\xff", b'"x"', b"[" * 100_000, b'{"checksum": 1}'])
+def test_what_is_no_manifest(data):
+    with pytest.raises(StateError, match="the manifest is damaged"):
+        manifest.parse(data, "m")
+
+
+@pytest.mark.parametrize("path", ["../a", "/a", "a/../b", "", "./a", "a//b"])
+def test_a_manifest_names_no_file_outside(path):
+    made = dataclasses.replace(MANIFEST, files=(dataclasses.replace(MANIFEST.files[0], path=path),))
+    with pytest.raises(StateError, match="it names a file outside of the directory"):
+        manifest.parse(manifest.dump(made), "m")
+
+
+def test_a_manifest_of_a_newer_program(monkeypatch):
+    monkeypatch.setattr(manifest, "FORMAT_VERSION", 2)
+    data = manifest.dump(MANIFEST)
+    monkeypatch.undo()
+    with pytest.raises(StateError, match="has format version 2, and this program knows 1; use a newer program"):
+        manifest.parse(data, "m")

@@ -1,0 +1,53 @@
+"""Rows of text files: line ends, splits and encodings."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.formats.files import lines
+
+
+def naive_rows(data, ending):
+    """Split all of a file, the obvious way; return (offset, row)."""
+    mark = b"\r" if ending == lines.CR else b"\n"
+    found, offset = [], 0
+    pieces = data.split(mark)
+    for number, piece in enumerate(pieces):
+        last = number == len(pieces) - 1
+        if not (last and not piece):
+            row = piece[:-1] if ending == lines.LF and not last and piece.endswith(b"\r") else piece
+            found.append((offset, row))
+        offset += len(piece) + 1
+    return found
+
+
+contents = st.lists(st.sampled_from([b"a", b"bc", b",", b"\n", b"\r", b"\r\n", b"\n\n", b"\xff"]), max_size=40).map(
+    b"".join
+)
+
+
+@given(contents, st.sampled_from([lines.LF, lines.CR, lines.EXACT_LF]), st.integers(1, 9), st.integers(1, 9))
+def test_splits_give_each_row_once(data, ending, split, block):
+    found = []
+    for start in range(0, max(len(data), 1), split):
+        begin = max(start - 1, 0)
+        blocks = [data[at : at + block] for at in range(begin, len(data), block)]
+        found.append(list(lines.rows(blocks, ending, start, start + split)))
+
+    assert [row for rows in found for row in rows] == naive_rows(data, ending)
+    for number, rows in enumerate(found):
+        assert all(number * split <= offset < (number + 1) * split for offset, _ in rows)
+
+
+@given(contents, st.integers(1, 9))
+def test_line_ends(data, block):
+    blocks = [data[at : at + block] for at in range(0, len(data), block)]
+
+    assert lines.line_end(blocks) == (lines.CR if b"\r" in data and b"\n" not in data else lines.LF)
+
+
+def test_wide_encodings():
+    assert lines.wide_encoding("a".encode("utf-16")) == "UTF-16"
+    assert lines.wide_encoding(b"\xfe\xff\x00a") == "UTF-16"
+    assert lines.wide_encoding("a".encode("utf-32")) == "UTF-32"
+    assert lines.wide_encoding(lines.UTF8_BOM + b"a") is None
+    assert lines.wide_encoding(b"") is None

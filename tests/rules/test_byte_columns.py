@@ -1,0 +1,26 @@
+"""Values that share one buffer."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.rules.byte_columns import ByteColumn, joined, offsets_of, packed
+
+
+@given(st.lists(st.binary(max_size=5), max_size=9), st.data())
+def test_spans_are_pieces_of_their_buffer(values, data):
+    start = data.draw(st.integers(0, len(values)))
+    spans = ByteColumn.of_array(pa.array(values, pa.large_binary())[start:])  # a slice begins anywhere in its buffer
+    values = values[start:]
+    rows = data.draw(st.lists(st.sampled_from(range(len(values))), max_size=9)) if values else []
+    picked = np.array(rows, np.int64)
+    assert len(spans) == len(values)
+    assert spans.take().to_pylist() == values
+    assert spans.take(picked).to_pylist() == [values[row] for row in rows]
+    assert spans.only(picked).take().to_pylist() == [values[row] for row in rows]
+    assert spans.only(slice(1, None)).take().to_pylist() == values[1:]
+    assert len(spans.data) >= (spans.ends.max(initial=0) + 8)  # whatever begins in it, eight bytes can be loaded
+    offsets, content = offsets_of(pa.array(values, pa.large_binary()))
+    assert content.tobytes() == b"".join(values) == bytes(joined(pa.array(values, pa.large_binary())))
+    assert packed(content, np.diff(offsets)).to_pylist() == values
