@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from mutator.bridge.contract import Batches, Table
-from mutator.bridge.tasks import Receipt, write_file
+from mutator.bridge.tasks import write_file
 from mutator.bridge.text_dataset import TEXT, check_apart, make_manifest, output_dialect, spec_of
 from mutator.dataset.commit.publish import publish
 from mutator.dataset.manifest import FeedFile, Manifest
@@ -58,10 +59,10 @@ def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Se
     def write(staging: str) -> Manifest:
         before = table.files()
         work = partial(_write, staging, run, schema, dialect)
-        receipts = [one for one in checked(table.export(work)) if one is not None]
+        files = [file for file in checked(table.export(work)) if file is not None]
         if table.files() != before:
             raise error("table.changed", table=table.name, what="was exported")
-        return make_manifest(run, spec, sorted(receipts, key=_path), write_sidecar(staging, spec), feed)
+        return make_manifest(run, spec, sorted(files, key=attrgetter("path")), write_sidecar(staging, spec), feed)
 
     published = publish(to, run, write)
     return Exported(published.manifest, published.litter)
@@ -70,10 +71,6 @@ def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Se
 def part_name(run: str, number: int, attempt: int, suffix: str) -> str:
     """Return the name of a task's file, which no other attempt has."""
     return f"part-{number:05d}-{run}" + (f"-{attempt}" if attempt else "") + suffix
-
-
-def _path(receipt: Receipt) -> str:
-    return str(receipt["path"])
 
 
 def _write(staging: str, run: str, schema: Any, dialect: Dialect, batches: Batches, number: int, attempt: int) -> Any:

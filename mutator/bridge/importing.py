@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from mutator.bridge.tasks import read_piece
@@ -64,9 +65,7 @@ def import_to_path(source: str, to: str, kind: str, run: str, each: Each, *, cod
 
     def write(staging: str) -> Manifest:
         made = write_table(each, staging, schema, kind, fields, pieces, read_rows(schema), run, codec=codec)
-        return make_manifest(
-            run, spec_of(kind, schema, dialect, fields), sorted(made, key=lambda one: str(one["path"])), ()
-        )
+        return make_manifest(run, spec_of(kind, schema, dialect, fields), sorted(made, key=attrgetter("path")), ())
 
     published = publish(to, run, write)
     files = published.manifest.files

@@ -7,19 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from mutator.bridge.contract import Batches, Partition, TableFile, Work, files_of
 from mutator.bridge.file_content import FileContent
 from mutator.bridge.table_files import Found, found_files, milliseconds, probe_files, united
-from mutator.bridge.tasks import Piece, Receipt, read_piece
+from mutator.bridge.tasks import Piece, read_piece
 from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of
 from mutator.bridge.write import seal, write_table
 from mutator.dataset import manifest
 from mutator.dataset.checksum import of_blocks
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.manifest import DataFile, Manifest
 from mutator.engine.guarded import checked, guarded
 from mutator.engine.spark.each import Each
 from mutator.errors import MutatorError, error
@@ -149,23 +150,23 @@ class PathTable:
             partitions,
             codec=self._codec,
         )
-        for directory in sorted({posixpath.dirname(str(one["path"])) for one in made}):
+        for directory in sorted({posixpath.dirname(one.path) for one in made}):
             self._storage.make_directory(posixpath.join(place, directory).rstrip("/"))
         for one in made:
-            self._storage.rename_new(posixpath.join(work, str(one["path"])), posixpath.join(place, str(one["path"])))
+            self._storage.rename_new(posixpath.join(work, one.path), posixpath.join(place, one.path))
         self._storage.remove(work)
         failpoint("bridge.files.moved")
         self._take_along(self._path, place)
-        receipts = sorted([*carried, *made], key=lambda one: str(one["path"]))
+        written = sorted([*carried, *made], key=attrgetter("path"))
         spec = spec_of(self.kind, held, dialect, self.partition_fields)
         for directory in sorted({posixpath.dirname(one.path) for one in walk(place)}):
             self._storage.sync(directory)
-        seal(self._storage, place, make_manifest(run, spec, receipts, ()))
+        seal(self._storage, place, make_manifest(run, spec, written, ()))
         failpoint("bridge.table.written")
         files = [asdict(one) for one in found_files(self._storage, place)]
-        for one in files:
-            one["path"] = posixpath.join(self._path, posixpath.relpath(one["path"], place))
-        rows = sum(int(one["rows"]) for one in made)
+        for members in files:
+            members["path"] = posixpath.join(self._path, posixpath.relpath(members["path"], place))
+        rows = sum(one.rows for one in made)
         return {"place": place, "files": files, "rows": rows, "before": [asdict(one) for one in self._seen]}
 
     def _take_along(self, directory: str, target: str) -> None:
@@ -262,7 +263,7 @@ def _carry(place: str, path: str, one: Found, number: int, attempt: int) -> Any:
     return guarded(_carried, place, path, one)
 
 
-def _carried(place: str, path: str, one: Found) -> Receipt:
+def _carried(place: str, path: str, one: Found) -> DataFile:
     """Take a file over, and return what the manifest says of it."""
     storage, name = storage_for(place), posixpath.relpath(one.file.path, path)
     target = posixpath.join(place, name)
@@ -277,4 +278,4 @@ def _carried(place: str, path: str, one: Found) -> Receipt:
             digest = of_blocks(blocks(stream), None)
     rows = one.rows if one.rows is not None else FILE_FORMATS[one.kind].count(content, Dialect())
     partition = dict(values_of(one.file.partition))
-    return {"path": name, "rows": rows, "bytes": one.file.bytes, "checksum": digest, "partition": partition}
+    return DataFile(path=name, bucket=None, rows=rows, bytes=one.file.bytes, checksum=digest, partition=partition)

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.bridge.file_content import FileContent
-from mutator.dataset.commit.staged_file import Counted
+from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.manifest import DataFile
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.content import NotReadable, Window
@@ -24,7 +25,7 @@ from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Flags
 from mutator.storage import storage_for
 
-__all__ = ["Piece", "Receipt", "read_piece", "write_file"]
+__all__ = ["Piece", "read_piece", "write_file"]
 
 _WHOLE = 1 << 62  # bytes of a checksum chunk
 _ODD = "holds what its type has not, such as text that is not UTF-8"
@@ -42,9 +43,6 @@ class Piece:
     window: Window = field(default_factory=Window)
     checksum: str | None = None
     partition: tuple[tuple[str, str | None], ...] = ()  # field and value, as the directory has it
-
-
-Receipt = dict[str, Any]  # what the manifest says of a file: path, rows, bytes, checksum
 
 
 def read_piece(piece: Piece, schema: Any) -> Iterator[Any]:
@@ -115,7 +113,7 @@ def _shown(value: Any) -> str:
 
 def write_file(
     directory: str, name: str, kind: str, schema: Any, dialect: Dialect, batches: Iterable[Any], *, empty: bool = False
-) -> Receipt | None:
+) -> DataFile | None:
     """Write batches to a file, visible once it is whole; without rows there is none, unless an empty one is wanted."""
     source = iter(batches)
     first = next((batch for batch in source if batch.num_rows), None)
@@ -123,15 +121,15 @@ def write_file(
         return None
     path = posixpath.join(directory, name)
     with storage_for(path).create_new(path) as stream:
-        counted = Counted(stream, name, _WHOLE)
-        writer = FILE_FORMATS[kind].writer(counted, schema, dialect)  # type: ignore[arg-type]  # as much of a stream as it asks
+        staged = StagedFile(stream, name, _WHOLE)
+        writer = FILE_FORMATS[kind].writer(staged, schema, dialect)  # type: ignore[arg-type]  # as much of a stream as it asks
         rows = 0
         for batch in [] if first is None else _both(first, source):
             writer.write(batch)
             rows += batch.num_rows
         writer.close()
     failpoint("bridge.file.written")
-    return {"rows": rows, **counted.receipt()}
+    return staged.data_file(rows)
 
 
 def _both(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from mutator.bridge.tasks import Piece, Receipt
+from mutator.bridge.tasks import Piece
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
 from mutator.errors import error
@@ -60,10 +60,9 @@ def spec_of(kind: str, schema: Any, dialect: Dialect, partition_fields: Sequence
 
 
 def make_manifest(
-    run: str, spec: dict[str, Any], files: Sequence[Receipt], beside: Sequence[SideFile], feed: Sequence[FeedFile] = ()
+    run: str, spec: dict[str, Any], files: Sequence[DataFile], beside: Sequence[SideFile], feed: Sequence[FeedFile] = ()
 ) -> Manifest:
     """Make the manifest of files that were written. feed: what had been merged into the table before."""
-    parts = tuple(DataFile(bucket=None, **one) for one in files)
     return Manifest(
         commit=str(uuid.uuid4()),
         parent=None,
@@ -74,10 +73,10 @@ def make_manifest(
         hash=None,
         horizon=None,
         snapshot=None,
-        files=parts,
+        files=tuple(files),
         beside=tuple(beside),
         feed=tuple(feed),
-        counts={"output rows": sum(part.rows for part in parts)},
+        counts={"output rows": sum(part.rows for part in files)},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,11 +13,11 @@ import pyarrow as pa
 from mutator.bridge.contract import Batches, Partition
 from mutator.bridge.exporting import part_name
 from mutator.bridge.rows_by_partition import by_partition
-from mutator.bridge.tasks import Receipt, write_file
+from mutator.bridge.tasks import write_file
 from mutator.bridge.text_dataset import output_dialect
 from mutator.dataset import manifest
 from mutator.dataset.commit.staging import SUCCESS
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.manifest import DataFile, Manifest
 from mutator.engine.guarded import checked, guarded
 from mutator.engine.spark.each import Each
 from mutator.formats.files.kind import Dialect
@@ -40,8 +40,8 @@ def write_table(
     partitions: Collection[Partition] | None = None,
     *,
     codec: str | None = None,
-) -> list[Receipt]:
-    """Write rows below a directory, and return what the manifest says of each file.
+) -> list[DataFile]:
+    """Write rows below a directory, and return the files that were written.
 
     schema: of the rows. partitions: the only ones that are written; None for all.
     """
@@ -49,11 +49,11 @@ def write_table(
     inner = pa.schema([one for one in schema if one.name not in partition_fields])
     target = _Target(directory, kind, *output_dialect(inner, kind, codec=codec), tuple(partition_fields), run, wanted)
     write = partial(_write, target, read)
-    made = [receipt for part in checked(each(pieces, write)) for receipt in part]
+    made = [file for files in checked(each(pieces, write)) for file in files]
     if not made and not partition_fields:  # without a file nothing would say which fields there are
         name = part_name(run, 0, 0, FILE_FORMATS[kind].suffix)
-        receipt = write_file(directory, name, kind, target.schema, target.dialect, (), empty=True)
-        made = [] if receipt is None else [receipt]
+        file = write_file(directory, name, kind, target.schema, target.dialect, (), empty=True)
+        made = [] if file is None else [file]
     return made
 
 
@@ -83,16 +83,16 @@ def _write(target: _Target, read: Callable[[Any], Batches], piece: Any, number: 
     return guarded(lambda: list(_written(target, read(piece), number, attempt)))
 
 
-def _written(target: _Target, batches: Batches, number: int, attempt: int) -> Iterator[Receipt]:
+def _written(target: _Target, batches: Batches, number: int, attempt: int) -> Iterator[DataFile]:
     name = part_name(target.run, number, attempt, FILE_FORMATS[target.kind].suffix)
     directory, fields = target.directory, target.fields
 
-    def write(path: str, rows: Iterable[Any]) -> Receipt | None:
+    def write(path: str, rows: Iterable[Any]) -> DataFile | None:
         return write_file(directory, path, target.kind, target.schema, target.dialect, rows)
 
     if not fields:
-        receipt = write(name, batches)
-        yield from () if receipt is None else (receipt,)
+        file = write(name, batches)
+        yield from () if file is None else (file,)
         return
     # A task has the rows of one text file, so that they can be held: one open file a partition could be thousands.
     held: dict[Partition, list[Any]] = {}
@@ -104,6 +104,6 @@ def _written(target: _Target, batches: Batches, number: int, attempt: int) -> It
     for partition, parts in held.items():
         place = posixpath.join(directory_of(fields, partition), name)
         storage_for(directory).make_directory(posixpath.dirname(posixpath.join(directory, place)))
-        receipt = write(place, parts)
-        assert receipt is not None
-        yield receipt | {"partition": dict(zip(fields, partition, strict=True))}
+        file = write(place, parts)
+        assert file is not None
+        yield replace(file, partition=dict(zip(fields, partition, strict=True)))

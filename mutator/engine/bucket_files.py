@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.dataset.commit.staged_file import Counted
+from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.manifest import DataFile, SideFile
 from mutator.dataset.side_columns import TombstoneWriter, write_sequences
 from mutator.engine.tally import Tally
@@ -127,7 +127,7 @@ class _Data:
         self._suffix = BLOCK_TYPES[plan.format].suffix(plan.output)
         self._stack = stack.enter_context(ExitStack())
         self._writer: Writer | None = None
-        self._stream: Counted | None = None
+        self._stream: StagedFile | None = None
         self._sequences: list[Ints] = []
         self.hashes: list[Hashes] = []
         self.rows = 0
@@ -174,9 +174,9 @@ class _Data:
             order = f"_mutator/order/{self._stream.path}.parquet"
             with create(self._plan, self._staging, order) as side:
                 write_sequences(side, np.concatenate(self._sequences), self._writer.rows_by_chunk)  # type: ignore[arg-type]
-            self.parts.append(SideFile(kind="order", rows=self.rows, **self._said, **side.receipt()))
+            self.parts.append(side.side_file("order", self.rows, **self._said))
             failpoint("task.order.written", self._attempt)
-        self.parts.append(DataFile(rows=self.rows, order=order, **self._said, **self._stream.receipt()))
+        self.parts.append(self._stream.data_file(self.rows, order=order, **self._said))
 
 
 class _Tombstones:
@@ -191,7 +191,7 @@ class _Tombstones:
         self._name = f"_mutator/tombstones/{unit.prefix}{file_name(plan, number, attempt)}.parquet"
         self._stack = stack.enter_context(ExitStack())
         self._writer: TombstoneWriter | None = None
-        self._stream: Counted | None = None
+        self._stream: StagedFile | None = None
         self.hashes: list[Hashes] = []
         self.rows = 0
 
@@ -212,4 +212,4 @@ class _Tombstones:
             return
         self._stack.close()
         failpoint("task.tombstones.written", self._attempt)
-        self.parts.append(SideFile(kind="tombstones", rows=self.rows, **self._said, **self._stream.receipt()))
+        self.parts.append(self._stream.side_file("tombstones", self.rows, **self._said))

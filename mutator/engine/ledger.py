@@ -7,8 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from mutator.dataset.commit.staged_file import Counted
-from mutator.dataset.manifest import SideFile
+from mutator.dataset.commit.staged_file import StagedFile
 from mutator.engine.split_content import DAMAGE, RECEIPT, TALLY, Receipt
 from mutator.engine.task_files import create
 from mutator.errors.failpoints import failpoint
@@ -29,7 +28,7 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
     path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
     rows = 0
     with ExitStack() as stack:
-        stream: Counted | None = None
+        stream: StagedFile | None = None
         for (_, _, kind, place), value in elements:
             if kind == RECEIPT:
                 receipts[place] = Receipt(*value)
@@ -62,7 +61,7 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
                     stream.write(place_text + row + b"\n")
     if stream is not None:
         failpoint("task.rejected.written", attempt)
-        beside.append(asdict(SideFile(kind="rejected", bucket=None, rows=rows, **stream.receipt())))
+        beside.append(asdict(stream.side_file("rejected", rows)))
     return {
         "receipts": [(place, tuple(receipt)) for place, receipt in receipts.items()],
         "rejects": samples,

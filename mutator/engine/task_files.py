@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mutator.dataset.commit.staged_file import Counted
+from mutator.dataset.commit.staged_file import StagedFile
 from mutator.plan.run_plan import Plan
 from mutator.storage import storage_for
 
@@ -18,18 +18,18 @@ def file_name(plan: Plan, number: int, attempt: int) -> str:
 
 
 @contextmanager
-def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None = None) -> Iterator[Counted]:
+def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None = None) -> Iterator[StagedFile]:
     """Create a file below the staging directory, visible once it is whole.
 
     final: returns the path it gets, where that is known only when all of it is written.
     """
-    counted: list[Counted] = []
+    staged: list[StagedFile] = []
 
     def rename() -> str:
         assert final is not None
-        counted[0].path = final()
-        return f"{staging}/{counted[0].path}"
+        staged[0].path = final()
+        return f"{staging}/{staged[0].path}"
 
     with storage_for(staging).create_new(f"{staging}/{path}", None if final is None else rename) as stream:
-        counted.append(Counted(stream, path, plan.written_chunk))
-        yield counted[0]
+        staged.append(StagedFile(stream, path, plan.written_chunk))
+        yield staged[0]

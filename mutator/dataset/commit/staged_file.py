@@ -5,60 +5,69 @@ from __future__ import annotations
 from typing import Any, BinaryIO
 
 from mutator.dataset.checksum import ChunkedChecksum
+from mutator.dataset.manifest import DataFile, SideFile
 from mutator.storage import storage_for
 
-__all__ = ["WORK", "Counted", "place_of"]
+__all__ = ["WORK", "StagedFile", "output_directory"]
 
-WORK = "work"  # where tasks write if files can be moved; it is gone before anything becomes visible
+WORK = "work"  # where tasks write if files can be moved; removed before anything becomes visible
 
 
-def place_of(staging: str) -> str:
+def output_directory(staging: str) -> str:
     """Return the directory whose content becomes the output, given the one that tasks write to."""
     return staging.removesuffix(f"/{WORK}") if storage_for(staging).renames else staging
 
 
-class Counted:
-    """A stream that counts and checksums what is written to it."""
+class StagedFile:
+    """A writable stream that counts and checksums its bytes, and describes the file for the manifest."""
 
     closed = False
 
     def __init__(self, stream: BinaryIO, path: str, chunk: int) -> None:
+        """Write to a stream. path: relative to the staging directory. chunk: bytes of a checksum chunk."""
         self._stream = stream
         self.path = path
         self.checksum = ChunkedChecksum(chunk)
         self.bytes = 0
 
     def write(self, data: bytes | memoryview) -> int:
-        """Take the next bytes."""
+        """Write bytes; return their number."""
         self._stream.write(data)
         self.checksum.update(data)
         self.bytes += len(data)
         return len(data)
 
-    def receipt(self) -> dict[str, Any]:
-        """Return what the manifest says of every file."""
-        return {"path": self.path, "bytes": self.bytes, "checksum": self.checksum.text()}
+    def data_file(self, rows: int, bucket: int | None = None, **members: Any) -> DataFile:
+        """Return the manifest's entry of this file. members: other fields of ``DataFile``."""
+        return DataFile(
+            path=self.path, bucket=bucket, rows=rows, bytes=self.bytes, checksum=self.checksum.text(), **members
+        )
+
+    def side_file(self, role: str, rows: int, bucket: int | None = None, **members: Any) -> SideFile:
+        """Return the manifest's entry of this file beside the data. members: other fields of ``SideFile``."""
+        text = self.checksum.text()
+        return SideFile(kind=role, path=self.path, bucket=bucket, rows=rows, bytes=self.bytes, checksum=text, **members)
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return the number of bytes written so far."""
         return self.bytes
 
     def flush(self) -> None:
-        """Do what a stream does."""
+        """Flush the underlying stream."""
         self._stream.flush()
 
     def writable(self) -> bool:
-        """Tell that it can be written to."""
+        """Return True: the stream can be written to."""
         return True
 
     def readable(self) -> bool:
-        """Tell that it cannot be read."""
+        """Return False: the stream cannot be read."""
         return False
 
     def seekable(self) -> bool:
-        """Tell that it has no places."""
+        """Return False: the stream has no random access."""
         return False
 
     def close(self) -> None:
-        """Note that no more will come; the storage closes the stream."""
+        """Mark the stream as closed; the storage closes the underlying stream."""
         self.closed = True

@@ -15,10 +15,9 @@ from typing import Any
 from pyarrow import ArrowException
 
 from mutator.dataset.checksum import ChunkedChecksum, chunk_of
-from mutator.dataset.commit.staged_file import place_of
+from mutator.dataset.commit.staged_file import output_directory
 from mutator.dataset.directory import check_files
 from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
-from mutator.dataset.manifest import SideFile
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.engine.blocks.merge import merge_tombstones
 from mutator.engine.blocks.merge_task import UnitTask
@@ -133,7 +132,7 @@ def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) 
     """
     if staging is None or plan.master is None:
         return []
-    place, storage = place_of(staging), storage_for(staging)
+    place, storage = output_directory(staging), storage_for(staging)
     parts = [part for _, part in untouched(plan, touched)]
     storage.make_directories(sorted({posixpath.dirname(f"{place}/{part.path}") for part in parts}))
     left: list[tuple[str, str, str]] = []
@@ -179,7 +178,7 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dic
             one = min(live)
             raise error("manifest.damage", path=f"{plan.master.path}/{live[one]}", why=f"it has no filter of {one}")
     failpoint("merge.packs.joined")
-    return asdict(SideFile(kind="filters", bucket=None, rows=count, **sink.receipt()))
+    return asdict(sink.side_file("filters", count))
 
 
 def _filters_of(master: str, packs: Sequence[str], live: dict[str, str | None]) -> Iterator[KeyFilter]:

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.filter_packs import KeyFilter, write_filters
-from mutator.dataset.manifest import SideFile
 from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import mutations_of_table
@@ -166,5 +165,5 @@ class _Pack:
         with create(self._plan, self._staging, self._path) as stream:
             write_filters(stream, self._filters)  # type: ignore[arg-type]
         failpoint("task.filters.written", self._attempt)
-        side = SideFile(kind="filters", bucket=None, rows=len(self._filters), **stream.receipt())
+        side = stream.side_file("filters", len(self._filters))
         yield {"counts": {}, "samples": {}, "expired": None, "highest": None, "files": [], "beside": [asdict(side)]}

@@ -18,7 +18,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.commit.publish import check_output, publish
-from mutator.dataset.commit.staged_file import Counted
+from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.manifest import SideFile
 from mutator.dataset.split_record import SplitFile, SplitRecord
 from mutator.engine.guarded import checked, guarded
@@ -133,9 +133,9 @@ def _write_rejected(staging: str, run: str, done: Sequence[_Done]) -> tuple[Side
         return ()
     path = f"_mutator/rejected/rejected-{run}.tsv"
     with storage_for(staging).create_new(f"{staging}/{path}") as stream:
-        counted = Counted(stream, path, 1 << 62)
+        staged = StagedFile(stream, path, 1 << 62)
         for source, one in rejects:
             shown = source.replace("\t", "\\t").replace("\n", "\\n")  # a directory may be named so
             place = f"{shown}\t{one.offset}\t{one.line}\t{one.reason}\t".encode("utf-8", "surrogateescape")
-            counted.write(place + one.row + b"\n")
-    return (SideFile(kind="rejected", bucket=None, rows=len(rejects), **counted.receipt()),)
+            staged.write(place + one.row + b"\n")
+    return (staged.side_file("rejected", len(rejects)),)

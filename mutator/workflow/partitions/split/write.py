@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from mutator.dataset.commit.staged_file import Counted
+from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.split_record import SplitFile, SplitPart
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
@@ -42,7 +42,7 @@ def split_file(
 ) -> tuple[SplitFile, list[Reject]]:
     """Write the rows of a feed file below a directory; return what was written, and the first rejects.
 
-    most: how many rejects are returned; more are counted. An earlier attempt of the task may have written some of it.
+    most: how many rejects are returned; more are staged. An earlier attempt of the task may have written some of it.
     Raises the errors of the catalogue.
     """
     source, content = file.source, WholeFile(file.source)
@@ -76,7 +76,7 @@ def split_file(
 
 
 class _Rejects:
-    """The rows that belong nowhere: all are counted, and the first are kept."""
+    """The rows that belong nowhere: all are staged, and the first are kept."""
 
     def __init__(self, most: int) -> None:
         self.most, self.count, self.first = most, 0, list[Reject]()
@@ -102,7 +102,7 @@ def _placed(fields: Sequence[PartitionField], chunk: Chunk, rejects: _Rejects) -
         codes[list(chunk.reasons)] = -1
     rows = sorted(reasons)
     shown = chunk.shown(np.array(rows[: rejects.most], np.int64)) if rows else []
-    shown += [b""] * (len(rows) - len(shown))  # of rejects that are only counted
+    shown += [b""] * (len(rows) - len(shown))  # of rejects that are only staged
     found = [
         Reject(int(chunk.offsets[row]), int(chunk.numbers[row]), reasons[row], one)
         for row, one in zip(rows, shown, strict=True)
@@ -147,8 +147,8 @@ def _write(staging: str, directory: str, source: Source, way: _Way, pieces: _Pie
     for again in (False, True):
         try:
             with storage.create_new(path) as stream:
-                counted = Counted(stream, f"{directory}/{source.name}", _WHOLE)
-                rows = _fill(counted, source, way, pieces.of(directory))
+                staged = StagedFile(stream, f"{directory}/{source.name}", _WHOLE)
+                rows = _fill(staged, source, way, pieces.of(directory))
             break
         except MutatorError as fault:
             # An attempt before this one may have come so far. It wrote the same rows; its bytes need not be the same.
@@ -156,13 +156,13 @@ def _write(staging: str, directory: str, source: Source, way: _Way, pieces: _Pie
                 raise
             storage.remove(path)
     failpoint("split.part.written")
-    return SplitPart(rows=rows, **counted.receipt())
+    return SplitPart(staged.path, rows, staged.bytes, staged.checksum.text())
 
 
-def _fill(counted: Counted, source: Source, way: _Way, pieces: Iterator[tuple[bytes, int]]) -> int:
-    target = counted if source.compression is None else _Compressed(counted, source.compression)
+def _fill(staged: StagedFile, source: Source, way: _Way, pieces: Iterator[tuple[bytes, int]]) -> int:
+    target = staged if source.compression is None else _Compressed(staged, source.compression)
     # A writer may ask where it is, which is a matter of the uncompressed content.
-    stream = counted if target is counted else Counted(cast(BinaryIO, target), counted.path, _WHOLE)
+    stream = staged if target is staged else StagedFile(cast(BinaryIO, target), staged.path, _WHOLE)
     writer, total = way.writer(cast(BinaryIO, stream)), 0
     for piece, rows in pieces:
         writer.write(way.unpack(piece))
@@ -176,7 +176,7 @@ def _fill(counted: Counted, source: Source, way: _Way, pieces: Iterator[tuple[by
 class _Compressed:
     """A stream that compresses what is written to it."""
 
-    def __init__(self, stream: Counted, kind: str) -> None:
+    def __init__(self, stream: StagedFile, kind: str) -> None:
         self._stream, self._compressor = stream, compressor(kind)
 
     def write(self, data: bytes | memoryview) -> int:
