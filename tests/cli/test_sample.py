@@ -105,7 +105,7 @@ def test_rows_of_a_seed_are_these_forever():
 
 
 def test_another_process_makes_the_same_rows():
-    code = "from mutator import sample; b = list(sample.new(50, 3)); print(b, list(sample.upsert(20, 3, b)))"
+    code = "from mutator.cli import sample; b = list(sample.new(50, 3)); print(b, list(sample.upsert(20, 3, b)))"
     root = SAMPLE_DATA.parent
     printed = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
 

@@ -312,8 +312,8 @@ for line in sys.stdin:
         os.environ["MUTATOR_FAILPOINT"] = point
         os.fsync = lambda _: None
         Bridged(Path(root)).run()
-        from mutator import failpoint
-        Path(root, "passed").write_text("\\n".join(dict.fromkeys(failpoint.PASSED)))
+        from mutator.errors import failpoints
+        Path(root, "passed").write_text("\\n".join(dict.fromkeys(failpoints.PASSED)))
         os._exit(0)
     except BaseException:
         traceback.print_exc()

@@ -174,7 +174,7 @@ ACTS = {"run": local_engine.mutate, "workflow": workflow}
 DRIVER = """
 import json, os, sys, traceback
 import pytest
-from mutator import failpoint
+from mutator.errors import failpoints
 from tests.support import parted
 parted.set_for_tests(pytest.MonkeyPatch())
 for line in sys.stdin:
@@ -184,14 +184,14 @@ for line in sys.stdin:
     if not child:
         code = 1
         try:
-            os.environ[failpoint.VARIABLE] = point
-            failpoint.PASSED.clear()
+            os.environ[failpoints.VARIABLE] = point
+            failpoints.PASSED.clear()
             parted.ACTS[act](**call)
             code = 0
         except BaseException:
             traceback.print_exc()
         finally:
-            os.write(writer, json.dumps(failpoint.PASSED).encode())
+            os.write(writer, json.dumps(failpoints.PASSED).encode())
             os._exit(code)
     os.close(writer)
     with os.fdopen(reader) as stream:
