@@ -55,7 +55,7 @@ def many_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return _read_by(parsers.texts)(text)  # type: ignore[no-any-return]  # what values.texts returns
+    return _read_by(parsers.texts)(text)  # type: ignore[no-any-return]  # what parsers.texts returns
 
 
 def _read_by(read: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -3,7 +3,7 @@
 path    string        of the file, relative to the dataset
 low     binary        the lowest first ID value in it, in canonical bytes
 high    binary        the highest; NULL where it is not known
-words   large binary  the filter: 64-bit words, little-endian (``keyfilter``)
+words   large binary  the filter: 64-bit words, little-endian (``rules.bloom_filter``)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors of the closed catalogue (``catalogue``, ``catalogue_…``): one line a kind, one exit code a family.
+"""Errors of the closed catalogue (``run_errors``, ``table_errors``, ``many_errors``) and their exit codes.
 
 A message says where, what, and the cure. Raise with ``raise error("output.exists", path=...)``; a kind that is not in
 the catalogue is a bug. Rows that cannot be read are not errors but data (rejects): the driver decides about them.

@@ -1,4 +1,4 @@
-"""The kinds of errors of runs and workflows: exit code and text; ``errors`` makes errors of them."""
+"""The kinds of errors of runs and workflows: exit code and text; ``exceptions`` makes errors of them."""
 
 from __future__ import annotations
 

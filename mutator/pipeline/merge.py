@@ -74,7 +74,7 @@ def mutate(
     engine: "blocks", "records", or "auto" for blocks wherever they can. progress: shows the run's progress while it is
     entered.
 
-    Raises the errors of the catalogue (``errors.py``); whatever it raises, no output is visible and no input changed.
+    Raises the errors of the catalogue (``mutator.errors``); then no output is visible and no input has changed.
 
     >>> report = mutate(sc, "bumu.properties", master="master", feed=["incr"], output="new")   # doctest: +SKIP
     >>> report.counts["feed inserted"]                                                        # doctest: +SKIP

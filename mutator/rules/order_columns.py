@@ -1,8 +1,8 @@
-"""Order values a column at a time: Arrow arrays that compare as ``precedence`` does value by value.
+"""Order values a column at a time: Arrow arrays that compare as ``order_values`` does value by value.
 
 ``long`` and ``sequence`` are 64-bit integers. The others are binaries whose bytes compare as the values do: a string
 is itself, a timestamp and a decimal are written so that the first byte that differs decides. What the column code does
-not know, the row code of ``precedence`` reads, so both always agree.
+not know, the row code of ``order_values`` reads, so both always agree.
 
 >>> column, bad = parse_column("long", ByteColumn.of([b"12", b"+7", b"x"]))
 >>> column.to_pylist(), bad.tolist()
@@ -77,7 +77,7 @@ def parse_column(kind: str, fields: ByteColumn) -> tuple[Any, Flags]:
 
 
 def to_value(kind: str, encoded: Any) -> Any:
-    """Return the Python value, as ``precedence`` has it, of one value of a column.
+    """Return the Python value, as ``order_values`` has it, of one value of a column.
 
     >>> to_value("timestamp", parse_column("timestamp", ByteColumn.of([b"1970-01-01T00:00:01.25"]))[0][0].as_py())
     (1, b'25')

@@ -160,7 +160,7 @@ def _epoch(kind: Any) -> Any:
 
 
 def _stamps(column: Any) -> Any:
-    """Return timestamps as ``ordercolumn`` has them; null for null."""
+    """Return timestamps as ``order_columns`` has them; null for null."""
     if column.null_count:
         found = _stamps(pc.fill_null(column, _epoch(column.type)))
         return pc.if_else(column.is_null(), pa.scalar(None, found.type), found)

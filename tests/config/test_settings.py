@@ -313,7 +313,7 @@ def test_no_order_type(settings, fault):
     assert faults({KEY: "0", **settings}) == [fault]
 
 
-# --- the delimiter (what a regex means: test_delimiter.py)
+# --- the delimiter (the meaning of a regex: tests/rules/test_field_delimiter.py)
 
 
 def test_delimiter():

@@ -1,4 +1,4 @@
-"""Text as blocks is text as rows: the row code (``formats.text`` and ``layout``) is the reference."""
+"""Text as blocks is text as rows: the row code (``files.lines`` and ``blocks.row_layout``) is the reference."""
 
 from dataclasses import dataclass
 from io import BytesIO

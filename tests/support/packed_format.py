@@ -181,7 +181,7 @@ class PackedWriter:
 
 
 def moment(micros: int) -> tuple[int, bytes]:
-    """Return a timestamp as ``precedence`` has it."""
+    """Return a timestamp as ``order_values`` has it."""
     seconds, rest = divmod(micros, 1_000_000)
     return seconds, (b"%06d" % rest).rstrip(b"0")
 

@@ -16,7 +16,7 @@ from mutator.engine.spark.each import in_turn
 from mutator.errors import ConfigError, MutatorError, StateError, failpoints
 from mutator.rules.partition_transforms import parse_fields
 from mutator.storage import storage_for
-from mutator.workflow.partitions import split as feedsplit
+from mutator.workflow.partitions import split
 from mutator.workflow.partitions.runs import run_partitions
 from tests.support import local_engine
 from tests.support.job import snapshot
@@ -44,7 +44,7 @@ class Case:
 
     def split(self, source, to):
         read, by = config.parse({**self.settings, "field.count": "any"}), parse_fields(self.by)
-        feedsplit.split_feed(read, by, [str(source)], str(to), in_turn)
+        split.split_feed(read, by, [str(source)], str(to), in_turn)
         return to
 
     def feed(self, rows):

@@ -27,7 +27,7 @@ from mutator.formats.files.lines import rows as text_rows
 from mutator.rules.partition_transforms import directory_of_row, parse_fields
 from mutator.storage import storage_for
 from mutator.storage.compression import zstd
-from mutator.workflow.partitions import split as feedsplit
+from mutator.workflow.partitions import split
 from mutator.workflow.partitions.split.files import feed_files
 from mutator.workflow.partitions.split.write import split_file
 from tests.support.job import snapshot
@@ -53,7 +53,7 @@ class Feed:
 
     def split(self, by, settings=CONFIG, feed=None, to=None, each=in_turn):
         paths = [str(self.feed)] if feed is None else feed
-        done = feedsplit.split_feed(config.parse(settings), parse_fields(by), paths, str(to or self.to), each)
+        done = split.split_feed(config.parse(settings), parse_fields(by), paths, str(to or self.to), each)
         self.check(done.record)
         return done
 
@@ -469,13 +469,13 @@ def test_on_s3(s3, feed, monkeypatch, point):
     if point is not None:
         monkeypatch.setenv(failpoints.VARIABLE, f"{point}:raise")
         with pytest.raises(OSError, match="failpoint"):
-            feedsplit.split_feed(settings, by, [str(feed.feed)], place, in_turn)
+            split.split_feed(settings, by, [str(feed.feed)], place, in_turn)
         monkeypatch.delenv(failpoints.VARIABLE)
         assert storage_for(place).stat(place) is None
-    feedsplit.split_feed(settings, by, [str(feed.feed)], place, in_turn)
+    split.split_feed(settings, by, [str(feed.feed)], place, in_turn)
 
     with pytest.raises(StateError, match="exists already"):
-        feedsplit.split_feed(settings, by, [str(feed.feed)], place, in_turn)
+        split.split_feed(settings, by, [str(feed.feed)], place, in_turn)
     feed.split("k=0", feed=[f"{place}/k=a"])
     assert feed.parts("ups_1.txt") == {"k=a": b"a,1\n"}
 

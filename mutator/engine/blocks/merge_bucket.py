@@ -25,7 +25,7 @@ __all__ = ["Sections", "merge_group", "write_group"]
 def write_group(plan: Plan, staging: str | None, group: int, attempt: int, elements: Iterable[Any]) -> dict[str, Any]:
     """Merge a group of buckets and write their files; return the receipt.
 
-    elements: what ``blockread`` made for the group, sorted. staging: None for a dry run.
+    elements: what ``blocks.read`` made for the group, sorted. staging: None for a dry run.
     """
     failpoint("task.started", attempt)
     keep_freed_memory()
@@ -63,7 +63,7 @@ class Sections:
     """Sorted elements, one kind after the other; kinds are asked for in their order."""
 
     def __init__(self, plan: Plan, elements: Iterable[Any], stack: ExitStack) -> None:
-        """elements: of one group, as ``blockread`` makes them."""
+        """elements: of one group, as ``blocks.read`` makes them."""
         self._plan, self._elements = plan, iter(elements)
         self._head = next(self._elements, None)
         self._tombstones = SortedSpool(["hash"], plan.memory, stack)

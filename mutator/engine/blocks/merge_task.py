@@ -43,7 +43,7 @@ class Taker(Protocol):
 
 
 class UnitTask:
-    """The merge of a unit: its winners are put into ``parts``, and then meet what the master holds."""
+    """The merge of a unit: its winners are put into ``hash_parts``, and then meet the rows of the master."""
 
     def __init__(
         self,

@@ -2,10 +2,11 @@
 
     place    split -> routes: each row of the feed, and of a master without partitions, with its partition
     touch    the partitions that anything came for; only now it is known what of the master is read
-    merge    route -> units, sorted by unit; a task merges one unit after the other (``units``)
+    merge    route -> units, sorted by unit; a task merges one unit after the other (``partitions.merge``)
     carry    the files of all other partitions become the output's, too, unread
 
-Where a record ID is unique in the whole table, rows are first brought together by ID (``route``, ``locate``).
+Where a record ID is unique in the whole table, rows are first brought together by ID (``partitions.place``,
+``partitions.locate``).
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Block(Protocol):
         """Return a column of canonical bytes (large binaries) for each ID field."""
 
     def orders(self, rows: Ints | None = None) -> Any:
-        """Return the order values as ``ordercolumn`` has them. Not asked for where order comes from file names."""
+        """Return the order values as ``order_columns`` has them. Not called where order comes from file names."""
 
     def deletes(self) -> Flags:
         """Tell which rows are deletes."""
@@ -65,7 +65,7 @@ class Record(NamedTuple):
 
     offset: int
     key: tuple[bytes, ...]  # canonical bytes
-    order: Any  # as ``precedence`` has it; None where order comes from file names
+    order: Any  # as ``rules.order_values`` has it; None where order comes from file names
     is_delete: bool
     written: bytes  # the row as it would be written
     row: bytes  # as it was read, as ``BlockType.contents`` has it

@@ -2,8 +2,8 @@
 
 For a delimiter of one byte. Every delimiter and line end of a chunk is found at once; a row with as many delimiters as
 its layout wants has its fields between them, so a field is two columns of numbers and no byte is copied. What is not
-plain (another number of fields, an order value that is none, an unknown op code) goes to the row reader of ``layout``,
-which says why it is rejected: both engines reject the same rows for the same reasons.
+plain (another number of fields, an order value that is none, an unknown op code) goes to the row reader of
+``row_layout``, which says why it is rejected: both engines reject the same rows for the same reasons.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
 >>> from mutator.formats.content import InMemory

@@ -1,4 +1,4 @@
-"""Avro files as columns; where all of a run is Avro, records stay encoded (``avro_blocks``)."""
+"""Avro files as columns; where all of a run is Avro, records stay encoded (``blocks.avro_rows``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What kinds of files with named fields have in common: how they are looked at, read as columns, and written.
 
-A kind (``parquet_files``, ``orc_files``, ``avro_files``, ``delimited``, ``escaped``) turns bytes into Arrow record
-batches of the file's own types and back; what rows mean is not its affair (``columns``).
+A kind (``parquet``, ``orc``, ``avro``, ``csv``, ``escaped``) turns bytes into Arrow record
+batches of the file's own types and back; what rows mean is not its affair (``blocks.column_rows``).
 """
 
 from __future__ import annotations

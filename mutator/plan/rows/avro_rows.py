@@ -1,7 +1,7 @@
 """A run in which all files are Avro: the result's schema, and how the records of each other schema become it.
 
-Two types that encode alike are one, whatever their names. Else a field gets the type that ``schema`` finds for the
-Arrow types of both.
+Types that encode alike are one type, by whatever name. Else a field gets the type that ``schema_evolution`` finds for
+the Arrow types of both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a run reads and writes: which format the engine merges, the layout of each file, and what is written.
 
-Delimited text keeps the bytes of its rows and knows its fields by their places (``width``); whatever else there is has
-fields with names and types (``named``).
+Delimited text keeps the bytes of its rows and knows its fields by their places (``text_rows``); all other
+formats have fields with names and types (``named_rows``).
 """
 
 from __future__ import annotations
