@@ -19,7 +19,7 @@ from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.guarded import checked, guarded
 from mutator.errors import error
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.storage import absolute, writable_storage_for
 
 __all__ = ["Exported", "export", "part_name"]

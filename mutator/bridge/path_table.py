@@ -26,7 +26,7 @@ from mutator.engine.spark.each import Each
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.file_names import is_hidden, some
 from mutator.rules.partition_paths import values_of

@@ -14,7 +14,7 @@ from mutator.bridge.contract import TableFile
 from mutator.bridge.tasks import Piece
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
-from mutator.formats.files.kind import Dialect, FileSchema
+from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import whole
 from mutator.rules import file_names

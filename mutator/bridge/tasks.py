@@ -19,7 +19,7 @@ from mutator.dataset.manifest import DataFile
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.content import NotReadable, Window
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Flags
@@ -57,7 +57,7 @@ def read_piece(piece: Piece, schema: Any) -> Iterator[Any]:
         for found in kind.read(content, piece.schema, names, piece.dialect):
             if found.rejects:
                 reject = found.rejects[0]
-                raise NotReadable(f"{kind.place(reject.offset, reject.line)}: {reject.reason}")
+                raise NotReadable(f"{kind.position(reject.offset, reject.line)}: {reject.reason}")
             count = found.batch.num_rows
             columns = []
             for one in schema:
@@ -68,7 +68,7 @@ def read_piece(piece: Piece, schema: Any) -> Iterator[Any]:
                     made, bad, why = _as_type(column, one.type, kind.typed)
                     if bad.any():
                         row = int(np.argmax(bad))
-                        place = kind.place(int(found.offsets[row]), int(found.numbers[row]))
+                        place = kind.position(int(found.offsets[row]), int(found.numbers[row]))
                         what = f"{why} ({place}: {_shown(column[row])})"
                         raise error("schema.field", path=piece.path, field=one.name, what=what)
                     columns.append(made)

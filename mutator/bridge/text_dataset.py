@@ -13,7 +13,7 @@ from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import avro_of
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.rows.storable_types import storable_schema

@@ -20,7 +20,7 @@ from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.manifest import DataFile, Manifest
 from mutator.engine.guarded import checked, guarded
 from mutator.engine.spark.each import Each
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.partition_paths import directory_of
 from mutator.storage import Storage, storage_for

@@ -22,7 +22,7 @@ from mutator.engine.ledger import write_ledger
 from mutator.engine.split_content import checked, receipt_of, tombstones_receipt
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.inspect.managed import file_source, tombstone_source
-from mutator.plan.rows.named_rows import shape_of_dataset
+from mutator.plan.rows.schema_rows import stored_schema_row_plan
 from mutator.plan.run_plan import SAMPLES, Plan, plan_of_dataset
 from mutator.plan.splits import Input, Split, packed_tasks, splits_of
 from mutator.rules.byte_columns import Ints
@@ -43,7 +43,7 @@ def plan_of_partitions(path: str, known: Manifest, readable: set[str]) -> tuple[
     plan = plan_of_dataset(known, (), ())
     layouts, formats = {"master": plan.layouts["master"]}, {"master": plan.format}
     for number in range(len(known.spec.get(EARLIER, ()))):
-        shape = shape_of_dataset(replace(known, spec={**known.spec, **form_of(known.spec, number)}))
+        shape = stored_schema_row_plan(replace(known, spec={**known.spec, **form_of(known.spec, number)}))
         layouts[f"master {number}"], formats[f"master {number}"] = shape.layouts["master"], shape.format
     inputs = []
     for files in by_partition(known).values():

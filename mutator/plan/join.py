@@ -41,7 +41,7 @@ def choose(config: Config, survey: Survey, shape: RowPlan, wanted: str) -> Join:
     if wanted not in ENGINES:
         raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
     form = BLOCK_TYPES[shape.format]
-    refused = form.takes(shape.layouts["feed"]) or form.takes(shape.layouts["master"])
+    refused = form.unsupported(shape.layouts["feed"]) or form.unsupported(shape.layouts["master"])
     buckets, why_buckets = _buckets(config, survey)
     if shape.partitioning is not None and (wanted == "records" or refused):
         raise error("partition.engine", why=refused or "--engine records is asked for")

@@ -20,10 +20,10 @@ from mutator.errors import error
 from mutator.plan.inspect.survey import Source, Survey
 from mutator.plan.join import Join, choose
 from mutator.plan.merge_unit import MergeUnit
-from mutator.plan.rows.named_rows import is_named, named_shape, shape_of_dataset
 from mutator.plan.rows.partitioning import Partitioning
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.rows.text_rows import is_delete_source, text_shape, text_shape_of
+from mutator.plan.rows.schema_rows import has_schema, schema_row_plan, stored_schema_row_plan
+from mutator.plan.rows.text_rows import is_delete_source, stored_text_row_plan, text_row_plan
 from mutator.plan.splits import Input, Split, inputs_of, numbered, packed_tasks, splits_of
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import HASH_NAME
@@ -134,7 +134,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     """
     known = survey.manifest
     _check_feed_names(config, survey)
-    shape = named_shape(config, survey) if is_named(config, survey) else text_shape(config, survey)
+    shape = schema_row_plan(config, survey) if has_schema(config, survey) else text_row_plan(config, survey)
     if known is not None:
         _check_spec(survey.master_path, known, shape.spec)
     join = choose(config, survey, shape, engine)
@@ -210,7 +210,7 @@ def rejects_allowed(config: Config, side: str) -> int:
 
 def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple[Source, ...]) -> Plan:
     """Return the plan that reads a dataset back, as its manifest describes it."""
-    shape = shape_of_dataset(known) if "fields" in known.spec["key"] else text_shape_of(known)
+    shape = stored_schema_row_plan(known) if "fields" in known.spec["key"] else stored_text_row_plan(known)
     inputs = numbered(tombstones, data, (), shape)
     buckets = known.buckets or max(2, sum(one.bytes for one in data) >> 26)
     return Plan(

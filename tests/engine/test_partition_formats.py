@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mutator.dataset import manifest
 from mutator.dataset.side_columns import read_tombstones
 from mutator.formats.content import InMemory, Window
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.rules.typed_values import exact

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mutator.config import parse
 from mutator.errors import ConfigError, DataError
 from mutator.formats.content import InMemory, Window
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from tests.support.named_runs import Work
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from mutator.errors import ConfigError, DataError
 from mutator.formats.content import InMemory, Window
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.escaped import separates
-from mutator.formats.files.kind import Dialect
-from mutator.formats.files.registry import FILE_FORMATS, promised
+from mutator.formats.files.registry import FILE_FORMATS, format_of_suffix
 from mutator.formats.values.convert import converted
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules.order_values import parse_timestamp
@@ -223,7 +223,11 @@ def test_a_mark_and_line_ends_of_others():
 
 
 def test_its_suffix_promises_plain_text():
-    assert (FILE_FORMATS["escaped"].suffix, promised("a.txt"), promised("a.escaped")) == (".txt", None, None)
+    assert (FILE_FORMATS["escaped"].suffix, format_of_suffix("a.txt"), format_of_suffix("a.escaped")) == (
+        ".txt",
+        None,
+        None,
+    )
 
 
 # --- lists, structs and maps

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutator.formats.content import InMemory, Window
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from tests.support.columns_data import HEADER, as_table, file_of, read_whole, same_rows, tables

@@ -157,7 +157,7 @@ ORDERS = {
 @pytest.mark.parametrize("name", ORDERS)
 def test_the_higher_order_value_wins(name, kind, work):
     low, high = ORDERS[name].slice(0, 1), ORDERS[name].slice(1)
-    held = FILE_FORMATS[kind].held(low.type)
+    held = FILE_FORMATS[kind].storable_type(low.type)
     if held is None:
         return  # there are no such files
     low, high = low.cast(held), high.cast(held)

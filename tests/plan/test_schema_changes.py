@@ -37,10 +37,12 @@ def side(key, **more):
 
 def merged(work, kinds, master, feed, **settings):
     for name, table, kind in (("master/m", master, kinds[0]), ("feed/f_1", feed, kinds[1])):
-        if any(FILE_FORMATS[kind].held(one) is None for one in table.schema.types if not pa.types.is_nested(one)):
+        if any(
+            FILE_FORMATS[kind].storable_type(one) is None for one in table.schema.types if not pa.types.is_nested(one)
+        ):
             pytest.skip(f"there are no such {kind} files")
         held = [
-            one if pa.types.is_nested(one.type) else one.with_type(FILE_FORMATS[kind].held(one.type))
+            one if pa.types.is_nested(one.type) else one.with_type(FILE_FORMATS[kind].storable_type(one.type))
             for one in table.schema
         ]
         work.put(name, table.cast(pa.schema(held)), kind)

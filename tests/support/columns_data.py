@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mutator.formats.content import InMemory, Window
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.rows.storable_types import storable_type
 from mutator.rules.typed_values import exact
@@ -128,7 +128,8 @@ def tables(draw: Any, kind: str, most: int = 8) -> Any:
             found = pa.int64()
         leaves: list[Any] = []
         held = storable_type(
-            found, lambda leaf, leaves=leaves: leaves.append(FILE_FORMATS[kind].held(leaf)) or leaves[-1] or leaf
+            found,
+            lambda leaf, leaves=leaves: leaves.append(FILE_FORMATS[kind].storable_type(leaf)) or leaves[-1] or leaf,
         )
         fields.append(pa.field(f"f{number}", held if None not in leaves else pa.string()))
     schema = pa.schema(fields)

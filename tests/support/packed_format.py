@@ -48,7 +48,7 @@ class PackedBlockType:
     frame: int = 3
     run_together = False
 
-    def takes(self, layout: RowLayout) -> str | None:
+    def unsupported(self, layout: RowLayout) -> str | None:
         return None
 
     def type_of(self, layout: RowLayout) -> Any:

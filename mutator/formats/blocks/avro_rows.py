@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.blocks import field_roles
+from mutator.formats.blocks import row_rules
 from mutator.formats.blocks.contract import Batch, Hashes, Record
-from mutator.formats.blocks.field_roles import (
-    Problems,
-    Roles,
+from mutator.formats.blocks.row_rules import (
+    BadRows,
+    RowRules,
     RowWriter,
     deletes_of,
     loaded,
@@ -31,7 +31,7 @@ from mutator.formats.blocks.field_roles import (
 )
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.avro import decoded, encoded
-from mutator.formats.files.avro_container import BlockWriter, blocks, faults, opened, taken_apart
+from mutator.formats.files.avro_container import BlockWriter, blocks, faults, opened, split_records
 from mutator.formats.files.avro_schema import arrow_field, parsed, physical
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
@@ -55,7 +55,7 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AvroLayout(Roles):
+class AvroLayout(RowRules):
     """How the files of one schema are read."""
 
     fields: tuple[Mapping[str, Any], ...]  # key, order value and op code, of the file's expanded schema
@@ -92,7 +92,7 @@ class AvroBlockType:
 
     run_together = False
 
-    def takes(self, layout: AvroLayout) -> str | None:
+    def unsupported(self, layout: AvroLayout) -> str | None:
         """Return None: all are taken."""
         return None
 
@@ -146,7 +146,7 @@ class AvroBlockType:
 
     def pack(self, rows: Any) -> bytes:
         """Write rows for the shuffle."""
-        return field_roles.packed(rows)
+        return row_rules.packed(rows)
 
     def load(self, packed: Sequence[bytes], layout: AvroLayout) -> AvroBlock:
         """Read what was packed."""
@@ -202,38 +202,38 @@ class AvroBlock:
 
 def _batch(place: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any], lines: int) -> Batch:
     """Read a block."""
-    values, content, ends = taken_apart(block)
+    values, content, ends = split_records(block)
     count = len(values)
-    problems = Problems()
+    bad_rows = BadRows()
     columns = {one["name"]: decoded([row[one["name"]] for row in values], one) for one in layout.fields}
     keys = []
     for name in layout.id_names:
         far = out_of_years(columns[name])
-        problems.note(far, f"field {name} (ID) is not in the years 1 to 9999")
+        bad_rows.note(far, f"field {name} (ID) is not in the years 1 to 9999")
         keys.append(canonical(pc.if_else(pa.array(~far), columns[name], None) if far.any() else columns[name]))
     for name, key in zip(layout.id_names, keys, strict=True):
-        problems.note(flags(key.is_null()), f"field {name} (ID) is NULL")
+        bad_rows.note(flags(key.is_null()), f"field {name} (ID) is NULL")
     order = pa.nulls(count)
     if layout.order_name is not None:
-        order = orders_of(layout, layout.order_name, columns[layout.order_name], problems)
+        order = orders_of(layout, layout.order_name, columns[layout.order_name], bad_rows)
     places = np.array(ends, np.int64)
     lengths = places[1:] - places[:-1]
     records = packed(np.frombuffer(content, np.uint8), lengths)
     codes = None if layout.op_field is None else columns[layout.op_field]
-    delete = deletes_of(layout, codes, count, problems)
-    note_partitions(layout, columns, problems, delete)
+    delete = deletes_of(layout, codes, count, bad_rows)
+    note_partitions(layout, columns, bad_rows, delete)
     if layout.pieces is not None:
-        records = _put_together(content, ends, layout, problems)
+        records = _put_together(content, ends, layout, bad_rows)
     parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]
     rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
     offsets = place + np.arange(count)
     rejects: list[Reject] = []
-    if problems:
+    if bad_rows:
         whole = parsed(physical(schema))
-        for row in sorted(problems):
+        for row in sorted(bad_rows):
             shown = shown_record(content[ends[row] : ends[row + 1]], whole)
-            rejects.append(Reject(int(offsets[row]), lines + row + 1, problems[row], shown))
-        good = problems.others(count)
+            rejects.append(Reject(int(offsets[row]), lines + row + 1, bad_rows[row], shown))
+        good = bad_rows.others(count)
         rows, offsets = rows.filter(pa.array(good)), offsets[good]
     return Batch(AvroBlock(rows, offsets, layout), tuple(rejects), count, 0)
 
@@ -247,7 +247,7 @@ def shown_record(record: bytes, schema: Any) -> bytes:
         return record.hex().encode()
 
 
-def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, problems: Problems) -> Any:
+def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, bad_rows: BadRows) -> Any:
     """Return records of the result's schema, of those of the file's."""
     assert layout.pieces is not None
     stream, count = io.BytesIO(content), len(ends) - 1
@@ -274,10 +274,10 @@ def _put_together(content: bytes, ends: Sequence[int], layout: AvroLayout, probl
         if piece.target is not None:
             (source,), target = piece.fields, arrow_field(piece.target)
             column, bad, why = converted(decoded(values[number], source), target.type, True)
-            problems.note(bad, f"field {source['name']} {why}")
+            bad_rows.note(bad, f"field {source['name']} {why}")
             there = np.ones(count, np.bool_) if target.nullable else ~flags(column.is_null())
             if not layout.deletes:
-                problems.note(~there, f"field {source['name']} is NULL")
+                bad_rows.note(~there, f"field {source['name']} is NULL")
             # What is NULL and may not be is of a reject, or of a delete: nobody reads it.
             values_of = iter(encoded(column.filter(pa.array(there)), piece.target))
             parts[piece.places[0]] = [next(values_of) if has else b"" for has in there.tolist()]

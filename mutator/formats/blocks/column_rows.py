@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.blocks.contract import Batch, Hashes, Record
-from mutator.formats.blocks.field_roles import (
-    Problems,
-    Roles,
+from mutator.formats.blocks.row_rules import (
+    BadRows,
+    RowRules,
     RowWriter,
     deletes_of,
     loaded,
@@ -29,7 +29,7 @@ from mutator.formats.blocks.field_roles import (
     records_of,
 )
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
-from mutator.formats.files.kind import Dialect, Found
+from mutator.formats.files.contract import Dialect, RowBatch
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
@@ -47,10 +47,10 @@ _DELETE = pa.field("\x01delete", pa.bool_(), nullable=False)  # called as no fie
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnLayout(Roles):
+class ColumnLayout(RowRules):
     """How the files of one schema are read, and what their rows become."""
 
-    kind: str
+    format: str
     schema: Any  # of the files
     result: Any  # of the rows
     id_fields: tuple[int, ...]  # their places in the result
@@ -81,7 +81,7 @@ class ColumnLayout(Roles):
 class ColumnOutput:
     """What is written."""
 
-    kind: str
+    format: str
     schema: Any
     dialect: Dialect = field(default_factory=Dialect)
 
@@ -91,13 +91,13 @@ class ColumnBlockType:
 
     run_together = False
 
-    def takes(self, layout: ColumnLayout) -> str | None:
+    def unsupported(self, layout: ColumnLayout) -> str | None:
         """Return None: all are taken."""
         return None
 
     def read(self, content: Content, layout: ColumnLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows."""
-        for found in FILE_FORMATS[layout.kind].read(content, layout.schema, layout.wanted, layout.dialect):
+        for found in FILE_FORMATS[layout.format].read(content, layout.schema, layout.wanted, layout.dialect):
             yield _batch(found, layout, trusted)
 
     def records(self, content: Content, layout: ColumnLayout) -> Iterator[Record | Reject | None]:
@@ -129,11 +129,11 @@ class ColumnBlockType:
 
     def suffix(self, output: ColumnOutput) -> str:
         """Return the suffix of the kind."""
-        return FILE_FORMATS[output.kind].suffix
+        return FILE_FORMATS[output.format].suffix
 
     def writer(self, stream: BinaryIO, output: ColumnOutput, chunk: int | None) -> RowWriter:
         """Write to a stream."""
-        inner = FILE_FORMATS[output.kind].writer(stream, output.schema, output.dialect)
+        inner = FILE_FORMATS[output.format].writer(stream, output.schema, output.dialect)
         return RowWriter(inner, lambda rows: pa.RecordBatch.from_arrays(rows.flatten(), schema=output.schema))
 
 
@@ -203,59 +203,59 @@ class ColumnBlock:
         return pa.StructArray.from_arrays(self._columns[:-1], fields=self._layout.fields)
 
 
-def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
+def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     """Convert columns to those of the result; what cannot be is a reject."""
     batch, count = found.batch, found.batch.num_rows
-    problems = Problems()
+    bad_rows = BadRows()
     codes = None if layout.op_field is None else batch.column(layout.op_field)
-    delete = deletes_of(layout, codes, count, problems)
+    delete = deletes_of(layout, codes, count, bad_rows)
     columns = []
     for one in layout.result:
         if layout.schema.get_field_index(one.name) < 0:
             columns.append(_filled(layout.defaults.get(one.name), one.type, count))
             continue
         if not trusted:
-            _note_invalid(problems, batch.column(one.name), one.name)
+            _note_invalid(bad_rows, batch.column(one.name), one.name)
         column, bad, why = converted(batch.column(one.name), one.type, layout.typed)
         columns.append(column)
-        problems.note(bad, f"field {one.name} {why}")
+        bad_rows.note(bad, f"field {one.name} {why}")
         if not one.nullable and column.null_count:
-            problems.note(flags(column.is_null()) & ~delete, f"field {one.name} is NULL")
+            bad_rows.note(flags(column.is_null()) & ~delete, f"field {one.name} is NULL")
         if layout.within_years:
-            problems.note(out_of_years(column), f"field {one.name} is not in the years 1 to 9999")
+            bad_rows.note(out_of_years(column), f"field {one.name} is not in the years 1 to 9999")
     parsed = None
     if not trusted:
         for place in layout.id_fields:
             name = layout.result.field(place).name
-            problems.note(flags(columns[place].is_null()), f"field {name} (ID) is NULL")
-            problems.note(out_of_years(columns[place]), f"field {name} (ID) is not in the years 1 to 9999")
+            bad_rows.note(flags(columns[place].is_null()), f"field {name} (ID) is NULL")
+            bad_rows.note(out_of_years(columns[place]), f"field {name} (ID) is not in the years 1 to 9999")
         if layout.order_field is not None:
             column, name = columns[layout.order_field], layout.result.field(layout.order_field).name
-            parsed = orders_of(layout, name, column, problems)
+            parsed = orders_of(layout, name, column, bad_rows)
         here = {
             one.name: column
             for one, column in zip(layout.result, columns, strict=True)
             if layout.schema.get_field_index(one.name) >= 0
         }
-        note_partitions(layout, here, problems, delete)
+        note_partitions(layout, here, bad_rows, delete)
     if layout.feed:
         columns.append(pa.array(delete))
     rows = pa.StructArray.from_arrays(columns, fields=list(layout.row_type))
     offsets, rejects = found.offsets, tuple(found.rejects)
     if trusted and rejects:
         raise NotReadable(f"line {rejects[0].line}: {rejects[0].reason}")
-    if problems:
+    if bad_rows:
         if trusted:
-            row = min(problems)
+            row = min(bad_rows)
             # A type that is not the file's own is this run's wish, and no fault of the file.
             fits = batch.schema.types == [layout.result.field(name).type for name in batch.schema.names]
             kind = NotReadable if fits or not layout.typed else Unfit
-            raise kind(f"row {int(offsets[row]) + 1}: {problems[row]}")
-        good = problems.others(count)
-        places = sorted(problems)
+            raise kind(f"row {int(offsets[row]) + 1}: {bad_rows[row]}")
+        good = bad_rows.others(count)
+        places = sorted(bad_rows)
         shown = shown_rows(batch.take(pa.array(places)))
         rejects += tuple(
-            Reject(int(offsets[row]), int(found.numbers[row]), problems[row], one)
+            Reject(int(offsets[row]), int(found.numbers[row]), bad_rows[row], one)
             for row, one in zip(places, shown, strict=True)
         )
         keep = pa.array(good)
@@ -264,7 +264,7 @@ def _batch(found: Found, layout: ColumnLayout, trusted: bool) -> Batch:
     return Batch(ColumnBlock(rows, offsets, layout, parsed), rejects, found.lines, found.ignored)
 
 
-def _note_invalid(problems: Problems, column: Any, name: str) -> None:
+def _note_invalid(bad_rows: BadRows, column: Any, name: str) -> None:
     """Note the rows whose value is none of its type, such as text that is not UTF-8: reading does not check it."""
     try:
         column.validate(full=True)
@@ -273,7 +273,7 @@ def _note_invalid(problems: Problems, column: Any, name: str) -> None:
             try:
                 column.take(pa.array([row])).validate(full=True)
             except pa.ArrowInvalid as fault:
-                problems.setdefault(row, f"field {name} holds what its type has not: {fault}")
+                bad_rows.setdefault(row, f"field {name} holds what its type has not: {fault}")
 
 
 def shown_rows(batch: Any) -> list[bytes]:

@@ -86,7 +86,7 @@ class BlockType(Protocol):
 
     run_together: bool  # a writer knows its rows apart where several come in one element
 
-    def takes(self, layout: Any) -> str | None:
+    def unsupported(self, layout: Any) -> str | None:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
 
     def read(self, content: Content, layout: Any, trusted: bool) -> Iterator[Batch]:

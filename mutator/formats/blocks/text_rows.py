@@ -49,7 +49,7 @@ class TextBlockType:
         """Return the end of the names of files that are written."""
         return ".txt"
 
-    def takes(self, layout: RowLayout) -> str | None:
+    def unsupported(self, layout: RowLayout) -> str | None:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
         literal = layout.delimiter.literal
         if literal is None:

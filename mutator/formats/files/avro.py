@@ -24,7 +24,7 @@ from mutator.formats.files.avro_schema import (
     reader_of,
     to_arrow,
 )
-from mutator.formats.files.kind import Dialect, FileSchema, Found
+from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 from mutator.rules.typed_values import mapped
 
 __all__ = ["AvroFiles", "decoded", "default_of", "encoded", "encoded_default"]
@@ -60,7 +60,7 @@ class AvroFiles:
         with faults():
             return _look(spec["schema"])
 
-    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
+    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Read the blocks of the window."""
         with content.file() as stream:
             known, seen = opened(stream), 0
@@ -78,14 +78,14 @@ class AvroFiles:
                 columns = [decoded([row[one["name"]] for row in rows], one) for one in fields]
                 batch = pa.RecordBatch.from_arrays(columns, schema=arrow)
                 places = np.arange(len(rows))
-                yield Found(batch, place + places, seen + places + 1, lines=len(rows))
+                yield RowBatch(batch, place + places, seen + places + 1, lines=len(rows))
                 seen += len(rows)
 
-    def place(self, offset: int, line: int) -> str:
+    def position(self, offset: int, line: int) -> str:
         """Return where its block begins, and its number there."""
         return f"block at byte {offset >> PLACE}, record {(offset & ((1 << PLACE) - 1)) + 1}"
 
-    def held(self, kind: Any) -> Any:
+    def storable_type(self, kind: Any) -> Any:
         """Return what is read back: integers of 32 or 64 bits, UTC as the zone; seconds are milliseconds."""
         types = pa.types
         if types.is_integer(kind) and kind not in (pa.int32(), pa.int64()):

@@ -19,7 +19,7 @@ from fastavro.write import Writer
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import collapsed, expanded, parsed, physical
 
-__all__ = ["PLACE", "BlockWriter", "Container", "blocks", "faults", "opened", "taken_apart"]
+__all__ = ["PLACE", "BlockWriter", "Container", "blocks", "faults", "opened", "split_records"]
 
 PLACE = 20  # bits of a row's number in its block
 _SYNC = 16
@@ -78,7 +78,7 @@ def blocks(stream: BinaryIO, known: Container, window: Window, projected: Any) -
     return
 
 
-def taken_apart(block: Any) -> tuple[list[Any], bytes, list[int]]:
+def split_records(block: Any) -> tuple[list[Any], bytes, list[int]]:
     """Return the values of a block's records, as its reader wants them, its content, and where each record ends there.
 
     The first end is 0, where the first record begins.

@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
-from mutator.formats.files.kind import Dialect, FileSchema, Found, TableWriter
+from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, TableWriter
 from mutator.formats.files.line_scan import CHUNK, NEWLINE, Table, chunks, clean
 from mutator.formats.values.scalar_text import as_text
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, joined
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import from_text
 
-__all__ = ["CsvFiles", "TextFiles", "schema_of_places"]
+__all__ = ["CsvFiles", "TextFiles", "headerless_schema"]
 
 _QUOTE = 34
 _STRAY = "has a quote within a field, or text behind a closing quote"
@@ -60,7 +60,7 @@ class CsvFiles:
             if "" in names:
                 raise NotReadable("its header has an empty name")
             return FileSchema(pa.schema([(name, pa.string()) for name in names]), False, True, end, bom)
-        return FileSchema(schema_of_places(len(fields), dialect.names), False, bool(dialect.names), 0, bom)
+        return FileSchema(headerless_schema(len(fields), dialect.names), False, bool(dialect.names), 0, bom)
 
     def _rows(self, data: bytes, dialect: Dialect) -> Iterator[tuple[list[bytes], int]]:
         """Yield the fields of the first whole row that is not blank, and where it ends."""
@@ -92,7 +92,7 @@ class CsvFiles:
             from_text(spec["schema"]), header_end=1 if spec["csv"]["header"] else 0, named=spec["csv"]["header"]
         )
 
-    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
+    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Read rows; all fields are binaries, and what is NULL is null."""
         lines = 0
         for offset, chunk, why in self._chunks(content.blocks(), content.window, dialect):
@@ -151,7 +151,7 @@ class CsvFiles:
         schema: Any,
         names: Sequence[str],
         dialect: Dialect,
-    ) -> Found:
+    ) -> RowBatch:
         """Read a chunk of whole rows; before: number of rows of the split before it."""
         delimiter, width = dialect.delimiter[0], len(schema)
         terminated = chunk.endswith(b"\r" if window.ending == text.CR else b"\n")
@@ -181,7 +181,7 @@ class CsvFiles:
         def raw() -> ByteColumn:
             return ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
 
-        return Found(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table), raw)
+        return RowBatch(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table), raw)
 
     def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
         """Return which rows are such, why another one is not, and a function from rows and a place to a column."""
@@ -229,11 +229,11 @@ class CsvFiles:
             null &= flags(pc.equal(values, pa.scalar(dialect.null, pa.large_binary())))
         return pc.if_else(pa.array(null), pa.scalar(None, pa.large_binary()), values) if null.any() else values
 
-    def place(self, offset: int, line: int) -> str:
+    def position(self, offset: int, line: int) -> str:
         """Return its line and its first byte; a line of CSV may be many lines of the file."""
         return f"{self.line} {line}, byte {offset}"
 
-    def held(self, kind: Any) -> Any:
+    def storable_type(self, kind: Any) -> Any:
         """Return the type itself, if it is no nested one: fields are text, and the manifest knows their types."""
         return None if pa.types.is_nested(kind) or pa.types.is_duration(kind) else kind
 
@@ -242,12 +242,12 @@ class CsvFiles:
         return _Writer(stream, schema, dialect)
 
 
-def _of_one_reject(line: bytes, offset: int, number: int, names: Sequence[str], why: str) -> Found:
+def _of_one_reject(line: bytes, offset: int, number: int, names: Sequence[str], why: str) -> RowBatch:
     """Return what is found in a line that is no row."""
     schema = pa.schema([(name, pa.large_binary()) for name in names])
     batch = pa.RecordBatch.from_arrays([pa.array([], pa.large_binary()) for _ in names], schema=schema)
     reject = Reject(offset, number, why, line.rstrip(b"\r\n"))
-    return Found(batch, np.zeros(0, np.int64), np.zeros(0, np.int64), [reject], 1, 0)
+    return RowBatch(batch, np.zeros(0, np.int64), np.zeros(0, np.int64), [reject], 1, 0)
 
 
 def _cut(data: bytes, delimiter: int, *, start: bool, last: bool) -> tuple[int, int, str | None]:
@@ -284,7 +284,7 @@ def _cut(data: bytes, delimiter: int, *, start: bool, last: bool) -> tuple[int, 
     return row, (line + 1 if line >= 0 else len(data)) - row, why
 
 
-def schema_of_places(count: int, names: Sequence[str]) -> Any:
+def headerless_schema(count: int, names: Sequence[str]) -> Any:
     """Return the schema of rows without a header: with the user's names, or numbers where they are not as many."""
     found = names if len(names) == count else [str(number) for number in range(count)]
     return pa.schema([(name, pa.string()) for name in found])
@@ -310,7 +310,7 @@ class TextFiles(CsvFiles):
     def _column(self, fields: ByteColumn, dialect: Dialect) -> Any:
         return fields.take()
 
-    def held(self, kind: Any) -> Any:
+    def storable_type(self, kind: Any) -> Any:
         """Return nothing: a value may hold the delimiter, and there is no way to write it then."""
         return None
 

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.formats.files.contract import Dialect, FileSchema, TableWriter
 from mutator.formats.files.csv import TextFiles
-from mutator.formats.files.kind import Dialect, FileSchema, TableWriter
 from mutator.formats.files.line_scan import NEWLINE, Table
 from mutator.formats.files.lines import UTF8_BOM
 from mutator.formats.values.escapes import Escapes
@@ -60,11 +60,11 @@ class EscapedFiles(TextFiles):
         schema = from_text(spec["schema"])
         return FileSchema(schema, named=schema.names != [str(number) for number in range(len(schema))])
 
-    def held(self, kind: Any) -> Any:
+    def storable_type(self, kind: Any) -> Any:
         """Return the type itself, if no struct in it has two members of one name."""
         names = [one.name for one in kind] if pa.types.is_struct(kind) else []
         inner = [kind.field(number).type for number in range(kind.num_fields)] if pa.types.is_nested(kind) else []
-        return None if len(set(names)) < len(names) or None in map(self.held, inner) else kind
+        return None if len(set(names)) < len(names) or None in map(self.storable_type, inner) else kind
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:
         """Write to a stream."""

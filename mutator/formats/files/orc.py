@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from mutator.formats.content import Content, NotReadable, Unfit
-from mutator.formats.files.kind import Dialect, FileSchema, Found, readable, rows_at_once
+from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, readable, rows_at_once
 from mutator.rules.schema_evolution import from_text
 
 __all__ = ["OrcFiles"]
@@ -49,7 +49,7 @@ class OrcFiles:
         """Return the schema that the manifest has."""
         return FileSchema(from_text(spec["schema"]))
 
-    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
+    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Read the stripes of the window; Arrow does not say where they begin, so they share the file evenly."""
         start, end = content.window.start, content.window.end
         with content.file() as stream, _faults():
@@ -64,16 +64,16 @@ class OrcFiles:
                         batch = stripe.slice(first, size)
                         places = np.arange(first, first + batch.num_rows)
                         found = batch.select(list(names))
-                        yield Found(found, (number << _PLACE) + places, seen + places + 1, lines=batch.num_rows)
+                        yield RowBatch(found, (number << _PLACE) + places, seen + places + 1, lines=batch.num_rows)
                     seen += rows
             if start == 0 and end in (None, file.file_length) and seen != file.nrows:
                 raise NotReadable(f"its stripes have {seen} rows, and its footer says {file.nrows}")
 
-    def place(self, offset: int, line: int) -> str:
+    def position(self, offset: int, line: int) -> str:
         """Return its stripe, and its number there."""
         return f"stripe {(offset >> _PLACE) + 1}, row {(offset & ((1 << _PLACE) - 1)) + 1}"
 
-    def held(self, kind: Any) -> Any:
+    def storable_type(self, kind: Any) -> Any:
         """Return what is read back: ORC has signed integers, and timestamps of nanoseconds, with UTC as their zone."""
         types = pa.types
         if types.is_timestamp(kind):

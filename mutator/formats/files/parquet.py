@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mutator.formats.content import Content, NotReadable
-from mutator.formats.files.kind import Dialect, FileSchema, Found, readable, rows_at_once
+from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, readable, rows_at_once
 from mutator.rules.schema_evolution import from_text
 
 __all__ = ["ParquetFiles"]
@@ -49,7 +49,7 @@ class ParquetFiles:
         """Return the schema that the manifest has."""
         return FileSchema(from_text(spec["schema"]))
 
-    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
+    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Read the row groups that begin in the window."""
         start, end = content.window.start, content.window.end
         with content.file() as stream, _faults():
@@ -63,11 +63,11 @@ class ParquetFiles:
                     seen += group.num_rows
                 before += group.num_rows
 
-    def place(self, offset: int, line: int) -> str:
+    def position(self, offset: int, line: int) -> str:
         """Return its number."""
         return f"row {offset + 1}"
 
-    def held(self, kind: Any) -> Any:
+    def storable_type(self, kind: Any) -> Any:
         """Return the type itself, except for seconds, which Parquet has not."""
         if pa.types.is_timestamp(kind) and kind.unit == "s":
             return pa.timestamp("ms", kind.tz)
@@ -146,7 +146,7 @@ def _begin(group: Any) -> int:
     return int(min(place for place in places if place is not None and place > 0))
 
 
-def _batches(file: Any, number: int, names: Sequence[str], before: int, seen: int) -> Iterator[Found]:
+def _batches(file: Any, number: int, names: Sequence[str], before: int, seen: int) -> Iterator[RowBatch]:
     group = file.metadata.row_group(number)
     if group.total_byte_size <= _GROUP_BYTES:  # at once, which costs least
         table = file.read_row_group(number, columns=list(names), use_threads=False).select(list(names))
@@ -158,7 +158,7 @@ def _batches(file: Any, number: int, names: Sequence[str], before: int, seen: in
         found = file.iter_batches(size, row_groups=[number], columns=list(names), use_threads=False)
     for batch in found:
         rows = np.arange(batch.num_rows)
-        yield Found(batch, before + rows, seen + rows + 1, lines=batch.num_rows)
+        yield RowBatch(batch, before + rows, seen + rows + 1, lines=batch.num_rows)
         before, seen = before + batch.num_rows, seen + batch.num_rows
 
 

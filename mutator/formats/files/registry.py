@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mutator.formats.files.avro import AvroFiles
+from mutator.formats.files.contract import FileFormat
 from mutator.formats.files.csv import CsvFiles, TextFiles
 from mutator.formats.files.escaped import EscapedFiles
-from mutator.formats.files.kind import FileFormat
 from mutator.formats.files.orc import OrcFiles
 from mutator.formats.files.parquet import ParquetFiles
 
-__all__ = ["FILE_FORMATS", "promised"]
+__all__ = ["FILE_FORMATS", "format_of_suffix"]
 
 FILE_FORMATS: dict[str, FileFormat] = {
     "text": TextFiles(),
@@ -22,10 +22,10 @@ FILE_FORMATS: dict[str, FileFormat] = {
 _SUFFIXES = {name for name, kind in FILE_FORMATS.items() if kind.suffix == f".{name}"}
 
 
-def promised(name: str) -> str | None:
+def format_of_suffix(name: str) -> str | None:
     """Return the kind that the suffix of an uncompressed file promises; None for none.
 
-    >>> promised("ups_1.CSV"), promised("ups_1")
+    >>> format_of_suffix("ups_1.CSV"), format_of_suffix("ups_1")
     ('csv', None)
     """
     suffix = name.lower().rpartition(".")[2]

@@ -13,7 +13,7 @@ from mutator.dataset.manifest import DataFile, Manifest, SideFile
 from mutator.dataset.partition_index import form_of
 from mutator.errors import error
 from mutator.formats.files import lines
-from mutator.formats.files.kind import FileSchema
+from mutator.formats.files.contract import FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import Source
 from mutator.rules import file_names

@@ -19,9 +19,9 @@ from mutator.dataset.manifest import Part, SideFile
 from mutator.errors import error
 from mutator.formats.content import NotReadable
 from mutator.formats.files import lines, registry
-from mutator.formats.files.csv import schema_of_places
+from mutator.formats.files.contract import Dialect, FileSchema
+from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.escaped import separates
-from mutator.formats.files.kind import Dialect, FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
@@ -67,7 +67,7 @@ class Source:
 
     def place(self, offset: int, line: int) -> str:
         """Say where a row is."""
-        return FILE_FORMATS[self.kind].place(offset, line)
+        return FILE_FORMATS[self.kind].position(offset, line)
 
 
 def probe_file(
@@ -117,7 +117,7 @@ def probe_file(
             raise error("damaged", path=path, why=fault) from None
         container = _CONTAINERS.get(sniff(unpacked[:64]) or "")
     if kind is None:
-        said = registry.promised(posixpath.splitext(name)[0] if promised else name)
+        said = registry.format_of_suffix(posixpath.splitext(name)[0] if promised else name)
         kind = container or (said if said != "csv" or named else None) or ("escaped" if places else "text")
     if kind != "text":
         return _look_at_fields(config, storage, entry, kind, content, places)
@@ -145,7 +145,7 @@ def probe_file(
     file_schema = None
     if width is not None:
         file_schema = FileSchema(
-            schema_of_places(width, config.field_names), typed=False, named=bool(config.field_names)
+            headerless_schema(width, config.field_names), typed=False, named=bool(config.field_names)
         )
     sequence = file_names.sequence(name)
     return Source(

@@ -20,7 +20,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import Files, by_partition, is_partitioned
 from mutator.errors import MutatorError, error
 from mutator.formats.files import lines
-from mutator.formats.files.kind import FileSchema
+from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.managed import dataset_schema, dataset_sources, forms_of
 from mutator.plan.inspect.probe import Source, probe_file, read_schema

@@ -22,28 +22,28 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.avro import default_of, encoded, encoded_default
 from mutator.formats.files.avro_schema import arrow_field, avro_type, collapsed, encoding, expanded
 from mutator.plan.inspect.survey import Source, Survey
-from mutator.plan.rows.fields import (
-    Fields,
-    check_defaults,
+from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.rows.run_fields import (
+    RunFields,
     check_key_types,
     check_op_type,
-    decide_order_type,
-    key_types,
-    named_layout,
+    defaults_spec,
+    key_type_names,
+    layout_name,
+    named_partitioning,
+    notes_on_defaults,
     order_spec,
-    partitioning_in,
-    read_default,
-    rewriting,
-    schema_sequence,
-    stored_defaults,
+    order_type_of,
+    parse_default,
+    rewrite_notes,
+    schema_sequence_spec,
 )
-from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.partition_transforms import PartitionField
 from mutator.rules.schema_evolution import Version
 
-__all__ = ["avro_layout_of", "avro_shape"]
+__all__ = ["avro_layout_of", "avro_row_plan"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class _File:
         return Version(pa.schema(kinds), self.path, True, self.partial, defaults)
 
 
-def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None, base_path: str) -> RowPlan:
+def avro_row_plan(config: Config, survey: Survey, fields: RunFields, codec: str | None, base_path: str) -> RowPlan:
     """Decide the result's schema and the layouts of all files."""
     files = _files(config, survey)
     base = next((one for one in files if one.path == base_path), None)
@@ -77,12 +77,12 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         schemas.check_key(one.version(None), fields.needed(deletes=one.partial))
     op = None if config.op_keep else fields.op
     versions = [one.version(op) for one in files if one is not base]
-    defaults = {name: partial(read_default, name, text) for name, text in config.defaults.items()}
-    unused = check_defaults(config, [base.version(op), *versions])
+    defaults = {name: partial(parse_default, name, text) for name, text in config.defaults.items()}
+    unused = notes_on_defaults(config, [base.version(op), *versions])
     found = schemas.resolve(base.version(op), versions, fields.ids, defaults, given=survey.output_schema is not None)
     check_key_types(found.schema, fields, base.path)
-    partitioning = partitioning_in(found.schema, fields, base.path)
-    order_type = decide_order_type(config, found.schema, fields, base.path)
+    partitioning = named_partitioning(found.schema, fields, base.path)
+    order_type = order_type_of(config, found.schema, fields, base.path)
     result = _result(base, files, found.schema, op)
     _check_symbols(base, files, result)
     fill = _fill(result, found.defaults)
@@ -123,16 +123,16 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
                 feed=side == "feed",
                 **common,
             )
-            layout_of[source.path] = named_layout(layouts, side, layout)
+            layout_of[source.path] = layout_name(layouts, side, layout)
     spec = {
-        "key": {"fields": list(fields.ids), "types": key_types(found.schema, fields.ids)},
+        "key": {"fields": list(fields.ids), "types": key_type_names(found.schema, fields.ids)},
         "order": order_spec(config, fields, order_type),
         "op code": fields.op if config.op_keep else None,
         "format": "avro",
         "schema": collapsed(result),
     }
-    spec |= schema_sequence(config, survey)
-    spec |= {} if partitioning is None else {SPEC: partitioning.spec(), **stored_defaults(config, found.schema)}
+    spec |= schema_sequence_spec(config, survey)
+    spec |= {} if partitioning is None else {SPEC: partitioning.spec(), **defaults_spec(config, found.schema)}
     known = survey.manifest
     same = known is not None and known.spec["format"] == "avro" and known.spec["schema"] == spec["schema"]
     return RowPlan(
@@ -145,7 +145,7 @@ def avro_shape(config: Config, survey: Survey, fields: Fields, codec: str | None
         carries=same,
         whole=True,
         partitioning=partitioning,
-        notes=(*found.notes, *unused, *rewriting(known is not None and not same and not survey.partitions)),
+        notes=(*found.notes, *unused, *rewrite_notes(known is not None and not same and not survey.partitions)),
     )
 
 

@@ -20,12 +20,12 @@ def storable_schema(schema: Any, kind: str) -> Any:
         leaves: list[Any] = []
 
         def held(leaf: Any, leaves: list[Any] = leaves) -> Any:
-            found = FILE_FORMATS[kind].held(leaf)
+            found = FILE_FORMATS[kind].storable_type(leaf)
             leaves.append(found)
             return leaf if found is None else found
 
         if pa.types.is_nested(one.type) and (
-            not FILE_FORMATS[kind].nested or FILE_FORMATS[kind].held(one.type) is None
+            not FILE_FORMATS[kind].nested or FILE_FORMATS[kind].storable_type(one.type) is None
         ):
             leaves.append(None)
         else:

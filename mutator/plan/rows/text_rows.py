@@ -23,7 +23,7 @@ from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
 
-__all__ = ["check_ordinals", "decide_widths", "is_delete_source", "layouts", "text_shape", "text_shape_of"]
+__all__ = ["check_ordinals", "decide_widths", "is_delete_source", "layouts", "stored_text_row_plan", "text_row_plan"]
 
 
 def is_delete_source(config: Config, source: Source) -> bool:
@@ -159,7 +159,7 @@ def layouts(
     )
 
 
-def text_shape(config: Config, survey: Survey) -> RowPlan:
+def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     """Decide what a run over delimited text reads and writes."""
     _check_places(config)
     known = survey.manifest
@@ -234,7 +234,7 @@ def _partitioned(
     )
 
 
-def text_shape_of(known: Manifest) -> RowPlan:
+def stored_text_row_plan(known: Manifest) -> RowPlan:
     """Return the shape of a dataset of delimited text."""
     spec = dict(known.spec)
     order, by_file_name = spec["order"], spec["order"]["by"] == "file name"

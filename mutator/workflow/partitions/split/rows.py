@@ -24,10 +24,10 @@ from mutator.formats.content import Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.avro import decoded
 from mutator.formats.files.avro_container import blocks as avro_blocks
-from mutator.formats.files.avro_container import faults, opened, taken_apart
+from mutator.formats.files.avro_container import faults, opened, split_records
 from mutator.formats.files.avro_schema import parsed, physical
-from mutator.formats.files.csv import schema_of_places
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
+from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import Source
 from mutator.rules.byte_columns import Ints, packed
@@ -143,7 +143,7 @@ def _lines(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
     source = file.source
     if source.kind == "text":
         assert file.width is not None
-        schema, dialect = schema_of_places(file.width, ()), Dialect(file.delimiter.literal or b",")
+        schema, dialect = headerless_schema(file.width, ()), Dialect(file.delimiter.literal or b",")
     else:
         assert source.file_schema is not None
         schema, dialect = source.file_schema.schema, source.dialect
@@ -259,7 +259,7 @@ def _records(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
         whole = parsed(physical(known.expanded))
         for place, block in avro_blocks(stream, known, content.window, projected):
             with faults():
-                values, data, ends = taken_apart(block)
+                values, data, ends = split_records(block)
             reasons: dict[int, str] = {}
             columns = [
                 None

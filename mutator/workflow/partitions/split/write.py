@@ -22,7 +22,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets
 from mutator.formats.content import NotReadable, Reject
 from mutator.formats.files.avro_container import BlockWriter, opened
-from mutator.formats.files.kind import Dialect
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import Source, whole
 from mutator.rules.byte_columns import Ints, joined

@@ -20,8 +20,8 @@ from mutator.rules.partition_transforms import PartitionField, place
 from mutator.rules.typed_values import canonical, order_column
 
 __all__ = [
-    "Problems",
-    "Roles",
+    "BadRows",
+    "RowRules",
     "RowWriter",
     "deletes_of",
     "loaded",
@@ -35,7 +35,7 @@ _HEAD = 8  # bytes of the length before packed rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Roles:
+class RowRules:
     """What is the same for the layouts of all formats."""
 
     order_type: str
@@ -50,7 +50,7 @@ class Roles:
     placed: bool = False  # each row must say its partition, deletes too
 
 
-class Problems(dict[int, str]):
+class BadRows(dict[int, str]):
     """The rows of a batch that cannot be read as records, each with the first reason."""
 
     def note(self, bad: Flags, reason: str) -> None:
@@ -65,47 +65,47 @@ class Problems(dict[int, str]):
         return good
 
 
-def deletes_of(roles: Roles, codes: Any, count: int, problems: Problems) -> Flags:
+def deletes_of(rules: RowRules, codes: Any, count: int, bad_rows: BadRows) -> Flags:
     """Tell which rows are deletes; note those whose op code their side may not have. codes: None without op codes."""
     if codes is None:
-        return np.full(count, roles.deletes)
-    codes, name = canonical(codes), roles.op_field
+        return np.full(count, rules.deletes)
+    codes, name = canonical(codes), rules.op_field
 
     def are(known: Collection[bytes]) -> Flags:
         return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
 
-    delete = are(roles.delete_codes)
-    if not roles.deletes_allowed:
-        problems.note(delete, f"field {name} (op code) marks a delete in the master")
-    if roles.upsert_codes is not None:
-        problems.note(~delete & ~are(roles.upsert_codes), f"field {name} (op code) is none of the known codes")
+    delete = are(rules.delete_codes)
+    if not rules.deletes_allowed:
+        bad_rows.note(delete, f"field {name} (op code) marks a delete in the master")
+    if rules.upsert_codes is not None:
+        bad_rows.note(~delete & ~are(rules.upsert_codes), f"field {name} (op code) is none of the known codes")
     return delete
 
 
-def note_partitions(roles: Roles, columns: Mapping[str, Any], problems: Problems, delete: Flags) -> None:
+def note_partitions(rules: RowRules, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> None:
     """Note the rows that say no partition, and have to. columns: of the fields that there are."""
-    sources = [str(one.source) for one in roles.partition]
+    sources = [str(one.source) for one in rules.partition]
     lacking = [name for name in sources if name not in columns]
-    if lacking and roles.placed:
+    if lacking and rules.placed:
         why = f"field {lacking[0]} (partition) is not in the file; with key.scope=table its record is looked for"
-        problems.note(np.ones(len(delete), np.bool_), why)
-    if roles.partition and not lacking:
-        for row, reason in place(roles.partition, [exact_text(columns[name]) for name in sources]).reasons.items():
-            if roles.placed or not delete[row]:  # a delete goes to where its record is
-                problems.setdefault(row, reason)
+        bad_rows.note(np.ones(len(delete), np.bool_), why)
+    if rules.partition and not lacking:
+        for row, reason in place(rules.partition, [exact_text(columns[name]) for name in sources]).reasons.items():
+            if rules.placed or not delete[row]:  # a delete goes to where its record is
+                bad_rows.setdefault(row, reason)
 
 
-def orders_of(roles: Roles, name: str, column: Any, problems: Problems) -> Any:
+def orders_of(rules: RowRules, name: str, column: Any, bad_rows: BadRows) -> Any:
     """Return a column of order values; note the rows that have none."""
-    found, bad, why = order_column(roles.order_type, column, roles.null_lowest)
+    found, bad, why = order_column(rules.order_type, column, rules.null_lowest)
     null = flags(column.is_null())
-    problems.note(bad & null, f"field {name} (order value) is NULL")
-    problems.note(bad & ~null, f"field {name} (order value) {why}")
+    bad_rows.note(bad & null, f"field {name} (order value) is NULL")
+    bad_rows.note(bad & ~null, f"field {name} (order value) {why}")
     return found
 
 
 def records_of(
-    form: BlockType, batches: Iterator[Batch], roles: Roles, *, ordered: bool
+    form: BlockType, batches: Iterator[Batch], rules: RowRules, *, ordered: bool
 ) -> Iterator[Record | Reject | None]:
     """Return the rows of batches one by one. ordered: they have order values."""
     for batch in batches:
@@ -113,7 +113,7 @@ def records_of(
         block = batch.block
         orders: Any = [None] * len(block)
         if ordered:
-            orders = [to_value(roles.order_type, value) for value in block.orders().to_pylist()]
+            orders = [to_value(rules.order_type, value) for value in block.orders().to_pylist()]
         found: Iterator[Record | Reject] = map(
             Record,
             block.offsets.tolist(),

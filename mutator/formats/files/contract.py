@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol
 from mutator.formats.content import Content, Reject
 from mutator.rules.byte_columns import ByteColumn, Ints
 
-__all__ = ["ROWS", "Dialect", "FileFormat", "FileSchema", "Found", "TableWriter", "readable", "rows_at_once"]
+__all__ = ["ROWS", "Dialect", "FileFormat", "FileSchema", "RowBatch", "TableWriter", "readable", "rows_at_once"]
 
 ROWS = 1 << 16  # of a batch, if they are not wide
 _BYTES = 16 << 20  # of a batch
@@ -45,7 +45,7 @@ class FileSchema:
 
 
 @dataclass(frozen=True)
-class Found:
+class RowBatch:
     """Some consecutive rows, as they stand in the file."""
 
     batch: Any  # pa.RecordBatch of the fields that were asked for
@@ -84,16 +84,16 @@ class FileFormat(Protocol):
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Look at a file's schema. Raises NotReadable, or what the library raises."""
 
-    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[Found]:
+    def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Read some fields of the rows of a window. Raises NotReadable."""
 
     def count(self, content: Content, dialect: Dialect) -> int:
         """Return the number of rows, rejects among them: of what a footer or blocks say, where there are such."""
 
-    def place(self, offset: int, line: int) -> str:
+    def position(self, offset: int, line: int) -> str:
         """Say where a row is. offset: as its reader has it. line: of the file, from 1."""
 
-    def held(self, kind: Any) -> Any:
+    def storable_type(self, kind: Any) -> Any:
         """Return the type that a field of a type has when it is read back; None where it cannot be written."""
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:

@@ -20,44 +20,44 @@ from mutator.errors import error
 from mutator.formats.blocks.column_rows import ColumnLayout, ColumnOutput
 from mutator.formats.content import NotReadable
 from mutator.formats.files.avro_schema import avro_of, expanded
+from mutator.formats.files.contract import Dialect
 from mutator.formats.files.escaped import separates
-from mutator.formats.files.kind import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.survey import Source, Survey
-from mutator.plan.rows.avro_rows import avro_layout_of, avro_shape
-from mutator.plan.rows.fields import (
+from mutator.plan.rows.avro_rows import avro_layout_of, avro_row_plan
+from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.rows.run_fields import (
     SCHEMA_SEQUENCE,
-    Fields,
+    RunFields,
     by_age,
-    check_defaults,
     check_key_types,
     check_op_type,
-    decide_order_type,
-    fields_of,
+    defaults_spec,
     has_fields,
-    key_types,
-    named_layout,
+    key_type_names,
+    layout_name,
+    named_partitioning,
+    notes_on_defaults,
     order_spec,
-    partitioning_in,
-    read_default,
-    rewriting,
-    schema_sequence,
-    stored_defaults,
-    with_places,
+    order_type_of,
+    parse_default,
+    rewrite_notes,
+    run_fields,
+    schema_sequence_spec,
+    with_feed_names,
     with_stored_defaults,
 )
-from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.storable_types import storable_schema, storable_type
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.schema_evolution import Version
 
-__all__ = ["is_named", "named_shape", "shape_of_dataset"]
+__all__ = ["has_schema", "schema_row_plan", "stored_schema_row_plan"]
 
 _AS_WRITTEN = ("format", "schema", "csv", "escaped")  # parts of a specification: what files look like
 
 
-def is_named(config: Config, survey: Survey) -> bool:
+def has_schema(config: Config, survey: Survey) -> bool:
     """Tell whether any file, or the output, has fields with names."""
     kinds = {source.kind for source in (*survey.master, *survey.feed)}
     return bool(kinds - {"text"}) or config.output_format not in (None, "text") or _was_named(survey)
@@ -67,7 +67,7 @@ def _was_named(survey: Survey) -> bool:
     return survey.manifest is not None and "fields" in survey.manifest.spec["key"]
 
 
-def named_shape(config: Config, survey: Survey) -> RowPlan:
+def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     """Decide what is read and written. Raises ConfigError and DataError that name fields and files."""
     known = survey.manifest
     config = with_stored_defaults(config, known)
@@ -85,15 +85,15 @@ def named_shape(config: Config, survey: Survey) -> RowPlan:
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(config, survey, checked)
     base = _base(survey, master, feed, checked)
-    fields = fields_of(config, base, survey)
-    master = [with_places(version, base, fields) for version in master]
+    fields = run_fields(config, base, survey)
+    master = [with_feed_names(version, base, fields) for version in master]
     codec = _codec(config, output)
     dialect = _dialect(config, survey, codec)
     if output == "escaped" and not separates(dialect.delimiter):
         why = f"{config.delimiter.text} stands in escapes too; escaped needs what is no letter, digit, & or backslash"
         raise error("config", where="field.delim.regex", faults=why)
     if stays_encoded:
-        return avro_shape(config, survey, fields, codec, base.path)
+        return avro_row_plan(config, survey, fields, codec, base.path)
     return _columns(config, survey, output, base, [*master, *feed], fields, dialect)
 
 
@@ -196,7 +196,7 @@ def _columns(
     output: str,
     base: Version,
     versions: Sequence[Version],
-    fields: Fields,
+    fields: RunFields,
     dialect: Dialect,
 ) -> RowPlan:
     for version in versions:
@@ -204,23 +204,23 @@ def _columns(
     keep = config.op_keep
     cut = _without(base, fields.op) if not keep else base
     others = [_without(version, fields.op) if not keep else version for version in versions if version is not base]
-    defaults = {name: partial(read_default, name, text) for name, text in config.defaults.items()}
-    unused = check_defaults(config, [cut, *others])
+    defaults = {name: partial(parse_default, name, text) for name, text in config.defaults.items()}
+    unused = notes_on_defaults(config, [cut, *others])
     found = schemas.resolve(
         cut,
         others,
         fields.ids,
         defaults,
         given=survey.output_schema is not None,
-        held=lambda kind: storable_type(kind, lambda leaf: FILE_FORMATS[output].held(leaf) or leaf),
+        held=lambda kind: storable_type(kind, lambda leaf: FILE_FORMATS[output].storable_type(leaf) or leaf),
     )
     known_spec = survey.manifest.spec if survey.manifest is not None else {}
     result = storable_schema(_partitions_last(found.schema, known_spec, base.path), output)
     check_key_types(result, fields, base.path)
-    partitioning = partitioning_in(result, fields, base.path)
-    order_type = decide_order_type(config, result, fields, base.path)
+    partitioning = named_partitioning(result, fields, base.path)
+    order_type = order_type_of(config, result, fields, base.path)
     common = ColumnLayout(
-        kind=output,
+        format=output,
         schema=result,
         result=result,
         id_fields=tuple(result.get_field_index(name) for name in fields.ids),
@@ -247,7 +247,7 @@ def _columns(
             deletes = side == "feed" and is_delete_source(config, source)
             layout = replace(
                 layouts[side],
-                kind=source.kind,
+                format=source.kind,
                 schema=version.schema,
                 typed=FILE_FORMATS[source.kind].typed,
                 dialect=stored_dialect(source.stored or known_spec, dialect) if side == "master" else dialect,
@@ -260,26 +260,26 @@ def _columns(
                 schemas.check_key(version, [fields.op])
             if layout.op_field is not None:
                 check_op_type(version.schema.field(layout.op_field).type, layout.op_field, version.path)
-            layout_of[source.path] = named_layout(layouts, side, layout)
+            layout_of[source.path] = layout_name(layouts, side, layout)
     if output == "avro":
         try:
             dialect = replace(dialect, avro=avro_of(result, _known_avro(survey)))
         except NotReadable as fault:
             raise error("config", where=f"output.format={output}", faults=fault) from None
     spec: dict[str, Any] = {
-        "key": {"fields": list(fields.ids), "types": key_types(result, fields.ids)},
+        "key": {"fields": list(fields.ids), "types": key_type_names(result, fields.ids)},
         "order": order_spec(config, fields, order_type),
         "op code": fields.op if keep else None,
         "format": output,
         "schema": schemas.to_text(result) if dialect.avro is None else dict(dialect.avro),
     }
-    spec |= schema_sequence(config, survey)
+    spec |= schema_sequence_spec(config, survey)
     if output == "escaped":
         dialect = Dialect(dialect.delimiter)
         spec["escaped"] = {"delimiter": dialect.delimiter.decode("latin-1")}
     if "partitioned by" in known_spec:
         spec["partitioned by"] = known_spec["partitioned by"]
-    spec |= {} if partitioning is None else {SPEC: partitioning.spec(), **stored_defaults(config, result)}
+    spec |= {} if partitioning is None else {SPEC: partitioning.spec(), **defaults_spec(config, result)}
     if output == "csv":
         spec["csv"] = {
             "delimiter": dialect.delimiter.decode("latin-1"),
@@ -302,7 +302,7 @@ def _columns(
         notes=(
             *found.notes,
             *unused,
-            *rewriting(known is not None and not is_without_key(known) and not same and not survey.partitions),
+            *rewrite_notes(known is not None and not is_without_key(known) and not same and not survey.partitions),
         ),
     )
 
@@ -353,7 +353,7 @@ def _without(version: Version, name: str | None) -> Version:
     return replace(version, schema=version.schema.remove(version.schema.get_field_index(name)))
 
 
-def shape_of_dataset(known: Manifest) -> RowPlan:
+def stored_schema_row_plan(known: Manifest) -> RowPlan:
     """Return the shape of a dataset whose fields have names."""
     spec = dict(known.spec)
     file_schema = FILE_FORMATS[spec["format"]].stored(spec)
@@ -365,7 +365,7 @@ def shape_of_dataset(known: Manifest) -> RowPlan:
         return RowPlan("avro", dict.fromkeys(("master", "feed", "written"), layout), None, spec, order_type)
     schema = file_schema.schema
     columns = ColumnLayout(
-        kind=spec["format"],
+        format=spec["format"],
         schema=schema,
         result=schema,
         id_fields=tuple(schema.get_field_index(name) for name in ids),

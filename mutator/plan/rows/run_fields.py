@@ -22,23 +22,23 @@ from mutator.rules.typed_values import order_kind
 
 __all__ = [
     "SCHEMA_SEQUENCE",
-    "Fields",
+    "RunFields",
     "by_age",
-    "check_defaults",
     "check_key_types",
     "check_op_type",
-    "decide_order_type",
-    "fields_of",
+    "defaults_spec",
     "has_fields",
-    "key_types",
-    "named_layout",
+    "key_type_names",
+    "layout_name",
+    "named_partitioning",
+    "notes_on_defaults",
     "order_spec",
-    "partitioning_in",
-    "read_default",
-    "rewriting",
-    "schema_sequence",
-    "stored_defaults",
-    "with_places",
+    "order_type_of",
+    "parse_default",
+    "rewrite_notes",
+    "run_fields",
+    "schema_sequence_spec",
+    "with_feed_names",
     "with_stored_defaults",
 ]
 
@@ -47,7 +47,7 @@ SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: an older feed file does no
 
 
 @dataclass(frozen=True)
-class Fields:
+class RunFields:
     """The fields that mean something, by name."""
 
     ids: tuple[str, ...]
@@ -67,7 +67,7 @@ class Fields:
         return [*self.ids, *([self.order] if self.order is not None else []), *sources]
 
 
-def fields_of(config: Config, base: Version, survey: Survey) -> Fields:
+def run_fields(config: Config, base: Version, survey: Survey) -> RunFields:
     """Return the names of the fields that the configuration names, or gives the places of."""
     feed = [
         one.file_schema.schema.names for one in by_age(survey.feed) if one.file_schema is not None and has_fields(one)
@@ -96,7 +96,7 @@ def fields_of(config: Config, base: Version, survey: Survey) -> Fields:
     levels = () if partitioning is None else tuple(map(level, partitioning.fields))
     if levels:
         check_names(levels)
-    return Fields(
+    return RunFields(
         tuple(name(one, "id.field.ordinals") for one in config.id_fields),
         None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),
         None if config.op_field is None else name(config.op_field, "op.code.field.ordinal"),
@@ -105,7 +105,7 @@ def fields_of(config: Config, base: Version, survey: Survey) -> Fields:
     )
 
 
-def with_places(version: Version, base: Version, fields: Fields) -> Version:
+def with_feed_names(version: Version, base: Version, fields: RunFields) -> Version:
     """Name the fields of a master whose files have no names: they are the feed's, maybe without the op code."""
     places = [str(number) for number in range(len(version.schema))]
     if version.typed or version.schema.names != places or fields.op is None:
@@ -146,7 +146,7 @@ def _has_exact_text(kind: Any) -> bool:
     return not any(is_such(kind) for is_such in (types.is_floating, types.is_nested, types.is_null, types.is_duration))
 
 
-def partitioning_in(schema: Any, fields: Fields, path: str) -> Partitioning | None:
+def named_partitioning(schema: Any, fields: RunFields, path: str) -> Partitioning | None:
     """Return how rows of a schema are partitioned. Raises DataError where a field has no text to name a directory."""
     if not fields.partition:
         return None
@@ -155,7 +155,7 @@ def partitioning_in(schema: Any, fields: Fields, path: str) -> Partitioning | No
         if not _has_exact_text(kind):
             what = f"is of type {kind}, and a partition cannot be made of it"
             raise error("schema.field", path=path, field=name, what=what)
-    words = dict(zip(fields.sources, key_types(schema, fields.sources), strict=True))
+    words = dict(zip(fields.sources, key_type_names(schema, fields.sources), strict=True))
     types = []
     for one in fields.partition:
         kind = schema.field(str(one.source)).type
@@ -172,7 +172,7 @@ def check_op_type(kind: Any, name: str, path: str) -> None:
         raise error("schema.field", path=path, field=name, what=what)
 
 
-def decide_order_type(config: Config, schema: Any, fields: Any, path: str) -> str:
+def order_type_of(config: Config, schema: Any, fields: Any, path: str) -> str:
     """Return the type of order values: that of the field, or what the configuration says of text."""
     if fields.order is None:
         return "sequence"
@@ -198,7 +198,7 @@ def order_spec(config: Config, fields: Any, order_type: str) -> dict[str, Any]:
     return found | ({"null": "lowest"} if config.null_order == "lowest" else {})
 
 
-def named_layout(layouts: dict[str, Any], side: str, layout: Any) -> str:
+def layout_name(layouts: dict[str, Any], side: str, layout: Any) -> str:
     """Return the name of a layout; a new one where there is none like it."""
     for name, known in layouts.items():
         if known == layout and name.partition(" ")[0] == side:
@@ -208,7 +208,7 @@ def named_layout(layouts: dict[str, Any], side: str, layout: Any) -> str:
     return name
 
 
-def read_default(name: str, text: str, kind: Any) -> Any:
+def parse_default(name: str, text: str, kind: Any) -> Any:
     """Read the default of a field."""
     if pa.types.is_nested(kind):
         raise error("config", where=f"default.{name}", faults=f"'{text}' cannot be a value of type {kind}")
@@ -218,14 +218,14 @@ def read_default(name: str, text: str, kind: Any) -> Any:
     return found[0]
 
 
-def rewriting(needed: bool) -> tuple[str, ...]:
+def rewrite_notes(needed: bool) -> tuple[str, ...]:
     """Say that no file of the master can be carried over, where that is so."""
     return (
         "the master's files are of another schema or format than what is written, so all are written anew",
     ) * needed
 
 
-def check_defaults(config: Config, versions: Sequence[Version]) -> tuple[str, ...]:
+def notes_on_defaults(config: Config, versions: Sequence[Version]) -> tuple[str, ...]:
     """Say which defaults have no use, because the result has no such field.
 
     versions: the one that gives the result its fields first. Raises DataError where nothing in the run has the field.
@@ -237,7 +237,7 @@ def check_defaults(config: Config, versions: Sequence[Version]) -> tuple[str, ..
     return tuple(f"default.{name} has no use: {base_name(versions[0].path)} has no such field" for name in unused)
 
 
-def stored_defaults(config: Config, schema: Any) -> dict[str, Any]:
+def defaults_spec(config: Config, schema: Any) -> dict[str, Any]:
     """Return, for the manifest, the defaults that rows of partitions still get which are written anew later."""
     found = {name: text for name, text in config.defaults.items() if name in schema.names}
     return {DEFAULTS: found} if found else {}
@@ -249,7 +249,7 @@ def with_stored_defaults(config: Config, known: Manifest | None) -> Config:
     return replace(config, defaults={**stored, **config.defaults}) if stored else config
 
 
-def schema_sequence(config: Config, survey: Survey) -> dict[str, Any]:
+def schema_sequence_spec(config: Config, survey: Survey) -> dict[str, Any]:
     """Return, for the manifest, the sequence of the newest feed file that gave the result its fields."""
     known = survey.manifest
     before = known.spec.get(SCHEMA_SEQUENCE) if known is not None else None
@@ -258,7 +258,7 @@ def schema_sequence(config: Config, survey: Survey) -> dict[str, Any]:
     return {} if newest is None else {SCHEMA_SEQUENCE: newest}
 
 
-def key_types(schema: Any, names: Sequence[str]) -> list[str]:
+def key_type_names(schema: Any, names: Sequence[str]) -> list[str]:
     """Return, for the manifest, what the values of an ID are: the formats hold them in types of different widths."""
     return [_key_type(schema.field(name).type) for name in names]
 
