@@ -197,11 +197,11 @@ def test_a_trusted_file_with_what_is_no_row_is_damaged(ids):
         batch.block.keys()
 
 
-def test_which_layouts_it_takes():
-    takes = TextBlockType().takes
-    assert takes(RowLayout(delimiter=COMMA, id_fields=(0,))) is None
-    assert "is a pattern" in takes(RowLayout(delimiter=field_delimiter.parse(r",\s*"), id_fields=(0,)))
-    assert "longer than one byte" in takes(RowLayout(delimiter=field_delimiter.parse("::"), id_fields=(0,)))
+def test_which_layouts_it_supports():
+    reason = TextBlockType().unsupported
+    assert reason(RowLayout(delimiter=COMMA, id_fields=(0,))) is None
+    assert "is a pattern" in reason(RowLayout(delimiter=field_delimiter.parse(r",\s*"), id_fields=(0,)))
+    assert "longer than one byte" in reason(RowLayout(delimiter=field_delimiter.parse("::"), id_fields=(0,)))
 
 
 @pytest.mark.parametrize("exact", [True, False])
