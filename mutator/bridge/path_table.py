@@ -173,10 +173,10 @@ class PathTable:
         """Take over what is no part of the table and lies in its directories: it is not ours to remove."""
         for entry in self._storage.entries(directory):
             name = posixpath.join(target, entry.name)
-            if entry.kind == "directory" and entry.path != posixpath.join(self._path, manifest.DIRECTORY):
+            if entry.type == "directory" and entry.path != posixpath.join(self._path, manifest.DIRECTORY):
                 self._take_along(entry.path, name)
             # What Spark writes beside a file goes with the file.
-            elif entry.kind == "file" and _is_strange(entry.path, self._path) and entry.name != SUCCESS:
+            elif entry.type == "file" and _is_strange(entry.path, self._path) and entry.name != SUCCESS:
                 self._storage.make_directory(target)
                 if not self._storage.link_new(entry.path, name):
                     _copy(self._storage, entry.path, name)

@@ -98,7 +98,7 @@ def _keep_rejected(place: Place, text: str) -> None:
     rejected = posixpath.join(place.base, DIRECTORY, "rejected")
     for one in entries_of(posixpath.join(text, DIRECTORY, "rejected")):
         target = posixpath.join(rejected, one.name)
-        if one.kind != "file" or place.storage.stat(target) is not None:
+        if one.type != "file" or place.storage.stat(target) is not None:
             continue
         place.storage.make_directory(rejected)
         if place.storage.renames:

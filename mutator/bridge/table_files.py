@@ -64,8 +64,8 @@ def found_files(storage: Storage, path: str) -> list[TableFile]:
     entry = storage.stat(path)
     if entry is None:
         raise error("path.missing", path=path, what="table")
-    if entry.kind != "directory":
-        raise error("path.kind", path=path, what=entry.kind, cure="name the directory that it is in")
+    if entry.type != "directory":
+        raise error("path.kind", path=path, what=entry.type, cure="name the directory that it is in")
     for name in _LOGS:
         if storage.stat(posixpath.join(path, name)) is not None:
             why = f"has a log, {name}, which says what of its files counts, and is not read here"
@@ -80,13 +80,13 @@ def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFi
             raise error("table.place", path=entry.path, why=why, cure=cure)
         if file_names.is_hidden(entry.name):
             continue
-        if entry.kind == "directory" and "=" in entry.name[1:]:
+        if entry.type == "directory" and "=" in entry.name[1:]:
             yield from _below(storage, entry.path, posixpath.join(partition, entry.name))
-        elif entry.kind == "file":
+        elif entry.type == "file":
             yield TableFile(partition, entry.path, entry.bytes, milliseconds(entry))
         else:
             cure = "a table has data files, and directories such as dt=2026-01-31 for its partitions"
-            raise error("path.kind", path=entry.path, what=entry.kind, cure=cure)
+            raise error("path.kind", path=entry.path, what=entry.type, cure=cure)
 
 
 def milliseconds(entry: Entry) -> int:

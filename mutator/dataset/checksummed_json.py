@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mutator.dataset import checksum
 
-__all__ = ["Newer", "dump", "parse"]
-
-
+__all__ = ["Newer", "dump", "json_members", "parse"]
+_JSON_NAMES = {"action": "kind", "role": "kind"}  # attributes whose JSON name is older than they are
 _SEAL = ',\n "checksum": "'
 
 
@@ -31,6 +30,15 @@ def dump(name: str, version: int, members: Mapping[str, Any]) -> bytes:
     said = {"format": name, "version": version, **members}
     text = "{\n" + ",\n".join(f" {json.dumps(key)}: {_text(value)}" for key, value in said.items())
     return _sealed(text.encode("ascii"))
+
+
+def json_members(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a dataclass under their JSON names: the ``dict_factory`` of ``dataclasses.asdict``.
+
+    >>> json_members([("path", "a"), ("role", "order")])
+    {'path': 'a', 'kind': 'order'}
+    """
+    return {_JSON_NAMES.get(name, name): value for name, value in attributes}
 
 
 def _text(value: Any) -> str:

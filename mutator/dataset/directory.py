@@ -53,7 +53,7 @@ def differing_parts(
         entry = (there or {}).get(part.path) or storage.stat(posixpath.join(directory, part.path))
         if entry is None:
             problems.append(f"{part.path} is missing")
-        elif entry.kind != "file" or entry.bytes != part.bytes:
+        elif entry.type != "file" or entry.bytes != part.bytes:
             problems.append(f"{part.path} has {entry.bytes} bytes and should have {part.bytes}")
     return problems
 

@@ -7,7 +7,7 @@ exactly what this program writes for its content is damaged.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "dump",
     "is_without_key",
     "parse",
+    "side_files",
 ]
 
 FORMAT_VERSION = 1
@@ -62,7 +63,7 @@ class DataFile(Part):
 class SideFile(Part):
     """One file below ``_mutator/``: tombstones, order (row sequences), filters of keys, or rejected rows."""
 
-    kind: str
+    role: str  # tombstones | order | filters | rejected; in JSON its name is "kind"
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,8 @@ def dump(manifest: Manifest) -> bytes:
 
 def _members(part: Part | FeedFile) -> dict[str, Any]:
     """Return what is said of a file; what only partitions have is left out where there are none."""
-    return {name: value for name, value in vars(part).items() if value is not None or name not in _OF_PARTITIONS}
+    named = ((name, value) for name, value in vars(part).items() if value is not None or name not in _OF_PARTITIONS)
+    return checksummed_json.json_members(named)
 
 
 @paused()
@@ -125,12 +127,12 @@ def parse(data: bytes, path: str) -> Manifest:
         if set(document) != {part.name for part in fields(Manifest)}:
             raise TypeError("its members are not those of this format")
         document["files"] = tuple(DataFile(**part) for part in document["files"])
-        document["beside"] = tuple(SideFile(**part) for part in document["beside"])
+        document["beside"] = side_files(document["beside"])
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
         manifest = Manifest(**document)
     except checksummed_json.Newer as fault:
         raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None
-    except (TypeError, ValueError) as fault:
+    except (KeyError, TypeError, ValueError) as fault:
         raise error("manifest.damaged", path=path, why=fault) from None
     beside = {part.path for part in manifest.beside}
     for what, named in (
@@ -144,6 +146,11 @@ def parse(data: bytes, path: str) -> Manifest:
         if not _is_safe(part.path):
             raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
     return manifest
+
+
+def side_files(members: Iterable[dict[str, Any]]) -> tuple[SideFile, ...]:
+    """Return the side files of a parsed JSON document. Raises KeyError or TypeError for other members."""
+    return tuple(SideFile(role=part.pop("kind"), **part) for part in members)
 
 
 def _is_safe(path: str) -> bool:

@@ -71,9 +71,9 @@ def by_partition(known: Manifest) -> dict[str, Files]:
     for part in known.files:
         found.setdefault(posixpath.dirname(part.path), ([], [], []))[0].append(part)
     for side in known.beside:
-        place = {"tombstones": 1, "order": 2}.get(side.kind)
+        place = {"tombstones": 1, "order": 2}.get(side.role)
         if place is not None:
-            directory = posixpath.dirname(side.path.removeprefix(f"{DIRECTORY}/{side.kind}/"))
+            directory = posixpath.dirname(side.path.removeprefix(f"{DIRECTORY}/{side.role}/"))
             found.setdefault(directory, ([], [], []))[place].append(side)  # type: ignore[arg-type]
     return {directory: Files(*map(tuple, found[directory])) for directory in sorted(found)}  # type: ignore[arg-type]
 

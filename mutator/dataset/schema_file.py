@@ -33,5 +33,5 @@ def write_sidecar(directory: str, spec: dict[str, Any]) -> tuple[SideFile, ...]:
     with storage_for(directory).create_new(posixpath.join(directory, PATH)) as stream:
         stream.write(content)
     return (
-        SideFile(path=PATH, bucket=None, rows=0, bytes=len(content), checksum=checksum.whole(content), kind="schema"),
+        SideFile(path=PATH, bucket=None, rows=0, bytes=len(content), checksum=checksum.whole(content), role="schema"),
     )

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from mutator.dataset import checksummed_json
-from mutator.dataset.manifest import SideFile
+from mutator.dataset.manifest import SideFile, side_files
 from mutator.errors import error
 
 __all__ = ["FORMAT_VERSION", "PATH", "SplitFile", "SplitPart", "SplitRecord", "dump", "parse"]
@@ -78,7 +78,9 @@ class SplitRecord:
 
 def dump(record: SplitRecord) -> bytes:
     """Write a record as JSON that ends with the checksum of what stands before it."""
-    return checksummed_json.dump("mutator split feed", FORMAT_VERSION, asdict(record))
+    return checksummed_json.dump(
+        "mutator split feed", FORMAT_VERSION, asdict(record, dict_factory=checksummed_json.json_members)
+    )
 
 
 def parse(data: bytes, path: str) -> SplitRecord:
@@ -91,7 +93,7 @@ def parse(data: bytes, path: str) -> SplitRecord:
             SplitFile(**{**one, "parts": tuple(SplitPart(**part) for part in one["parts"])})
             for one in document["files"]
         )
-        document["beside"] = tuple(SideFile(**part) for part in document["beside"])
+        document["beside"] = side_files(document["beside"])
         record = SplitRecord(**document)
     except checksummed_json.Newer as fault:
         raise error("split.damaged", path=path, why=f"its format has version {fault.version}") from None

@@ -42,7 +42,7 @@ class Version:
     id: str  # of this entry alone: tells an own entry from another's, where the answer to its creation got lost
     # run | restore | abandoned: a run that can no longer commit, and changed nothing
     # | settled: a run whose feed files were all merged before, and stay where they are
-    kind: str
+    action: str  # in JSON its name is "kind"
     run: str
     committed: str  # ISO 8601, UTC
     dataset: str | None  # commit id of the manifest; None: what was given before the first run
@@ -110,7 +110,11 @@ class Log:
         try:
             self._storage.make_directory(self._directory)
             with self._storage.create_new(path) as stream:
-                stream.write(checksummed_json.dump(_FORMAT, FORMAT_VERSION, asdict(version)))
+                stream.write(
+                    checksummed_json.dump(
+                        _FORMAT, FORMAT_VERSION, asdict(version, dict_factory=checksummed_json.json_members)
+                    )
+                )
         except MutatorError as fault:
             try:
                 there = self._storage.stat(path) is not None and self.read(version.number)
@@ -137,6 +141,7 @@ class Log:
 def _parse(data: bytes, path: str, number: int) -> Version:
     try:
         members = checksummed_json.parse(data, _FORMAT, FORMAT_VERSION)
+        members["action"] = members.pop("kind")
         if set(members) != {part.name for part in fields(Version)}:
             raise ValueError("its members are not those of this format")
         members["claimed"] = tuple(Arrived(**part) for part in members["claimed"])
@@ -146,6 +151,6 @@ def _parse(data: bytes, path: str, number: int) -> Version:
             raise ValueError(f"it is the entry of version {version.number}")
     except checksummed_json.Newer as fault:
         raise error("log.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None
-    except (ValueError, TypeError) as fault:
+    except (KeyError, ValueError, TypeError) as fault:
         raise error("log.damaged", path=path, why=fault) from None
     return version

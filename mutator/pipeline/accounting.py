@@ -138,7 +138,7 @@ def _as_it_is(plan: Plan, part: Part, packs: Mapping[str, str]) -> Part:
 
 def _count_untouched(counts: Counter[str], kept: Sequence[Part]) -> None:
     rows = sum(part.rows for part in kept if isinstance(part, DataFile))
-    tombstones = sum(part.rows for part in kept if isinstance(part, SideFile) and part.kind == "tombstones")
+    tombstones = sum(part.rows for part in kept if isinstance(part, SideFile) and part.role == "tombstones")
     counts.update(dict.fromkeys(("master rows", "master kept", "output rows"), rows))
     counts.update(dict.fromkeys(("tombstones read", "tombstones in", "tombstones out"), tombstones))
 
@@ -193,7 +193,7 @@ def check_written(result: Result) -> None:
     """Raise StorageError where the files do not hold as many rows and tombstones as were decided."""
     found = {
         "output rows": sum(part.rows for part in result.files),
-        "tombstones out": sum(part.rows for part in result.beside if part.kind == "tombstones"),
+        "tombstones out": sum(part.rows for part in result.beside if part.role == "tombstones"),
     }
     problems = [
         f"{name} {result.counts[name]:,}, and the files that were written hold {rows:,}"

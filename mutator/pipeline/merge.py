@@ -298,7 +298,7 @@ def _report(
     dry_run: bool,
     seconds: float,
 ) -> Report:
-    rejected = next((part.path for part in made.beside if part.kind == "rejected"), None)
+    rejected = next((part.path for part in made.beside if part.role == "rejected"), None)
     return Report(
         **places,
         run=plan.run,

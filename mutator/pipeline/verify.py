@@ -107,7 +107,7 @@ def _verification(given: str, known: Manifest, problems: list[str]) -> Verificat
         path=given,
         files=len(known.files),
         rows=sum(part.rows for part in known.files),
-        tombstones=sum(part.rows for part in known.beside if part.kind == "tombstones"),
+        tombstones=sum(part.rows for part in known.beside if part.role == "tombstones"),
         bytes=sum(part.bytes for part in known.files),
         problems=tuple(problems),
         keyed=not is_without_key(known),
@@ -135,7 +135,7 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
     """Compare names and sizes; return the problems and the paths of the files that can be read."""
     storage = storage_for(path)
     named = {part.path: part.bytes for part in known.parts()}
-    there = {posixpath.relpath(one.path, path): (one.kind, one.bytes) for one in walk(path)}
+    there = {posixpath.relpath(one.path, path): (one.type, one.bytes) for one in walk(path)}
     problems, readable = [], set()
     for name, size in sorted(named.items()):
         kind, found = there.pop(name, (None, None))
@@ -158,7 +158,7 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
     data_files = {part.path for part in known.files}
     for part in known.beside:
         # Data and tombstones are checked while they are read as records.
-        if part.kind == "tombstones" or part.path in data_files or posixpath.join(path, part.path) not in readable:
+        if part.role == "tombstones" or part.path in data_files or posixpath.join(path, part.path) not in readable:
             continue
         with storage.open(posixpath.join(path, part.path)) as stream:
             found_sum = checksum.of_blocks(blocks(stream), checksum.chunk_of(part.checksum))

@@ -198,7 +198,7 @@ def _partitions(survey: Survey, shape: RowPlan) -> Partitions | None:
     for source in survey.master:  # one of each form
         assert isinstance(source.part, DataFile)
         forms[source.part.form] = (shape.layout_of.get(source.path, "master"), shape.in_ranges.get(source.path, True))
-    packs = tuple(side for side in known.beside if side.kind == "filters")
+    packs = tuple(side for side in known.beside if side.role == "filters")
     return Partitions(survey.master_path, known.spec, found, forms, packs, known.parts())
 
 

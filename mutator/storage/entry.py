@@ -14,7 +14,7 @@ class Entry(NamedTuple):
     path: str
     name: str
     bytes: int
-    kind: str  # file | directory | symbolic link | FIFO | socket | device
+    type: str  # file | directory | symbolic link | FIFO | socket | device
     modified: float = 0.0  # when content or name last changed, in seconds of the storage's clock
     tag: str = ""  # of the content, where the storage has such: another content has another one
     written: float | None = None  # when the content alone last changed; None: as ``modified`` says
@@ -25,7 +25,7 @@ def walked(entries: Callable[[str], Iterable[Entry]], directory: str) -> Iterato
     waiting = [directory]
     while waiting:
         for entry in entries(waiting.pop()):
-            if entry.kind == "directory":
+            if entry.type == "directory":
                 waiting.append(entry.path)
             else:
                 yield entry

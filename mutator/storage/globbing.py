@@ -26,7 +26,7 @@ def matches(
         return [] if found is None else [found]
     directory, name = posixpath.split(pattern)
     if _MAGIC.search(directory.partition("://")[2]):
-        above = [one.path for one in matches(directory, entries, look) if one.kind == "directory"]
+        above = [one.path for one in matches(directory, entries, look) if one.type == "directory"]
     else:
         above = [directory] if look(directory) is not None else []
     if not _MAGIC.search(name):

@@ -220,7 +220,7 @@ class LocalStorage:
         if entry is None:
             return
         try:
-            if entry.kind != "directory":
+            if entry.type != "directory":
                 os.unlink(path)
                 return
             for attempt in range(20):

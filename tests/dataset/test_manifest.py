@@ -33,7 +33,7 @@ MANIFEST = Manifest(
     beside=(
         SideFile(
             path="_mutator/order/part-0.txt.parquet",
-            kind="order",
+            role="order",
             bucket=0,
             rows=1,
             bytes=9,

@@ -40,7 +40,7 @@ def manifest_of(data=None, beside=None):
             for n, (path, text) in enumerate(data.items())
         ),
         beside=tuple(
-            SideFile(path=path, kind="tombstones", bucket=0, rows=1, bytes=len(text), checksum=whole(text))
+            SideFile(path=path, role="tombstones", bucket=0, rows=1, bytes=len(text), checksum=whole(text))
             for path, text in beside.items()
         ),
         feed=(),

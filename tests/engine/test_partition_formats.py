@@ -90,7 +90,7 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
             ]
             records += [(part.path.rpartition("/")[0], *row) for row in zip(*columns, strict=True)]
     for part in known.beside:
-        if part.kind == "tombstones":
+        if part.role == "tombstones":
             with open(output / part.path, "rb") as stream:
                 tombstones += [(part.path.rpartition("/")[0], key, order) for key, order, _ in read_tombstones(stream)]
     return sorted(records, key=repr), sorted(tombstones, key=repr)

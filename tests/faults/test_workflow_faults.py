@@ -140,7 +140,7 @@ def test_killed_and_killed_in_recovery(kind, runs, steps, process):
         with mounted(storage) as path, dying(storage, process):
             run_it(path)
         with mounted(storage) as path:
-            committed = [one.kind for one in Log(path).all()].count("run") > runs
+            committed = [one.action for one in Log(path).all()].count("run") > runs
         for second in range(0, calls_of(storage, look), steps[1]):
             again = copy_of(storage)
             again.fault = lambda n, _, second=second: "kill" if n == second else None
@@ -255,7 +255,7 @@ def test_two_runs_interleaved_in_every_way(kind):
                     pass
             recover(Base(path), Log(path))
             merged = check(Base(path), FEEDS)
-            committed = [one for one in Log(path).all() if one.kind == "run"]
+            committed = [one for one in Log(path).all() if one.action == "run"]
             outcomes.add(len(committed))
             assert len(committed) == 1 + sum(one.version is not None for one in runs)
             run_it(path)
@@ -365,7 +365,7 @@ def test_paused_before_any_call_while_another_process_works(kind, paused, other,
                         pass
             storage.fault = lambda number, name: None
             log = Log(path)
-            restored = any(one.kind == "restore" for one in log.all())
+            restored = any(one.action == "restore" for one in log.all())
             if storage.renames:  # nobody was killed, so nobody needs to mend anything
                 assert probe_dataset(storage, Base(path).master).commit == log.latest().dataset
             process()
@@ -442,7 +442,7 @@ def test_restore_is_killed_anywhere(kind, process):
         with mounted(storage) as path:
             look(path)
             log = Log(path)
-            kinds = [one.kind for one in log.all()]
+            kinds = [one.action for one in log.all()]
             assert log.latest().dataset == log.read(2 if "restore" in kinds else 3).dataset
             assert look(path).recovered == ()
             assert look(path).problems == ()

@@ -255,7 +255,7 @@ class Dataset:
         self.master = tuple(sources)
         self.tombstones, buried = {}, []
         for part in result.beside:
-            if part.kind == "tombstones":
+            if part.role == "tombstones":
                 path = staging / part.path
                 buried.append(
                     Source(str(path), path.name, part.bytes, checksum=part.checksum, bucket=part.bucket, part=part)

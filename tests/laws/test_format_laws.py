@@ -182,7 +182,7 @@ def _left(output: Path, kind: str, world: World, delimiter: str) -> tuple[list[A
             ]
             records += zip(*(exact(column).to_pylist() for column in columns), strict=True)
     for part in known.beside:
-        if part.kind == "tombstones":
+        if part.role == "tombstones":
             with open(output / part.path, "rb") as stream:
                 tombstones += [(key, order) for key, order, _ in read_tombstones(stream)]
     return sorted(records, key=repr), sorted(tombstones, key=repr)

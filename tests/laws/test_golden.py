@@ -48,7 +48,7 @@ def tombstones_of(output):
     known = manifest.parse((output / manifest.PATH).read_bytes(), "manifest")
     lines = []
     for part in known.beside:
-        if part.kind == "tombstones":
+        if part.role == "tombstones":
             with (output / part.path).open("rb") as stream:
                 lines += [b",".join(key) + b"\t" + (order or b"") for key, order, _ in read_tombstones(stream)]
     return sorted(lines)

@@ -154,7 +154,7 @@ def test_quarantine(job, split):
     ]
     place.pop(1)
     assert report.counts["feed rejected"] == 4
-    (part,) = [part for part in known(job.output).beside if part.kind == "rejected"]
+    (part,) = [part for part in known(job.output).beside if part.role == "rejected"]
     assert report.rejected_file == str(job.output / part.path)
     assert (job.output / part.path).read_bytes() == b"".join(
         f"{path}\t{offset}\t{line}\t{reason}\t".encode() + row + b"\n" for path, offset, line, reason, row in place

@@ -353,7 +353,7 @@ def test_row_beside_its_tombstone_is_found(plain, copy):
 
 def test_two_tombstones_of_a_key_are_found(plain, copy):
     known = known_of(copy)
-    one = next(part for part in known.beside if part.kind == "tombstones")
+    one = next(part for part in known.beside if part.role == "tombstones")
     twin = replace(one, path=one.path.replace("part-", "part-9"))
     shutil.copy(copy / one.path, copy / twin.path)
     (copy / manifest.PATH).write_bytes(manifest.dump(replace(known, beside=(*known.beside, twin))))
@@ -378,7 +378,7 @@ def test_row_that_is_no_record_is_found(plain, copy, row):
 def test_receipt_that_is_wrong_is_found(plain, copy, wrong):
     known = known_of(copy)
     if wrong == "tombstones":
-        number = next(n for n, part in enumerate(known.beside) if part.kind == "tombstones")
+        number = next(n for n, part in enumerate(known.beside) if part.role == "tombstones")
         beside = list(known.beside)
         beside[number] = replace(beside[number], rows=beside[number].rows + 1)
         part, known = beside[number], replace(known, beside=tuple(beside))

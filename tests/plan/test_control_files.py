@@ -522,9 +522,9 @@ def recovered(path):
 def pairs_hold(path):
     """Tell whether each feed file lies beside its control file, wherever it is."""
     incr = f"{path}/incr"
-    places = [incr, *(one.path for one in entries_of(incr) if one.kind == "directory")]
+    places = [incr, *(one.path for one in entries_of(incr) if one.type == "directory")]
     places += [one.path for one in entries_of(f"{path}/archive")]
-    listings = [{one.name for one in entries_of(place) if one.kind == "file"} for place in places]
+    listings = [{one.name for one in entries_of(place) if one.type == "file"} for place in places]
     return all(name + ".ctl" in names for names in listings for name in names if not name.endswith(".ctl"))
 
 

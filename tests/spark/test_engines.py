@@ -227,7 +227,7 @@ def all_rows(output: str | Path) -> list[bytes]:
 def tombstones_of(output: str | Path) -> dict[bytes, bytes | None]:
     found = {}
     for part in known(output).beside:
-        if part.kind == "tombstones":
+        if part.role == "tombstones":
             with Path(output, part.path).open("rb") as stream:
                 found |= {key[0]: order for key, order, _ in read_tombstones(stream)}
     return found
@@ -342,7 +342,7 @@ def test_bucket_without_mutations_is_carried_over_unread(tmp_path, monkeypatch, 
     hot = bucket_of((KEYS[20],), 4)
     cold = {str(master / part.path) for part in told.parts() if part.bucket != hot}
     assert {part.bucket for part in told.files} == {0, 1, 2, 3}
-    assert {part.bucket for part in told.beside if part.kind == "tombstones"} == {0, 1, 2, 3}
+    assert {part.bucket for part in told.beside if part.role == "tombstones"} == {0, 1, 2, 3}
     opened = []
     monkeypatch.setattr(LocalStorage, "open", spy(LocalStorage.open, opened))
 

@@ -153,7 +153,7 @@ def test_new_file_holds_what_was_written_and_is_listed_at_once(place):
 
         assert place.names() == [f"f{n:02d}" for n in range(number + 1)]
         entry = place.storage.stat(place / f"f{number:02d}")
-        assert (entry.kind, entry.bytes) == ("file", number)
+        assert (entry.type, entry.bytes) == ("file", number)
     assert place.read(place / "f49") == b"x" * 49
 
 
@@ -197,7 +197,7 @@ def test_new_file_does_not_replace_a_directory(moving):
     with pytest.raises(StorageError, match="there"):
         moving.write(moving / "there")
 
-    assert moving.storage.stat(moving / "there").kind == "directory"
+    assert moving.storage.stat(moving / "there").type == "directory"
     assert moving.names() == ["there"]
 
 
@@ -226,7 +226,7 @@ def test_name_decided_at_the_end_does_not_replace_what_has_it(place, there):
         pass
 
     assert place.names() == ["final"]
-    assert place.storage.stat(place / "final").kind == there
+    assert place.storage.stat(place / "final").type == there
     if there == "file":
         assert place.read(place / "final") == b"first"
 
@@ -458,7 +458,7 @@ def test_look_tells_kinds_apart_and_misses_nothing(place):
     place.write(place / "file", b"abc")
     place.directory("directory")
 
-    assert [(entry.name, entry.kind) for entry in place.storage.entries(place.root)] == [
+    assert [(entry.name, entry.type) for entry in place.storage.entries(place.root)] == [
         ("directory", "directory"),
         ("file", "file"),
     ]
@@ -584,7 +584,7 @@ def test_rename_new_never_replaces_and_never_nests(moving, there):
     with pytest.raises(FileExistsError):
         moving.storage.rename_new(source, moving / "target")
 
-    assert moving.storage.stat(moving / "target").kind == before.kind
+    assert moving.storage.stat(moving / "target").type == before.type
     if there != "file":
         assert moving.names(moving / "target") == (["old"] if there == "full directory" else [])
     assert moving.names(source) == ["new"]

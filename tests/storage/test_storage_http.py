@@ -88,7 +88,7 @@ def test_file_is_seen_and_read_at_any_offset(url):
     for path, data in FILES.items():
         address = url + path.replace(" ", "%20")
         entry = storage.stat(address)
-        assert (entry.name, entry.bytes, entry.kind) == (path.rpartition("/")[2], len(data), "file")
+        assert (entry.name, entry.bytes, entry.type) == (path.rpartition("/")[2], len(data), "file")
         for offset in {0, 1, len(data) // 2, len(data), len(data) + 5}:
             with storage.open(address, offset) as stream:
                 assert b"".join(iter(lambda stream=stream: stream.read(999), b"")) == data[offset:]

@@ -114,7 +114,7 @@ def test_what_is_no_plain_file_is_named_and_not_opened(disk, kind):
     else:
         path = "/dev/null"
 
-    assert disk.storage.stat(path).kind == kind
+    assert disk.storage.stat(path).type == kind
     with pytest.raises(StorageError, match=path):  # and does not wait for a writer of the FIFO
         disk.storage.open(path)
 
@@ -122,7 +122,7 @@ def test_what_is_no_plain_file_is_named_and_not_opened(disk, kind):
 def test_dangling_link_is_there(disk):
     os.symlink(disk / "nowhere", disk / "link")
 
-    assert disk.storage.stat(disk / "link").kind == "symbolic link"
+    assert disk.storage.stat(disk / "link").type == "symbolic link"
     assert disk.names() == ["link"]
     with pytest.raises(StorageError):
         disk.write(disk / "link")

@@ -158,7 +158,7 @@ def test_removal_of_more_than_one_request_takes(s3, bucket):
 def test_empty_object_that_stands_for_a_directory_is_none_of_its_entries(s3, bucket):
     s3.client().put_object(Bucket=bucket[5:], Key="incr/")
 
-    assert STORAGE.stat(f"{bucket}/incr").kind == "directory"
+    assert STORAGE.stat(f"{bucket}/incr").type == "directory"
     assert names(f"{bucket}/incr") == []
     assert STORAGE.remove_directory(f"{bucket}/incr") is True
     assert STORAGE.stat(f"{bucket}/incr") is None

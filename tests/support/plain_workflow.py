@@ -55,7 +55,7 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
         entry = storage_for(path).stat(path)
         if entry is None:
             raise error("path.missing", path=path, what="feed file or directory")
-        paths += [one.path for one in entries_of(path)] if entry.kind == "directory" else [path]
+        paths += [one.path for one in entries_of(path)] if entry.type == "directory" else [path]
     paths = [
         path for path in paths if not file_names.is_hidden(posixpath.basename(path)) and not path.endswith(CONTROL)
     ]
@@ -102,7 +102,7 @@ def read_rows(path: str, known: Manifest | None) -> tuple[Rows, set[str]]:
     if known is not None:
         text = b"".join(read(f"{path}/{part.path}") for part in known.files)
     else:
-        text = b"".join(read(one.path) for one in entries_of(path) if one.kind == "file")
+        text = b"".join(read(one.path) for one in entries_of(path) if one.type == "file")
     rows: Rows = {}
     for line in text.decode().splitlines():
         key, value, *more = line.split(",")
@@ -138,12 +138,12 @@ def found_feed(base: Base) -> Counter[tuple[str, bytes]]:
     """Return every feed file that lies anywhere, with its content."""
     found: Counter[tuple[str, bytes]] = Counter()
     places = [base.at("incr")]
-    places += [one.path for one in entries_of(base.at("incr")) if one.kind == "directory"]
+    places += [one.path for one in entries_of(base.at("incr")) if one.type == "directory"]
     for name in ("working", "archive"):
-        places += [one.path for one in entries_of(base.at(name)) if one.kind == "directory"]
+        places += [one.path for one in entries_of(base.at(name)) if one.type == "directory"]
     for place in places:
         for one in entries_of(place):
-            if one.kind == "file":
+            if one.type == "file":
                 found[one.name, read(one.path)] += 1
     return found
 
@@ -158,7 +158,7 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
     latest = log.latest()
     merged: set[str] = set()
     if latest.dataset is None:
-        assert b"".join(read(one.path) for one in entries_of(base.master) if one.kind == "file") == GIVEN
+        assert b"".join(read(one.path) for one in entries_of(base.master) if one.type == "file") == GIVEN
     else:
         master = master_of(base, latest)
         known = read_manifest(base.storage, master)
@@ -167,10 +167,10 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         merged = {one.name for one in known.feed}
         assert read(f"{master}/{known.files[0].path}") == expected({name: feeds[name] for name in merged})
     assert found_feed(base) == Counter(feeds.items()), "feed files got lost, or doubled"
-    runs = [one.run for one in versions if one.kind == "run"]
+    runs = [one.run for one in versions if one.action == "run"]
     assert len(set(runs)) == len(runs), "a run committed twice"
     # What each run merged is a part of what is merged now, and no file was merged twice.
-    names = [part.name for one in versions if one.kind == "run" for part in one.feed]
+    names = [part.name for one in versions if one.action == "run" for part in one.feed]
     assert len(set(names)) == len(names)
     if base.storage.renames:
         archived = {one.name for run in entries_of(base.at("archive")) for one in entries_of(run.path)}

@@ -623,11 +623,11 @@ def test_twenty_spark_merges_killed_at_random_times(sample_base):
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
         state = directory.status(str(sample_base), configuration.Config(id_fields=(0,)))
-        stages.add((state.version.kind, bool(state.recovered)))
+        stages.add((state.version.action, bool(state.recovered)))
         assert state.problems == (), number
         assert main([str(word) for word in argv[3:]]) == 0
         log = Log(str(sample_base)).all()
-        assert [one.kind for one in log].count("run") == 1
+        assert [one.action for one in log].count("run") == 1
         assert rows(sample_base / "master") == merged_sample()
         assert not list((sample_base / "incr").iterdir())
         assert main(["verify", str(sample_base)]) == 0

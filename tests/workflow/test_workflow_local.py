@@ -136,7 +136,7 @@ def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch
         base = copied(start, tmp_path / "base")
         assert in_child(lambda base=base: run_it(base), point)[0] == signal.SIGKILL
         crashed = copied(base, tmp_path / "crashed")
-        committed = [one.kind for one in Log(str(base)).all()].count("run") > runs
+        committed = [one.action for one in Log(str(base)).all()].count("run") > runs
         _, passed = in_child(lambda base=base: look(base))
         merged = check(Base(str(base)), FED)
         assert merged == (set(FED) if committed else before)
@@ -243,7 +243,7 @@ def race(base, workers, commits, readers):
     run_it(base)
     log = Log(str(base)).all()
     assert [one.number for one in log] == list(range(1, len(log) + 1))
-    assert {one.kind for one in log} == {"run"}
+    assert {one.action for one in log} == {"run"}
     delivered = {f"ups_{own + 1}{number:04d}.txt" for own in range(workers) for number in range(commits)}
     merged = [part.name for one in log for part in one.feed]
     assert sorted(merged) == sorted(delivered | {NAMES[0], *FED})
@@ -282,7 +282,7 @@ def test_restore_brings_a_version_back_as_a_new_one(tmp_path):
 
     assert (done.version, done.restored) == (4, 1)
     assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
-    assert [place.version.kind for place in history(str(base), CONFIG)] == ["given", "run", "run", "run", "restore"]
+    assert [place.version.action for place in history(str(base), CONFIG)] == ["given", "run", "run", "run", "restore"]
     # What was merged after that version is not merged any more: delivered again, it is.
     arrive(base, NAMES[1], NAMES[2])
     assert run_it(base).version == 5

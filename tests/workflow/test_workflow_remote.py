@@ -76,7 +76,7 @@ def copied(path, to):
 
 def files(path):
     return [
-        one for entry in entries_of(path) for one in (files(entry.path) if entry.kind == "directory" else [entry.path])
+        one for entry in entries_of(path) for one in (files(entry.path) if entry.type == "directory" else [entry.path])
     ]
 
 
@@ -134,7 +134,7 @@ def test_kill_at_every_failpoint(place, step):
     for point in chosen:
         base = copied(start, f"{place}/base")
         assert in_fresh_process(base, point)[0] == signal.SIGKILL
-        committed = [one.kind for one in Log(base).all()].count("run") > 1
+        committed = [one.action for one in Log(base).all()].count("run") > 1
         look(base)
         merged = check(Base(base), FED)
         assert merged == (set(FED) if committed else {NAMES[0]})
@@ -280,7 +280,7 @@ def test_restore_and_history(place):
     master = master_of(Base(base), version)
     known = read_manifest(storage_for(master), master)
     assert read(f"{master}/{known.files[0].path}") == expected({NAMES[0]: FEEDS[NAMES[0]]})
-    assert [one.version.kind for one in history(base, CONFIG)] == ["given", "run", "run", "run", "restore"]
+    assert [one.version.action for one in history(base, CONFIG)] == ["given", "run", "run", "run", "restore"]
     assert look(base).problems == ()
 
 
@@ -500,7 +500,7 @@ def test_file_that_comes_again_is_skipped_once(s3):
     done = run_it(base)
     assert (done.claimed, done.skipped, done.version) == ((NAMES[0],), (NAMES[0],), None)
     assert run_it(base).claimed == ()
-    assert [one.kind for one in Log(base).all()] == ["run", "run", "run", "settled"]
+    assert [one.action for one in Log(base).all()] == ["run", "run", "run", "settled"]
     assert check(Base(base), FED) == set(FED)
     assert look(base).problems == ()
 

@@ -46,7 +46,7 @@ class StagedFile:
     def side_file(self, role: str, rows: int, bucket: int | None = None, **members: Any) -> SideFile:
         """Return the manifest's entry of this file beside the data. members: other fields of ``SideFile``."""
         text = self.checksum.text()
-        return SideFile(kind=role, path=self.path, bucket=bucket, rows=rows, bytes=self.bytes, checksum=text, **members)
+        return SideFile(role=role, path=self.path, bucket=bucket, rows=rows, bytes=self.bytes, checksum=text, **members)
 
     def tell(self) -> int:
         """Return the number of bytes written so far."""

@@ -95,7 +95,7 @@ def sweep(output: str) -> tuple[str, ...]:
         return _sweep_announced(storage, output, None)
     removed = []
     for one in _beside(output):
-        if one.kind != "directory":
+        if one.type != "directory":
             continue
         claim = storage.hold(one.path)
         if claim is None:
@@ -123,7 +123,7 @@ def discard(output: str) -> None:
 
 def announcements(output: str) -> list[str]:
     """Return the paths of the files in which runs have said that they are at work on an output."""
-    return [one.path for one in _beside(output) if one.kind == "file" and not _is_begun(one)]
+    return [one.path for one in _beside(output) if one.type == "file" and not _is_begun(one)]
 
 
 def clear(storage: Storage, output: str, known: Record | None) -> None:
@@ -173,7 +173,7 @@ def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[s
         path = one.path
         if _is_begun(one) and time.time() - one.modified > _LONG:
             storage.remove(path)
-        if _is_begun(one) or one.kind != "file" or path == mine:
+        if _is_begun(one) or one.type != "file" or path == mine:
             continue
         try:
             with storage.open(path) as stream:
@@ -213,7 +213,7 @@ def _beside(output: str) -> list[Entry]:
 
 def _has_run(one: Entry, rest: str) -> bool:
     """Tell whether what follows is a run: an output may itself be named like another one's staging directory."""
-    return "." not in rest if one.kind == "directory" else file_names.is_run_id(rest.removesuffix(_SUFFIX))
+    return "." not in rest if one.type == "directory" else file_names.is_run_id(rest.removesuffix(_SUFFIX))
 
 
 def _is_begun(one: Entry) -> bool:

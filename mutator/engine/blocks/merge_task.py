@@ -82,8 +82,8 @@ class UnitTask:
         kept = [asdict(part) for part in self.kept]
         return {
             **self.tally.receipt(),
-            "files": files + [part for part in kept if "kind" not in part],
-            "beside": beside + [part for part in kept if "kind" in part],
+            "files": files + [part for part in kept if "role" not in part],
+            "beside": beside + [part for part in kept if "role" in part],
             "receipts": [(place, tuple(receipt)) for place, receipt in self.receipts.items()],
             "carried": self.carried,
         }

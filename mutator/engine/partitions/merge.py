@@ -153,7 +153,7 @@ class _Pack:
     def take(self, receipt: dict[str, Any], bounds: _Bounds) -> None:
         """Take the filters of a unit's files, and note in its receipt where they will be."""
         hashes = bounds.files.hashes()
-        for part in (*receipt["files"], *(part for part in receipt["beside"] if part["kind"] == "tombstones")):
+        for part in (*receipt["files"], *(part for part in receipt["beside"] if part["role"] == "tombstones")):
             part["filter"] = self._path
             words = filter_of(hashes[part["path"]])
             self._filters.append(KeyFilter(part["path"], *bounds.bounds(), words))

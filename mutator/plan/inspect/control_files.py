@@ -93,7 +93,7 @@ def set_apart(suffix: str, paths: Iterable[str], found: Mapping[str, Entry]) -> 
         storage = storage_for(path)
         place = storage.resolve(path)
         if place not in found and storage.stat(place) is None:
-            beside = [one for one in storage.glob(place + suffix) if one.kind == "file"]
+            beside = [one for one in storage.glob(place + suffix) if one.type == "file"]
             controls |= {one.path: one for one in beside if not file_names.is_hidden(one.name)}
     orphans = sorted(controls.keys() - {_beside(path, suffix) for path in feed})
     if orphans:
@@ -113,8 +113,8 @@ def check(suffix: str, feed: Sequence[Source]) -> None:
         entry = storage_for(place).stat(place)
         if entry is None:
             missing.append(source.path)
-        elif entry.kind != "file":
-            raise error("path.kind", path=place, what=entry.kind, cure="copy the data into a plain file")
+        elif entry.type != "file":
+            raise error("path.kind", path=place, what=entry.type, cure="copy the data into a plain file")
     if missing:
         raise error("control.missing", paths=file_names.some(missing), suffix=suffix)
     wrong = []

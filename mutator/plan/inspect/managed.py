@@ -39,7 +39,7 @@ def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tup
         file_source(path, known.spec, part, beside.get(part.order or ""), file_schema)
         for part in sorted(known.files, key=lambda part: os.fsencode(part.path))
     )
-    return data, tuple(tombstone_source(path, part) for part in known.beside if part.kind == "tombstones")
+    return data, tuple(tombstone_source(path, part) for part in known.beside if part.role == "tombstones")
 
 
 def file_source(

@@ -144,10 +144,10 @@ def _find(path: str, ignored: list[str], what: str) -> list[Entry]:
         nested = [
             one
             for match in found
-            for one in (_find(match.path, ignored, what) if match.kind == "directory" else [match])
+            for one in (_find(match.path, ignored, what) if match.type == "directory" else [match])
         ]
         return _visible(nested, ignored)
-    if entry.kind == "directory":
+    if entry.type == "directory":
         return _visible(storage.entries(path), ignored)
     if file_names.is_hidden(entry.name):
         raise error("path.hidden", path=path)
@@ -166,9 +166,9 @@ def _visible(entries: Iterable[Entry], ignored: list[str]) -> list[Entry]:
 
 def _check_entry(entry: Entry, nested: str = "name it as a --feed of its own") -> None:
     """Raise ConfigError for what is no plain file. nested: what to do about a directory."""
-    if entry.kind != "file":
-        cure = nested if entry.kind == "directory" else "copy the data into a plain file"
-        raise error("path.kind", path=entry.path, what=entry.kind, cure=cure)
+    if entry.type != "file":
+        cure = nested if entry.type == "directory" else "copy the data into a plain file"
+        raise error("path.kind", path=entry.path, what=entry.type, cure=cure)
     if file_names.has_control(entry.name):
         raise error("path.name", path=entry.path)
 
@@ -210,7 +210,7 @@ def _unmanaged(config: Config, storage: Storage, master: str, ignored: list[str]
             raise error("master.missing", path=master)
         return ()
     below = partial(_below, storage, ignored) if config.partitioned_by else storage.entries
-    entries = _visible(below(master), ignored) if entry.kind == "directory" else [entry]
+    entries = _visible(below(master), ignored) if entry.type == "directory" else [entry]
     own = _masters_below(master, ignored)
     if own and not config.master_adopt:
         names = [one.removeprefix(f"{master}/") for one in own]
@@ -237,7 +237,7 @@ def _below(storage: Storage, ignored: list[str], directory: str) -> list[Entry]:
     """Return what is in a directory and in the directories of partitions below it."""
     found = []
     for entry in storage.entries(directory):
-        if entry.kind == "directory" and not file_names.is_hidden(entry.name) and "=" in entry.name:
+        if entry.type == "directory" and not file_names.is_hidden(entry.name) and "=" in entry.name:
             found += _visible(_below(storage, ignored, entry.path), ignored)
         else:
             found.append(entry)

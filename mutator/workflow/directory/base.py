@@ -93,7 +93,7 @@ class Base:
         """Yield what lies in output/ and backup/."""
         for place in ("output", "backup"):
             for entry in entries_of(self.at(place)):
-                if entry.kind == "directory" and not entry.name.startswith("."):
+                if entry.type == "directory" and not entry.name.startswith("."):
                     yield probe_dataset(self.storage, entry.path)
 
     def find(self, commit: str) -> Dataset | None:
@@ -107,15 +107,15 @@ def open_base(given: str) -> Base:
     storage = writable_storage_for(path)
     path = storage.resolve(path)
     entry = storage.stat(path)
-    if storage.renames and (entry is None or entry.kind != "directory"):
-        raise error("path.missing", path=given, what="directory" if entry is None else f"directory, but a {entry.kind}")
+    if storage.renames and (entry is None or entry.type != "directory"):
+        raise error("path.missing", path=given, what="directory" if entry is None else f"directory, but a {entry.type}")
     base = Base(path, given.rstrip("/") or given)
     places = [storage.stat(base.at(name)) for name in DIRECTORIES]
     if not any(one is not None and one.name in ("master", "incr") for one in places):
         raise error("base.none", path=given)
     for one in places:
-        if one is not None and one.kind != "directory":
-            raise error("base.place", path=base.shown(one.path), what=one.kind)
+        if one is not None and one.type != "directory":
+            raise error("base.place", path=base.shown(one.path), what=one.type)
     return base
 
 

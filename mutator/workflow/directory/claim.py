@@ -57,7 +57,7 @@ def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: flo
     controls: dict[str, Entry] = {}
     suffix, control_suffix = config.claim_ready_suffix, config.control_suffix
     here = entries_of(base.at("incr"))
-    returned = [one for one in here if one.kind == "directory" and one.name.startswith(_RETURNED)]
+    returned = [one for one in here if one.type == "directory" and one.name.startswith(_RETURNED)]
     for group in (*(entries_of(one.path) for one in returned), here):
         names = {one.name: one.path for one in group}
         fresh = {one.name: one for one in group if _arrived(one) not in merged}
@@ -149,7 +149,7 @@ def give_back(base: Base, run: str) -> list[str]:
     directory, aside = base.at("working", run), base.at("incr", f"{_RETURNED}{run}")
     everything = entries_of(directory)
     suffix = _control_suffix(everything)
-    here = [entry for entry in everything if entry.kind != "directory"]  # else nothing of ours
+    here = [entry for entry in everything if entry.type != "directory"]  # else nothing of ours
     for entry in here:
         if entry.name.startswith(_MARKER) or _feed_of(entry, suffix):
             continue
@@ -192,7 +192,7 @@ def put_away(base: Base, run: str) -> list[str]:
     for entry in everything:
         if entry.name.startswith(_MARKER):
             base.storage.remove(entry.path)
-        elif entry.kind != "directory":
+        elif entry.type != "directory":
             base.storage.make_directory(archive)
             failpoint("archive.directory")
             if _move(base, entry.path, f"{archive}/{entry.name}") and not _feed_of(entry, suffix):
@@ -216,8 +216,8 @@ def _arrived(entry: Entry) -> Arrived:
 
 
 def _unfit(entry: Entry) -> str | None:
-    if entry.kind != "file":
-        return f"is a {entry.kind}, and only regular files are taken"
+    if entry.type != "file":
+        return f"is a {entry.type}, and only regular files are taken"
     if file_names.is_hidden(entry.name):
         return "has a hidden name"
     if entry.name.lower().endswith(_UNFINISHED):
@@ -230,7 +230,7 @@ def _unfit(entry: Entry) -> str | None:
 def _without_control(beside: Entry | None, name: str, names: Collection[str]) -> str | None:
     """Say what is wrong with the control file that should be beside a feed file."""
     if beside is not None:
-        return None if beside.kind == "file" else f"has a control file {name} that is a {beside.kind}"
+        return None if beside.type == "file" else f"has a control file {name} that is a {beside.type}"
     if name in names:  # where nothing is moved
         return f"has no control file of its own: {name} was for a file of this name that is merged"
     return f"has no control file {name}"

@@ -21,7 +21,7 @@ class Journal:
     """A run that has begun."""
 
     run: str
-    kind: str  # run | restore
+    action: str  # run | restore
     since: int  # version that it started from: it can only become the next one
     started: str
     claimed: tuple[Arrived, ...] = ()
@@ -32,7 +32,7 @@ def begin(base: Base, journal: Journal) -> None:
     path = base.journal(journal.run)
     base.storage.make_directory(posixpath.dirname(path))
     with base.storage.create_new(path) as stream:
-        stream.write(checksummed_json.dump(_FORMAT, 1, asdict(journal)))
+        stream.write(checksummed_json.dump(_FORMAT, 1, asdict(journal, dict_factory=checksummed_json.json_members)))
 
 
 def end(base: Base, run: str) -> None:
@@ -50,11 +50,12 @@ def journals(base: Base) -> list[Journal]:
         try:
             with base.storage.open(entry.path) as stream:
                 members = checksummed_json.parse(b"".join(blocks(stream)), _FORMAT, 1)
+            members["action"] = members.pop("kind")
             if set(members) != {part.name for part in fields(Journal)}:
                 raise ValueError("its members are not those of this format")
             members["claimed"] = tuple(Arrived(**part) for part in members["claimed"])
             found.append(Journal(**members))
-        except (ValueError, TypeError):
+        except (KeyError, ValueError, TypeError):
             found.append(Journal(run, "run", -1, ""))
         except MutatorError as fault:
             if fault.kind != "storage.missing":  # somebody else has ended it

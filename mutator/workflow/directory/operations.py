@@ -205,7 +205,7 @@ def restore(path: str, to: int, config: Config) -> Outcome:
         version = Version(
             number=before.number + 1,
             id=uuid.uuid4().hex,
-            kind="restore",
+            action="restore",
             run=name,
             committed=max(datetime.now(UTC).isoformat(timespec="milliseconds"), before.committed),
             dataset=manifest.commit,
@@ -288,7 +288,7 @@ def _made(log: Log, latest: Version) -> Version:
     """Return the version that made the master, or brought it back."""
     numbers = reversed(log.numbers())
     found = (log.read(number) for number in numbers)
-    return next((one for one in found if one.kind not in UNCHANGED and one.dataset == latest.dataset), NONE)
+    return next((one for one in found if one.action not in UNCHANGED and one.dataset == latest.dataset), NONE)
 
 
 def _given(base: Base, log: Log) -> str:

@@ -154,7 +154,7 @@ class Run:
         version = Version(
             number=self.before.number + 1,
             id=uuid.uuid4().hex,
-            kind="run",
+            action="run",
             run=self.id,
             committed=max(_now(self._clock()), self.before.committed),
             dataset=made.commit,
@@ -173,7 +173,7 @@ class Run:
         self._committing = True
         now = max(_now(self._clock()), self.before.committed)
         claimed = (*self.claimed, *self.controls)
-        changes: dict[str, Any] = {"kind": "settled", "claimed": claimed, "feed": (), "counts": {}}
+        changes: dict[str, Any] = {"action": "settled", "claimed": claimed, "feed": (), "counts": {}}
         number = self.before.number + 1
         entry = replace(
             self.before, number=number, id=uuid.uuid4().hex, run=self.id, committed=now, restored=None, **changes
@@ -211,7 +211,7 @@ class Run:
             if number not in self.log.numbers():
                 return False
             other = self.log.read(number)
-            return other.run != self.id or other.kind == "abandoned"  # by somebody who took this run for dead
+            return other.run != self.id or other.action == "abandoned"  # by somebody who took this run for dead
         return False
 
     def roll_back(self) -> None:

@@ -63,7 +63,7 @@ def recover(base: Base, log: Log) -> Recovered:
     begun = {journal.run: journal for journal in journals(base)}
     for run in sorted({*begun, *left}):
         journal = begun.get(run)
-        what = "restore" if journal is not None and journal.kind == "restore" else "run"
+        what = "restore" if journal is not None and journal.action == "restore" else "run"
         if abandon(base, log, run, journal):
             names = _put_back(base, run, journal)
             went = "went back to" if base.storage.renames else "wait in"
@@ -100,7 +100,7 @@ def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
     while True:
         latest = log.latest()
         since = journal.since if journal is not None and journal.since >= 0 else 0
-        if any(log.read(number).run == run and log.read(number).kind != "abandoned" for number in _after(log, since)):
+        if any(log.read(number).run == run and log.read(number).action != "abandoned" for number in _after(log, since)):
             return False
         if journal is None or latest.number > journal.since >= 0:
             return True
@@ -109,7 +109,7 @@ def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
             latest,
             number=latest.number + 1,
             id=uuid.uuid4().hex,
-            kind="abandoned",
+            action="abandoned",
             run=run,
             committed=max(now, latest.committed),
             claimed=(),
@@ -149,7 +149,7 @@ def _outputs(base: Base, log: Log) -> set[str]:
             if ".mutator-" in entry.name:  # where ``publish`` stages, and says so
                 found.add(entry.name[1:].partition(".mutator-")[0])
             continue
-        if entry.kind != "directory":
+        if entry.type != "directory":
             continue
         dataset = probe_dataset(base.storage, entry.path)
         if base.storage.renames:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
 
@@ -79,7 +80,7 @@ class Status:
 
     def json(self) -> str:
         """Return a JSON document."""
-        return json.dumps(asdict(self), indent=1)
+        return json.dumps(asdict(self, dict_factory=json_members), indent=1)
 
     def text(self) -> str:
         """Return lines for a terminal."""
@@ -93,12 +94,12 @@ class Status:
         else:
             lines.append("state    idle")
         if made.number:
-            lines.append(f"version  {made.number}, {made.rows:,} rows, {made.kind}, {made.committed}")
+            lines.append(f"version  {made.number}, {made.rows:,} rows, {made.action}, {made.committed}")
         else:
             lines.append("version  none yet: the master is what was given")
-        if latest.kind == "abandoned":
+        if latest.action == "abandoned":
             lines.append(f"         version {latest.number} only says that run {latest.run} did not commit")
-        if latest.kind == "settled":
+        if latest.action == "settled":
             lines.append(f"         version {latest.number} only says that run {latest.run} found nothing new")
         lines.append(f"master   {self.master}")
         lines.append(f"feed     {len(self.ready)} files ready, {len(self.waiting)} waiting")
@@ -123,11 +124,11 @@ def history_text(places: Sequence[Place]) -> str:
     rows: list[tuple[str, ...]] = [head]
     for place in places:
         one, counts = place.version, place.version.counts
-        what = f"restore of {one.restored}" if one.restored is not None else one.kind
+        what = f"restore of {one.restored}" if one.restored is not None else one.action
         done = [f"{counts.get(f'feed {name}', 0):,}" if counts else "" for name in ("inserted", "updated", "deleted")]
         size = f"{one.rows:,}" if one.dataset else ""
-        files = str(len(one.feed)) if one.kind == "run" else ""
-        where = "as before" if one.kind in UNCHANGED else place.path or "removed"
+        files = str(len(one.feed)) if one.action == "run" else ""
+        where = "as before" if one.action in UNCHANGED else place.path or "removed"
         rows.append((str(one.number), one.committed[:19], what, files, *done, size, where))
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return "\n".join(
@@ -141,7 +142,9 @@ def history_text(places: Sequence[Place]) -> str:
 
 def history_json(places: Sequence[Place]) -> str:
     """Return a JSON document: a list with a member a version."""
-    return json.dumps([{**asdict(place.version), "path": place.path} for place in places], indent=1)
+    return json.dumps(
+        [{**asdict(place.version, dict_factory=json_members), "path": place.path} for place in places], indent=1
+    )
 
 
 def _without_report(outcome: Outcome) -> Outcome:

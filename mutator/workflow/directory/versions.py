@@ -121,7 +121,7 @@ def back_up(base: Base, log: Log) -> list[int]:
         return []
     moved = []
     for entry in entries_of(base.at("output")):
-        if entry.kind != "directory" or entry.name.startswith("."):
+        if entry.type != "directory" or entry.name.startswith("."):
             continue
         found = probe_dataset(base.storage, entry.path)
         version = log.newest_of(found.commit) if found.commit is not None else None
@@ -160,7 +160,7 @@ def prune(base: Base, log: Log, keep: int) -> list[int]:
     if not storage.renames:
         return _prune_outputs(base, log, keep)
     numbers = sorted(
-        (int(one.name) for one in entries_of(backup) if one.kind == "directory" and one.name.isdecimal()), reverse=True
+        (int(one.name) for one in entries_of(backup) if one.type == "directory" and one.name.isdecimal()), reverse=True
     )
     removed = []
     for number in numbers[keep:]:
@@ -216,7 +216,7 @@ def _prune_outputs(base: Base, log: Log, keep: int) -> list[int]:
                 raise
             mine = False  # somebody was killed here, or is at it as well
         failpoint("archive.marked")
-        if dataset in _old(log, keep) and not any(one.kind == "restore" for one in journals(base)):
+        if dataset in _old(log, keep) and not any(one.action == "restore" for one in journals(base)):
             base.storage.remove(path)
             failpoint("archive.removed")
             removed.append(version.number)

@@ -45,7 +45,7 @@ def _bytes_at(path: str) -> int:
         if entry is None:
             found = storage.glob(path)
         else:
-            found = storage.entries(path) if entry.kind == "directory" else [entry]
+            found = storage.entries(path) if entry.type == "directory" else [entry]
     except MutatorError:
         return 0  # the run will say why
-    return sum(one.bytes for one in found if one.kind == "file" and not is_hidden(one.name))
+    return sum(one.bytes for one in found if one.type == "file" and not is_hidden(one.name))

@@ -187,7 +187,7 @@ def _leaves(root: str) -> dict[str, str]:
     def walk_into(steps: tuple[str, ...]) -> None:
         path = posixpath.join(root, *steps)
         entries = [one for one in storage.entries(path) if not file_names.is_hidden(one.name)]
-        inner = [one for one in entries if one.kind == "directory" and "=" in one.name]
+        inner = [one for one in entries if one.type == "directory" and "=" in one.name]
         if not steps and not inner and not entries:
             return
         if steps and not inner:
