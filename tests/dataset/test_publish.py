@@ -232,7 +232,7 @@ RUNNER = """
 import sys
 from pathlib import Path
 from tests.dataset.test_publish import merge
-from mutator.publish import publish
+from mutator.dataset.commit.publish import publish
 def slow(staging):
     Path(staging, "part-9.txt").write_bytes(b"half")
     print("ready", flush=True)

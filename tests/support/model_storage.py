@@ -80,7 +80,7 @@ class ModelStorage:
         return walked(self.entries, path)
 
     def glob(self, pattern: str) -> list[Entry]:
-        return globbing.matches(pattern, self.entries, self.look)
+        return globbing.matches(pattern, self.entries, self.stat)
 
     def open(self, path: str, offset: int = 0) -> io.BytesIO:
         with self._call("open", path):
