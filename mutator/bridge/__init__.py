@@ -9,7 +9,7 @@ round_trip         export if needed → merge → import; the text copy is kept
 state_log          which text copy belongs to which state of a table
 recovery           finish, or put back, the work of a run that was killed
 digests            which partitions a merge has changed
-tasks, write       a task: read a file, write files; file_content and rows_by_partition serve it
+tasks, write       a task: read a file, write files; rows_by_partition serves it
 report             the report of a round trip
 """
 

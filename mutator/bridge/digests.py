@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from mutator.bridge.contract import Partition
-from mutator.bridge.file_content import FileContent
 from mutator.bridge.rows_by_partition import parted
 from mutator.bridge.tasks import Piece
+from mutator.dataset.file_content import FileContent
 from mutator.engine.guarded import checked, guarded
 from mutator.engine.spark.each import Each
 from mutator.formats.files.escaped import Unescaped
@@ -71,7 +71,7 @@ def _digest(fields: tuple[str, ...], piece: Piece, number: int, attempt: int) ->
 def _digested(fields: tuple[str, ...], piece: Piece) -> list[tuple[list[str | None], int, int]]:
     places = [piece.schema.get_field_index(name) for name in fields]
     found: dict[Partition, Digest] = {}
-    content = FileContent(piece.path, piece.bytes, piece.window, piece.checksum)
+    content = FileContent(piece.path, piece.bytes, piece.window, checksum=piece.checksum)
     for _, chunk in chunks(content.blocks(), b"\n", 0, None):
         data = np.frombuffer(chunk + PAD, np.uint8)
         table = Table.of(data, piece.dialect.delimiter[0], len(piece.schema))

@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Any
 
 from mutator.bridge.contract import Batches, Partition, TableFile, Work, files_of
-from mutator.bridge.file_content import FileContent
 from mutator.bridge.table_files import Found, found_files, milliseconds, probe_files, united
 from mutator.bridge.tasks import Piece, read_piece
 from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of
@@ -20,6 +19,7 @@ from mutator.dataset import manifest
 from mutator.dataset.checksum import of_blocks
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import read_manifest
+from mutator.dataset.file_content import FileContent
 from mutator.dataset.manifest import DataFile, Manifest
 from mutator.engine.guarded import checked, guarded
 from mutator.engine.spark.each import Each

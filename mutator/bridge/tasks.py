@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.bridge.file_content import FileContent
 from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.file_content import WHOLE, FileContent
 from mutator.dataset.manifest import DataFile
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
@@ -27,7 +27,6 @@ from mutator.storage import storage_for
 
 __all__ = ["Piece", "read_piece", "write_file"]
 
-_WHOLE = 1 << 62  # bytes of a checksum chunk
 _ODD = "holds what its type has not, such as text that is not UTF-8"
 
 
@@ -51,7 +50,7 @@ def read_piece(piece: Piece, schema: Any) -> Iterator[Any]:
     Raises DataError with the first row whose values do not fit.
     """
     kind, values = FILE_FORMATS[piece.kind], dict(piece.partition)
-    content = FileContent(piece.path, piece.bytes, piece.window, piece.checksum)
+    content = FileContent(piece.path, piece.bytes, piece.window, checksum=piece.checksum)
     names = [one.name for one in schema if one.name not in values and piece.schema.get_field_index(one.name) >= 0]
     try:
         for found in kind.read(content, piece.schema, names, piece.dialect):
@@ -121,7 +120,7 @@ def write_file(
         return None
     path = posixpath.join(directory, name)
     with storage_for(path).create_new(path) as stream:
-        staged = StagedFile(stream, name, _WHOLE)
+        staged = StagedFile(stream, name, WHOLE)
         writer = FILE_FORMATS[kind].writer(staged, schema, dialect)  # type: ignore[arg-type]  # as much of a stream as it asks
         rows = 0
         for batch in [] if first is None else _both(first, source):

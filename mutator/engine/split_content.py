@@ -10,15 +10,14 @@ Plain functions, no Spark. What no record is goes to the ledger, a partition of 
 
 from __future__ import annotations
 
-import io
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyarrow import ArrowException
 
-from mutator.dataset.checksum import ChunkedChecksum, chunk_of, combine, of_blocks
+from mutator.dataset.checksum import chunk_of, combine, of_blocks
+from mutator.dataset.file_content import FileContent
 from mutator.dataset.side_columns import count_tombstones, read_sequences
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Batch
@@ -27,17 +26,16 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
 from mutator.storage import blocks, storage_for
-from mutator.storage.compression import CorruptStream, decompress
-from mutator.storage.stream import scratch_place
+from mutator.storage.compression import CorruptStream
 
 __all__ = [
     "DAMAGE",
     "RECEIPT",
     "REJECT",
     "TALLY",
-    "Content",
     "Damage",
     "Receipt",
+    "SplitContent",
     "checked",
     "damage_of",
     "damaged",
@@ -48,9 +46,6 @@ __all__ = [
 ]
 
 RECEIPT, REJECT, DAMAGE, TALLY = range(4)
-
-_HELD = 64 << 20  # bytes of a file that are held rather than read twice over a network
-_BUFFER = 1 << 20
 
 
 class Receipt(NamedTuple):
@@ -135,7 +130,7 @@ def tombstones_receipt(plan: Plan, split: Split, one: Input) -> Receipt:
     """Hold a file of tombstones against its checksum, before Parquet stumbles over it; raises Damage."""
     part = one.source.part
     assert part is not None
-    content = Content(plan, split, one)
+    content = SplitContent(plan, split, one)
     for _ in content.blocks():
         pass
     size, digests = content.result()
@@ -147,88 +142,22 @@ def tombstones_receipt(plan: Plan, split: Split, one: Input) -> Receipt:
     return Receipt(rows, 0, 0, rows, size, digests)
 
 
-class Content:
-    """A split's bytes: read, counted and checksummed, as far as they are the split's own."""
+class SplitContent(FileContent):
+    """The content of a split; a file that changed after the run was planned is Damage."""
 
     def __init__(self, plan: Plan, split: Split, one: Input) -> None:
-        self.window = split.window(one.source)
-        ours = one.source.checksum is not None and split.end is not None
-        self._checksum = ChunkedChecksum((split.end or 0) - split.start or 1 if ours else plan.chunk_of(one))
-        self._split, self._one = split, one
-        self._grown = False
-
-    def file(self) -> BinaryIO:
-        """Open all of the content, uncompressed, to be read at any place; what is the split's own is counted before.
-
-        A file that is far away and small is read once, and kept.
-        """
-        source, split = self._one.source, self._split
-        storage = storage_for(source.path)
-        if source.compression:
-            return _spooled(self.blocks())
-        whole = split.start == 0 and split.end in (None, source.bytes)
-        if whole and not storage.holds and source.bytes <= _HELD:
-            held = io.BytesIO(b"".join(self.blocks()))
-            self.result()
-            return held
-        for _ in self._own():
-            pass
-        self.result()
-        return cast(BinaryIO, io.BufferedReader(storage.open(source.path), _BUFFER))
-
-    def _own(self) -> Iterator[bytes]:
-        """Yield the split's own bytes, as they are stored."""
-        split, source = self._split, self._one.source
-        end = source.bytes if split.end is None else split.end
-        with storage_for(source.path).open(source.path, split.start) as stream:
-            yield from self._counted(blocks(stream, end - split.start), end - split.start)
-            self._grown = self._grown or (end == source.bytes and bool(stream.read(1)))
-
-    def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes from one before the split on, uncompressed, as far as they are asked for."""
-        source, split = self._one.source, self._split
-        with storage_for(source.path).open(source.path, max(split.start - 1, 0)) as stream:
-            if split.end is None:
-                raw = self._counted(blocks(stream), source.bytes)
-                yield from decompress(raw, source.compression) if source.compression else raw
-                return
-            if split.start > 0:
-                yield stream.read(1)
-            left = split.end - split.start
-            last = split.end == source.bytes
-            if last and not left:
-                self._grown = bool(stream.read(1))
-            for block in self._counted(blocks(stream, left), left):
-                left -= len(block)
-                if last and not left:
-                    self._grown = bool(stream.read(1))  # now, because nobody may ask for more
-                yield block
-            if not last:
-                yield from blocks(stream)  # the last line of the split goes on beyond it, in bytes of the next split
-
-    def _counted(self, found: Iterator[bytes], most: int) -> Iterator[bytes]:
-        for block in found:
-            self._checksum.update(block)
-            self._grown = self._grown or self._checksum.bytes > most
-            yield block
+        """Describe the split; nothing is read yet."""
+        source = one.source
+        is_range = source.checksum is not None and split.end is not None
+        chunk = (split.end or 0) - split.start or 1 if is_range else plan.chunk_of(one)
+        super().__init__(source.path, source.bytes, split.window(source), compression=source.compression, chunk=chunk)
+        self._input = one
 
     def result(self) -> tuple[int, list[bytes]]:
-        """Return (bytes, digests); raises Damage where the file is not as long as it was when the run was planned."""
-        split, one = self._split, self._one
-        expected = one.source.bytes if split.end is None else split.end - split.start
-        seen = self._checksum.bytes
-        if seen != expected or self._grown:
-            if one.source.checksum is not None:
-                raise Damage(*damaged(one, "its size changed while it was read"))
-            more = "more" if self._grown and seen == expected else seen
-            raise Damage("changed", {"path": one.source.path, "before": expected, "after": more})
-        return seen, self._checksum.digests()
-
-
-def _spooled(found: Iterator[bytes]) -> BinaryIO:
-    """Keep uncompressed content, on disk if it is much."""
-    file = tempfile.SpooledTemporaryFile(_HELD, dir=scratch_place())  # noqa: SIM115  # closed by who reads it
-    for block in found:
-        file.write(block)
-    file.seek(0)
-    return cast(BinaryIO, file)
+        """Return (bytes, digests of the chunks), once the split was read; raises Damage if the file's size changed."""
+        try:
+            return super().result()
+        except MutatorError as fault:
+            if self._input.source.checksum is not None:
+                raise Damage(*damaged(self._input, "its size changed while it was read")) from None
+            raise Damage(*damage_of(self._input, fault)) from None

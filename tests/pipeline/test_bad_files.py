@@ -371,7 +371,7 @@ def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
     def change_and_merge(plan, staging):
         with monkeypatch.context() as patched:
             patched.setattr(storage, "BLOCK", 64)
-            patched.setattr("mutator.engine.split_content.blocks", blocks)
+            patched.setattr("mutator.dataset.file_content.blocks", blocks)
             try:
                 return local_engine.merge(plan, staging)
             finally:

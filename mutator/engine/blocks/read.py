@@ -22,9 +22,9 @@ from mutator.engine.blocks.mutations import Mutations, fold, joined_mutations, m
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.split_content import (
     REJECT,
-    Content,
     Damage,
     Receipt,
+    SplitContent,
     checked,
     damaged,
     receipt_of,
@@ -97,7 +97,7 @@ def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
 
 def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tuple[Batch, Receipt]]:
     """Read a split; yield its batches, each with the receipt of all so far (the last one is whole). Raises Damage."""
-    content = Content(plan, split, one)
+    content = SplitContent(plan, split, one)
     layout = plan.layouts[one.layout]
     rows = rejects = ignored = lines = 0
     reader = BLOCK_TYPES[plan.format].read(content, layout, trusted)

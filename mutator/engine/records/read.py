@@ -19,9 +19,9 @@ from typing import Any
 from mutator.dataset.side_columns import read_tombstones
 from mutator.engine.split_content import (
     REJECT,
-    Content,
     Damage,
     Receipt,
+    SplitContent,
     checked,
     damaged,
     receipt_of,
@@ -61,7 +61,7 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
     rank, sequence, by_file_name = one.rank, one.sequence, plan.by_file_name
     found = row_sequences(plan, split, one)
     sequences = None if found is None else iter(found.tolist())
-    content = Content(plan, split, one)
+    content = SplitContent(plan, split, one)
     rows = rejected = ignored = lines = 0
     for found_row in records_of(plan, content, one):
         lines += 1
@@ -92,7 +92,7 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
     yield receipt_of(plan, split, Receipt(rows, rejected, ignored, lines, *content.result()))
 
 
-def records_of(plan: Plan, content: Content, one: Input) -> Iterator[Record | Reject | None]:
+def records_of(plan: Plan, content: SplitContent, one: Input) -> Iterator[Record | Reject | None]:
     """Read the rows of a split; raises Damage where the content is none of its format."""
     try:
         yield from BLOCK_TYPES[plan.format].records(content, plan.layouts[one.layout])

@@ -15,17 +15,16 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO
+from collections.abc import Iterable, Mapping, Sequence
 
+from mutator.dataset.file_content import FileContent
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.probe import Source, whole
+from mutator.plan.inspect.probe import Source
 from mutator.rules import file_names
-from mutator.storage import Entry, Storage, blocks, storage_for
-from mutator.storage.compression import CorruptStream, decompress
+from mutator.storage import Entry, blocks, storage_for
+from mutator.storage.compression import CorruptStream
 
 __all__ = ["check", "count_rows", "feed_name", "parse", "set_apart"]
 
@@ -132,36 +131,14 @@ def check(suffix: str, feed: Sequence[Source]) -> None:
         raise error("control.differs", what="; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" * (len(wrong) > 5)))
 
 
-def count_rows(storage: Storage, source: Source) -> int:
-    """Return the number of rows of a feed file; raises DataError for one that is damaged."""
+def count_rows(source: Source) -> int:
+    """Return the number of rows of a feed file; raises DataError for a damaged one."""
     window = Window(source.ending, 0, None, source.bom, source.header_end)
+    content = FileContent(source.path, source.bytes, window, compression=source.compression)
     try:
-        return FILE_FORMATS[source.kind].count(_Whole(storage, source, window), source.dialect)
+        return FILE_FORMATS[source.kind].count(content, source.dialect)
     except (CorruptStream, NotReadable) as fault:
         raise error("damaged", path=source.path, why=fault) from None
-
-
-@dataclass(frozen=True)
-class _Whole:
-    """All of a file's content."""
-
-    storage: Storage
-    source: Source
-    window: Window
-
-    def blocks(self) -> Iterator[bytes]:
-        """Yield it."""
-        with self.storage.open(self.source.path) as stream:
-            yield from _content(stream, self.source.compression)
-
-    def file(self) -> BinaryIO:
-        """Open it."""
-        return whole(self.storage.open(self.source.path), self.source.compression)
-
-
-def _content(stream: BinaryIO, compression: str | None) -> Iterator[bytes]:
-    raw = blocks(stream)
-    return decompress(raw, compression) if compression else raw
 
 
 def _beside(path: str, suffix: str) -> str:
@@ -208,7 +185,7 @@ def _differing(source: Source, said: Mapping[str, str]) -> list[tuple[str, str]]
             found = _digests(blocks(stream), said)
     differing = [(key, found[key]) for key in said if key != "rows" and said[key] != found[key]]
     if "rows" in said and not differing:  # else they say no more, and a file that was cut short cannot be unpacked
-        rows = str(count_rows(storage, source))
+        rows = str(count_rows(source))
         differing = [("rows", rows)] if rows != said["rows"] else []
     return differing
 

@@ -5,22 +5,18 @@ Rows of delimited files are their lines, records of Avro stay encoded, rows of P
 
 from __future__ import annotations
 
-import io
-import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.checksum import ChunkedChecksum
-from mutator.errors import error
+from mutator.dataset.file_content import FileContent
 from mutator.formats.blocks.avro_rows import shown_record
 from mutator.formats.blocks.column_rows import shown_rows
 from mutator.formats.blocks.row_layout import Unreadable
-from mutator.formats.content import Reject, Window
+from mutator.formats.content import Reject
 from mutator.formats.files import lines as text
 from mutator.formats.files.avro import decoded
 from mutator.formats.files.avro_container import blocks as avro_blocks
@@ -34,14 +30,11 @@ from mutator.rules.byte_columns import Ints, packed
 from mutator.rules.typed_values import canonical, out_of_years
 from mutator.storage import blocks, storage_for
 from mutator.storage.compression import decompress
-from mutator.storage.stream import scratch_place
 from mutator.workflow.partitions.split.files import FeedFile
 
-__all__ = ["Chunk", "WholeFile", "chunks_of", "header_of", "spooled"]
+__all__ = ["Chunk", "chunks_of", "header_of"]
 
-_HELD = 64 << 20  # bytes that are held in memory; more goes to a file
 _ROWS = 1 << 14  # of a chunk, where rows are read one by one
-_WHOLE = 1 << 62  # bytes of a checksum chunk
 
 
 class Chunk(NamedTuple):
@@ -58,54 +51,7 @@ class Chunk(NamedTuple):
     ignored: int
 
 
-@dataclass
-class WholeFile:
-    """The content of a feed file, counted and checksummed while it is read; the contract is ``Content``."""
-
-    source: Source
-
-    def __post_init__(self) -> None:
-        source = self.source
-        self.window = Window(source.ending, 0, None, source.bom, source.header_end)
-        self._checksum = ChunkedChecksum(_WHOLE)
-
-    def blocks(self) -> Iterator[bytes]:
-        """Yield all bytes, uncompressed."""
-        raw = self._counted()
-        yield from decompress(raw, self.source.compression) if self.source.compression else raw
-
-    def file(self) -> BinaryIO:
-        """Open all of the content, uncompressed, to be read at any place."""
-        source, storage = self.source, storage_for(self.source.path)
-        if source.compression or (not storage.holds and source.bytes <= _HELD):
-            return spooled(self.blocks())
-        for _ in self._counted():
-            pass
-        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, storage.open(source.path)), 1 << 20))
-
-    def _counted(self) -> Iterator[bytes]:
-        with storage_for(self.source.path).open(self.source.path) as stream:
-            for block in blocks(stream):
-                self._checksum.update(block)
-                yield block
-
-    def checksum(self) -> str:
-        """Return the checksum of the file as it is stored; raises DataError where its size is another by now."""
-        if self._checksum.bytes != self.source.bytes:
-            raise error("changed", path=self.source.path, before=self.source.bytes, after=self._checksum.bytes)
-        return self._checksum.text()
-
-
-def spooled(found: Iterator[bytes]) -> BinaryIO:
-    """Keep bytes, on disk if they are many."""
-    file = tempfile.SpooledTemporaryFile(_HELD, dir=scratch_place())  # noqa: SIM115  # closed by who reads it
-    for block in found:
-        file.write(block)
-    file.seek(0)
-    return cast(BinaryIO, file)
-
-
-def chunks_of(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
+def chunks_of(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     """Read the rows of a feed file. Raises NotReadable, CorruptStream, and the errors of the catalogue."""
     kind = file.source.kind
     if kind == "avro":
@@ -138,7 +84,7 @@ def header_of(source: Source) -> bytes:
     return (head.replace(b"\r", b"\n") if mark == b"\r" else head.replace(b"\r\n", b"\n").removesuffix(b"\r")) + b"\n"
 
 
-def _lines(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
+def _lines(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     """Read a delimited file whose rows all have as many fields, by the block."""
     source = file.source
     if source.kind == "text":
@@ -170,7 +116,7 @@ def _shown_lines(rows: Any) -> Any:
     return lambda numbers: [row.removesuffix(b"\n") for row in rows.take(pa.array(numbers)).to_pylist()]
 
 
-def _rows(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
+def _rows(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     """Read text row by row: its delimiter is a pattern, or rows may have other numbers of fields."""
     window, split = content.window, file.delimiter.split
     needed = 1 + max(place for place in file.places if place is not None)
@@ -221,7 +167,7 @@ def _names(schema: Any, file: FeedFile) -> list[str | None]:
     return [None if place is None else schema.field(place).name for place in file.places]
 
 
-def _batches(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
+def _batches(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     """Read a Parquet or ORC file."""
     source = file.source
     assert source.file_schema is not None
@@ -247,7 +193,7 @@ def _shown_batch(batch: Any) -> Any:
     return lambda numbers: shown_rows(batch.take(pa.array(numbers)))
 
 
-def _records(content: WholeFile, file: FeedFile) -> Iterator[Chunk]:
+def _records(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     """Read an Avro file; of its records only the values of partition fields are decoded."""
     seen = 0
     with content.file() as stream:

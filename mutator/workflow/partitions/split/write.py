@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.file_content import WHOLE, FileContent, spooled
 from mutator.dataset.split_record import SplitFile, SplitPart
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets
-from mutator.formats.content import NotReadable, Reject
+from mutator.formats.content import NotReadable, Reject, Window
 from mutator.formats.files.avro_container import BlockWriter, opened
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
@@ -30,11 +31,9 @@ from mutator.rules.partition_transforms import PartitionField, place
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream, compressor
 from mutator.workflow.partitions.split.files import FeedFile
-from mutator.workflow.partitions.split.rows import Chunk, WholeFile, chunks_of, header_of, spooled
+from mutator.workflow.partitions.split.rows import Chunk, chunks_of, header_of
 
 __all__ = ["split_file"]
-
-_WHOLE = 1 << 62  # bytes of a checksum chunk
 
 
 def split_file(
@@ -42,10 +41,12 @@ def split_file(
 ) -> tuple[SplitFile, list[Reject]]:
     """Write the rows of a feed file below a directory; return what was written, and the first rejects.
 
-    most: how many rejects are returned; more are staged. An earlier attempt of the task may have written some of it.
+    most: how many rejects are returned; more are counted. An earlier attempt of the task may have written some of it.
     Raises the errors of the catalogue.
     """
-    source, content = file.source, WholeFile(file.source)
+    source = file.source
+    window = Window(source.ending, 0, None, source.bom, source.header_end)
+    content = FileContent(source.path, source.bytes, window, compression=source.compression, chunk=WHOLE)
     pieces, rejects = _Pieces(), _Rejects(most)
     try:
         way = _way_of(source)
@@ -125,7 +126,7 @@ class _Pieces:
 
     def __init__(self) -> None:
         self.names: dict[str, list[tuple[int, int, int]]] = {}  # -> (place, bytes, rows)
-        self._spool, self._end = spooled(iter(())), 0
+        self._spool, self._end = spooled(()), 0
 
     def add(self, name: str, piece: bytes | memoryview, rows: int) -> None:
         self._spool.seek(self._end)
@@ -147,7 +148,7 @@ def _write(staging: str, directory: str, source: Source, way: _Way, pieces: _Pie
     for again in (False, True):
         try:
             with storage.create_new(path) as stream:
-                staged = StagedFile(stream, f"{directory}/{source.name}", _WHOLE)
+                staged = StagedFile(stream, f"{directory}/{source.name}", WHOLE)
                 rows = _fill(staged, source, way, pieces.of(directory))
             break
         except MutatorError as fault:
@@ -162,7 +163,7 @@ def _write(staging: str, directory: str, source: Source, way: _Way, pieces: _Pie
 def _fill(staged: StagedFile, source: Source, way: _Way, pieces: Iterator[tuple[bytes, int]]) -> int:
     target = staged if source.compression is None else _Compressed(staged, source.compression)
     # A writer may ask where it is, which is a matter of the uncompressed content.
-    stream = staged if target is staged else StagedFile(cast(BinaryIO, target), staged.path, _WHOLE)
+    stream = staged if target is staged else StagedFile(cast(BinaryIO, target), staged.path, WHOLE)
     writer, total = way.writer(cast(BinaryIO, stream)), 0
     for piece, rows in pieces:
         writer.write(way.unpack(piece))
