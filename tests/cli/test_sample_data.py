@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from mutator.cli import main
-from tests.cli.test_sample import README, SAMPLE_DATA, SAMPLES, merge, read_sample
+from tests.support.sample_sets import README, SAMPLE_DATA, SAMPLES, merge, read_sample
 
 COLUMNS = {
     "master rows": "master rows",

@@ -18,8 +18,8 @@ from mutator.dataset import manifest
 from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
 from mutator.errors import MutatorError, StateError
 from mutator.rules.bloom_filter import filter_of, may_hold
-from tests.dataset.test_partition_files import put_all, rows_by_directory, run
-from tests.laws.test_laws import scratch
+from tests.support.partition_trees import put_all, rows_by_directory, run
+from tests.support.text_runs import scratch
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), max_size=200).map(lambda found: np.array(found, np.uint64))
 CONFIG = {

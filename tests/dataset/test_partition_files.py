@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,27 +13,9 @@ from mutator.errors import ConfigError, DataError, MutatorError, StateError
 from mutator.workflow.partitions.runs import run_partitions
 from tests.support import local_engine
 from tests.support.job import snapshot
+from tests.support.partition_trees import put_all, rows_by_directory, run
 
 __all__ = ["put_all", "rows_by_directory", "run"]
-
-
-def put_all(directory: Path, files: dict[str, bytes]) -> str:
-    for name, content in files.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    return str(directory)
-
-
-def run(config: dict[str, str], master: str, feed: str | None, output: Path, **how: Any) -> Any:
-    return local_engine.mutate(config, master=master, feed=[feed] if feed else [], output=str(output), **how)
-
-
-def rows_by_directory(output: Path) -> dict[str, list[bytes]]:
-    found: dict[str, list[bytes]] = {}
-    for path in sorted(output.rglob("part-*.txt")):
-        found.setdefault(str(path.parent.relative_to(output)), []).extend(path.read_bytes().split(b"\n")[:-1])
-    return found
 
 
 @pytest.mark.parametrize("scope", ["table", "partition"])

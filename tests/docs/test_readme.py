@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,8 @@ import pytest
 from mutator import cli
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
+from tests.support import console
+from tests.support.console import console_blocks, same, settle, steps
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -25,37 +25,11 @@ MANY = (ROOT / "docs" / "many.md").read_text()
 PARTITIONS = (ROOT / "docs" / "partitions.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
-# What differs from run to run.
-VARIABLE = ((r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"), (r"\d+\.\d s\b", "N s"), (r"\d{4}-\d\d-\d\dT[\d:]+", "TIME"))
-
 
 JOBS = {"jobs/partition_runs.py": cli.partition_runs}  # that are called in this process, without another JVM
 
 
-def console_blocks(text=README):
-    return re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-
-
-def steps(block):
-    """Part a block into (command, expected output)."""
-    parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
-    assert parts[0] == ""
-    return list(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def settle(directory):
-    """Make what has arrived old enough to be taken, so that no test waits for it or meets the border."""
-    for path in directory.rglob("incr/*"):
-        os.utime(path, (time.time() - 3600,) * 2)
-
-
-def same(text):
-    for pattern, word in VARIABLE:
-        text = re.sub(pattern, word, text)
-    return text
-
-
-@pytest.mark.parametrize("block", console_blocks())
+@pytest.mark.parametrize("block", console_blocks(README))
 def test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd):
     (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
     monkeypatch.chdir(tmp_path)
@@ -80,7 +54,7 @@ def test_every_command_prints_what_the_pages_on_formats_show(block, sc, tmp_path
     (tmp_path / "build").mkdir()
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     # How large a Parquet file is depends on the version of its library.
-    monkeypatch.setattr(sys.modules[__name__], "VARIABLE", (*VARIABLE, (r"[\d,]+ bytes", "N bytes")))
+    monkeypatch.setattr(console, "VARIABLE", (*console.VARIABLE, (r"[\d,]+ bytes", "N bytes")))
     test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
 
 
@@ -92,7 +66,7 @@ def test_every_command_prints_what_the_page_on_s3_shows(block, sc, s3, tmp_path,
 
 @pytest.mark.parametrize("block", console_blocks(MANY))
 def test_every_command_prints_what_the_page_on_many_tables_shows(block, sc, tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(sys.modules[__name__], "VARIABLE", ((r" +\d+\.\d s", " N s"), *VARIABLE))
+    monkeypatch.setattr(console, "VARIABLE", ((r" +\d+\.\d s", " N s"), *console.VARIABLE))
     test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
 
 
@@ -103,7 +77,7 @@ def test_every_command_prints_what_the_page_on_partitions_shows(block, sc, tmp_p
 
 
 def test_there_is_something_to_run():
-    commands = [command for block in console_blocks() for command, _ in steps(block)]
+    commands = [command for block in console_blocks(README) for command, _ in steps(block)]
 
     assert any(command.startswith("mutator run") for command in commands)
     assert any(command.startswith("mutator verify") for command in commands)

@@ -19,10 +19,10 @@ from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.rules.typed_values import exact
-from tests.laws.test_format_laws import COLUMNS, World, make_world, put, schema_of, worlds
-from tests.laws.test_laws import scratch
 from tests.support import local_engine
 from tests.support.columns_data import file_of, read_whole
+from tests.support.text_runs import scratch
+from tests.support.typed_worlds import COLUMNS, World, make_world, put, schema_of, worlds
 
 BY = ["shop", "note", "day=date(at)", "prefix(note,1)", "note,shop", "bucket(id,3)"]
 NOTES = ["x", "y", "a/b", "longer"]

@@ -18,11 +18,11 @@ from mutator.engine.spark.each import in_turn
 from mutator.errors import ConfigError, DataError, MutatorError, StateError
 from mutator.rules.partition_transforms import parse_fields
 from mutator.workflow.partitions import split
-from tests.dataset.test_partition_files import put_all, rows_by_directory, run
-from tests.laws.test_laws import scratch
 from tests.support import local_engine
 from tests.support.job import snapshot
+from tests.support.partition_trees import put_all, rows_by_directory, run
 from tests.support.partition_worlds import TableRuns, draw_table, files_of, make_speed
+from tests.support.text_runs import scratch
 
 CONFIG = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "max.delete.fraction": "1"}
 BY = {**CONFIG, "partitioned.by": "shop=2"}

@@ -11,8 +11,6 @@ import pytest
 from mutator.dataset.commit.staging import published, sweep
 from mutator.dataset.directory import read_manifest
 from mutator.storage import entries_of, storage_for
-from tests.faults.test_workflow_faults import copy_of, dying, process  # noqa: F401  # a fixture that is used by itself
-from tests.spark.test_spark_remote import run
 from tests.support import local_engine
 from tests.support.disk_model import Recorder, disk_of
 from tests.support.model_storage import KINDS, ModelStorage, mounted
@@ -33,6 +31,8 @@ from tests.support.parted import (
     workflow,
 )
 from tests.support.plain_workflow import put
+from tests.support.process_deaths import copy_of, dying, process  # noqa: F401  # a fixture that is used by itself
+from tests.support.remote_commands import run
 
 every_scope = pytest.mark.parametrize("scope", SCOPES)
 

@@ -13,10 +13,10 @@ from mutator.errors import MutatorError
 from mutator.storage import local
 from mutator.workflow.directory import status
 from mutator.workflow.directory.base import Base, probe_dataset
+from tests.support.child_process import in_child
 from tests.support.disk_model import Recorder, disk_of
 from tests.support.model_storage import ModelStorage, mounted
-from tests.support.plain_workflow import CONFIG, check
-from tests.workflow.test_workflow_local import FED, NAMES, in_child, look, new_base, run_it
+from tests.support.plain_workflow import CONFIG, FED, NAMES, check, look, new_base, run_it
 
 STATES = int(os.environ.get("MUTATOR_POWER_STATES", "4000"))
 SITES = {

@@ -7,7 +7,7 @@ doubled, and a second recovery changes nothing.
 """
 
 import itertools
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -20,27 +20,15 @@ from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory.base import Base, probe_dataset
 from mutator.workflow.directory.phases import Run
 from mutator.workflow.directory.recovery import recover
-from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
+from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
+from tests.support.process_deaths import copy_of, dying
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 # The first run has no version before it; the third one has backups to prune and tombstones to keep.
 every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])
 NAMES = list(FEEDS)
 FAULTS = ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
-
-
-@pytest.fixture(autouse=True)
-def process(monkeypatch):
-    """Make what comes after a death another process: the lock of the dead one is free."""
-    life = itertools.count()
-    now = [str(next(life))]
-    monkeypatch.setattr(owner, "_born", lambda _: now[0])
-
-    def die():
-        now[0] = str(next(life))
-
-    return die
 
 
 def new_base(kind, runs):
@@ -57,23 +45,7 @@ def new_base(kind, runs):
     return storage
 
 
-def copy_of(storage):
-    copy = ModelStorage(storage.kind)
-    copy.tree, copy.times, copy.clock = dict(storage.tree), dict(storage.times), storage.clock
-    copy.begun = set(storage.begun)
-    return copy
-
-
 FED = {name: FEEDS[name] for name in NAMES[:3]}
-
-
-@contextmanager
-def dying(storage, process):
-    """Let a process end here, killed or with an error, and another one come."""
-    with suppress(Killed, MutatorError):
-        yield
-    process()
-    storage.dead, storage.fault = False, lambda number, name: None
 
 
 def calls_of(storage, act):

@@ -43,9 +43,9 @@ from mutator.errors import DataError
 from mutator.formats.files.avro_schema import to_arrow
 from mutator.pipeline import merge
 from mutator.rules import schema_evolution as schema
-from tests.docs.test_readme import console_blocks, same, settle, steps
 from tests.support import local_engine
 from tests.support.columns_data import file_of
+from tests.support.console import console_blocks, same, settle, steps
 
 GOLDEN = Path(__file__).parents[1] / "golden_avro"
 CASES = sorted(path for path in GOLDEN.iterdir() if path.is_dir())

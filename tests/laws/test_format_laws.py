@@ -6,13 +6,10 @@ That of delimited text equals the reference model (``test_laws``), so the others
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,108 +21,18 @@ from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.rules.typed_values import exact
-from tests.laws.test_laws import scratch
 from tests.support import local_engine
-from tests.support.columns_data import HEADER, file_of, read_whole
-
-COLUMNS = ["csv", "escaped", "avro", "parquet", "orc"]
-DELIMITERS = [",", "\t", "|", "\x01", ";"]
-BY_NAME, BY_LONG, BY_TIME = "file name", "long", "timestamp"
-_START = datetime(2026, 1, 31, 10, tzinfo=UTC)
-
-
-def schema_of(order: str, *, op: bool) -> Any:
-    fields = [
-        pa.field("id", pa.string()),
-        pa.field("shop", pa.int64()),
-        pa.field("at", pa.timestamp("ns", "UTC") if order == BY_TIME else pa.int64()),
-        pa.field("note", pa.string()),
-        pa.field("price", pa.decimal128(7, 2)),
-    ]
-    return pa.schema([*fields, pa.field("op", pa.string())] if op else fields)
-
-
-@dataclass(frozen=True)
-class World:
-    """A master and the feeds of some runs, as rows; and what is done with them."""
-
-    order: str
-    full: bool
-    op: bool
-    master: tuple[tuple[dict[str, Any], ...], ...]  # rows of each file
-    feeds: tuple[tuple[tuple[str, tuple[dict[str, Any], ...]], ...], ...]  # a run's files: stem, rows
-    seed: int
-
-    def settings(self, *kinds: str) -> dict[str, str]:
-        made = {
-            "field.names": ",".join(schema_of(self.order, op=self.op).names),
-            "id.field.ordinals": "id,shop",
-            "max.delete.fraction": "1",
-            "late.files": "merge",
-            "reused.names": "accept",
-            "allow.older.snapshot": "true",
-            "sync.mode": "full" if self.full else "partial",
-        }
-        if self.order != BY_NAME:
-            made |= {"temporal.ordering.field.ordinal": "at", "temporal.ordering.field.type": self.order}
-        if self.op:
-            made |= {"op.code.field.ordinal": "op", "op.code.in.master": "false"}
-        elif not self.full:
-            made["deleted.record.file.prefix"] = "del"
-        for side, kind in zip(("master", "feed"), kinds, strict=True):
-            if kind == "csv":  # ordinals alone make delimited text of it
-                made |= {f"{side}.format": "csv", "header.lines": "1"}
-            if kind == "escaped":
-                made |= {f"{side}.format": "escaped", "header.lines": "1", "field.delim.regex": self.delimiter(*kinds)}
-        return made
-
-    def delimiter(self, *kinds: str) -> str:
-        return DELIMITERS[self.seed % len(DELIMITERS)] if set(kinds) == {"escaped"} else ","
-
-
-def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:
-    order = rng.choice([BY_NAME, BY_LONG, BY_TIME])
-    full = rng.random() < 0.15
-    op = not full and rng.random() < 0.5
-
-    def row(*, of_feed: bool) -> dict[str, Any]:
-        number = rng.randrange(5)
-        made = {
-            "id": rng.choice(["", "a", "b", "é", "a,b"] if None in notes else ["", "a", "b", "é"]),
-            "shop": rng.choice([-1, 0, 12]),
-            "at": _START + timedelta(milliseconds=500 * number) if order == BY_TIME else number,
-            "note": rng.choice(notes),
-            "price": rng.choice([None, "1.50", "-0.01"] if None in notes else ["1.50", "-0.01"]),
-        }
-        made["price"] = None if made["price"] is None else __import__("decimal").Decimal(made["price"])
-        return made | ({"op": rng.choice(["I", "U", "D"])} if of_feed and op else {})
-
-    def rows(*, of_feed: bool) -> tuple[dict[str, Any], ...]:
-        return tuple(row(of_feed=of_feed) for _ in range(rng.randint(1 if full else 0, 6)))
-
-    feeds = []
-    for run in range(rng.randint(1, 3)):
-        stems = [
-            f"{'del' if not op and not full and rng.random() < 0.3 else 'ups'}_{run}{n}_{rng.randrange(9)}"
-            for n in range(1 if full else rng.randint(1, 3))
-        ]
-        feeds.append(tuple((stem, rows(of_feed=True)) for stem in stems))
-    return World(order, full, op, tuple(rows(of_feed=False) for _ in range(2)), tuple(feeds), rng.randrange(1 << 30))
-
-
-def as_text(table: Any) -> bytes:
-    """Write delimited text; timestamps as CSV has them."""
-    lines = file_of("csv", table).decode().splitlines()
-    return "".join(f"{line}\n" for line in lines[1:]).replace('"', "").encode()
-
-
-def put(path: Path, kind: str, rows: Sequence[dict[str, Any]], schema: Any, batch: int, delimiter: str) -> None:
-    table = pa.Table.from_pylist(list(rows), schema)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = (
-        as_text(table) if kind == "text" else file_of(kind, table, replace(HEADER, delimiter=delimiter.encode()), batch)
-    )
-    path.write_bytes(content)
+from tests.support.columns_data import read_whole
+from tests.support.text_runs import scratch
+from tests.support.typed_worlds import (
+    BY_NAME,
+    COLUMNS,
+    World,
+    make_world,
+    put,
+    schema_of,
+    worlds,
+)
 
 
 @dataclass(frozen=True)
@@ -194,10 +101,6 @@ def _read(kind: str, data: bytes, schema: Any, delimiter: str) -> Any:
             InMemory(data, Window("exact lf")), schema, schema.names, Dialect(delimiter.encode())
         )
     return read_whole(kind, data)
-
-
-def worlds(notes: Sequence[str | None]) -> st.SearchStrategy[World]:
-    return st.randoms(use_true_random=False).map(lambda rng: make_world(rng, notes))
 
 
 @given(worlds(["x", "y", "longer"]))

@@ -5,27 +5,16 @@ Values come from short lists, so that ties, late rows, deletes, re-inserts and r
 
 from __future__ import annotations
 
-import gzip
-import json
-import math
 import os
 import random
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import reduce
 from operator import itemgetter
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,418 +23,40 @@ from pyspark import SparkContext
 from pyspark.errors import PythonException
 
 import mutator
-from mutator.dataset import checksum
-from mutator.dataset.side_columns import read_sequences, read_tombstones
 from mutator.errors import DataError, StateError
-from mutator.rules import key_hash
 from mutator.rules.key_hash import bucket_of
 from mutator.rules.order_values import precedence
 from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
-from tests.support import local_engine, model
+from tests.support import model
 from tests.support.model import Key, Row
-
-SHM = "/dev/shm" if os.path.isdir("/dev/shm") else None
-
-# Order values from low to high: first as a tombstone has them, then the other ways to write the same value. As text,
-# or as a float, many of them would compare otherwise.
-ORDERS: dict[str, list[tuple[bytes, ...]]] = {
-    "long": [(b"-7", b"-07"), (b"0", b"-0"), (b"9", b"+9"), (b"10",), (b"9007199254740992",), (b"9007199254740993",)],
-    "decimal": [(b"-1.5", b"-1.50"), (b"0", b"0.0", b"-0"), (b"0.25", b".25", b"25e-2"), (b"9",), (b"10", b"1e1")],
-    "timestamp": [
-        (b"1969-12-31T23:59:59Z",),
-        (b"2026-01-31T10:00:00Z", b"2026-01-31 10:00", b"2026-01-31T12:00:00.000+02:00"),
-        (b"2026-01-31T10:00:00.05Z",),
-        (b"2026-01-31T10:00:00.1Z", b"2026-01-31T10:00:00.100"),
-        (b"2026-01-31T11:00:00Z", b"2026-01-31T09:00:00-02:00", b"20260131T110000Z"),
-    ],
-    "string": [(b"",), (b"10",), (b"9",), (b"Z",), (b"\xc3\xa9",), (b"\xff",)],
-}
-BY_NAME = "file name"
-FIRST_IDS = [b"", b"a", b"b", b"\xff", b"\xc3\xa9"]
-SECOND_IDS = [b"", b"a"]
-# The base names compare as bytes: 0xFF comes after U+E000, and Python's own order of the two names is the other one.
-STEMS = ["u", "v", "\ue000", "\udcff"]
-SEQUENCES = ["2", "02", "10", "1"]
-
-BOM = b"\xef\xbb\xbf"
-ENGINES = ["records", "blocks"]
-PARTITIONS = [1, 2, 7, 64]
-
+from tests.support.text_runs import (
+    ENGINES,
+    PARTITIONS,
+    Dataset,
+    Runs,
+    few_hashes,
+    horizon_text,
+    local,
+    make_speed,
+    scratch,
+)
+from tests.support.text_worlds import (
+    BY_NAME,
+    ORDERS,
+    File,
+    Line,
+    RowPlan,
+    World,
+    make_files,
+    make_snapshots,
+    make_world,
+    worlds,
+)
 
 # -- worlds: what a master and a feed can look like
 
 
-@dataclass(frozen=True)
-class RowPlan:
-    """How rows are laid out, and what a delete is."""
-
-    columns: tuple[str, ...]  # of a feed row
-    key: tuple[str, ...]
-    order: str  # one of ORDERS, or BY_NAME
-    deletes: str  # "op code", "delete file" or "none"
-    keeps_op: bool
-    master_has_op: bool
-    field_count: str
-    header: bool = False  # every file but those of the program's own begins with a line that is no row
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """Columns of a row as it is written."""
-        return tuple(name for name in self.columns if name != "op" or self.keeps_op)
-
-    def settings(self) -> dict[str, str]:
-        place = self.columns.index
-        made = {
-            "id.field.ordinals": ",".join(str(place(name)) for name in self.key),
-            "field.count": self.field_count,
-            "max.delete.fraction": "1",
-        }
-        if self.header:
-            made["header.lines"] = "1"
-        if self.order != BY_NAME:
-            made["temporal.ordering.field.ordinal"] = str(place("order"))
-            made["temporal.ordering.field.type"] = self.order
-        if self.deletes == "op code":
-            made["op.code.field.ordinal"] = str(place("op"))
-            made["deleted.op.code"] = "D,X"
-            made["op.code.keep"] = str(self.keeps_op).lower()
-            made["op.code.in.master"] = str(self.master_has_op).lower()
-        elif self.deletes == "delete file":
-            made["deleted.record.file.prefix"] = "del"
-        return made
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of a file; a key of None stands for a line that is no record."""
-
-    raw: bytes
-    key: Key | None = None
-    order: int = -1  # place in ORDERS, where order comes from a field
-    is_delete: bool = False
-    written: bytes = b""
-
-
-@dataclass(frozen=True)
-class File:
-    """One file of the master or of the feed; ``place`` is the number of its directory."""
-
-    place: int
-    name: str
-    sequence: int
-    lines: tuple[Line, ...]
-    line_end: bytes = b"\n"
-    last_end: bool = True  # the last line has its line end
-    before: bytes = b""  # a byte order mark, a header
-
-    def content(self) -> bytes:
-        data = self.before + b"".join(line.raw + self.line_end for line in self.lines)
-        if not self.last_end and self.lines and self.lines[-1].raw:
-            data = data.removesuffix(self.line_end)
-        return gzip.compress(data, mtime=0) if self.name.endswith(".gz") else data
-
-    def rows(self, shape: RowPlan) -> Iterator[Row]:
-        """Yield the records as the model takes them."""
-        offset = len(self.before)
-        for line in self.lines:
-            if line.key is not None:
-                order = self.sequence if shape.order == BY_NAME else line.order
-                name = os.fsencode(self.name)
-                yield Row(line.key, order, self.sequence, name, offset, line.raw, line.is_delete, line.written)
-            offset += len(line.raw) + len(self.line_end)
-
-
-@dataclass(frozen=True)
-class World:
-    """A master and a feed."""
-
-    shape: RowPlan
-    master: tuple[File, ...]
-    feed: tuple[File, ...]
-
-    def feed_rows(self) -> list[Row]:
-        return [row for file in self.feed for row in file.rows(self.shape)]
-
-
-def make_shape(rng: random.Random, deletes: str | None = None, bad: bool = False) -> RowPlan:
-    deletes = deletes or rng.choice(["op code", "delete file"])
-    columns = ["id1", "id2", "order", "value"] + ["op"] * (deletes == "op code")
-    rng.shuffle(columns)
-    keeps = deletes == "op code" and rng.random() < 0.3
-    return RowPlan(
-        columns=tuple(columns),
-        key=rng.choice([("id1",), ("id1", "id2"), ("id2", "id1")]),
-        order=rng.choice([*ORDERS, BY_NAME, BY_NAME]),
-        deletes=deletes,
-        keeps_op=keeps,
-        master_has_op=deletes == "op code" and (keeps or rng.random() < 0.5),
-        # Only a fixed width tells what is a reject.
-        field_count=str(len(columns)) if bad else rng.choice([str(len(columns)), "any"]),
-        header=rng.random() < 0.15,
-    )
-
-
-def make_line(rng: random.Random, shape: RowPlan, is_delete: bool, *, of_master: bool, full_row: bool = True) -> Line:
-    order = rng.randrange(len(ORDERS[shape.order])) if shape.order != BY_NAME else -1
-    code = rng.choice([b"D", b"X"] if is_delete else [b"U", b"I", b""])
-    cells = {
-        "id1": rng.choice(FIRST_IDS),
-        "id2": rng.choice(SECOND_IDS),
-        "order": rng.choice(ORDERS[shape.order][order]) if shape.order != BY_NAME else b"",
-        "value": rng.choice([b"x", b"y"]),
-        "op": code,
-    }
-    key = tuple(cells[name] for name in shape.key)
-    if not full_row:
-        row = b",".join(key)
-        return Line(row, key, order, True, row) if row else Line(b"")  # nothing but an empty ID is a blank line
-    has_op = shape.master_has_op if of_master else True
-    raw = b",".join(cells[name] for name in shape.columns if name != "op" or has_op)
-    return Line(raw, key, order, is_delete, b",".join(cells[name] for name in shape.written))
-
-
-def make_file(rng: random.Random, shape: RowPlan, *, of_master: bool, bad: bool, most: int, places: int) -> File:
-    number = rng.choice(SEQUENCES)
-    named = (shape.order == BY_NAME and not of_master) or rng.random() < 0.6
-    in_delete_file = shape.deletes == "delete file" and rng.random() < 0.4
-    stem = ("del" if in_delete_file else "") + rng.choice(STEMS)
-    lines = []
-    for _ in range(rng.randint(0, most)):
-        is_delete = not of_master and (in_delete_file or (shape.deletes == "op code" and rng.random() < 0.4))
-        # Where order comes from file names, a row of a delete file may be an ID and nothing else.
-        full_row = not (is_delete and in_delete_file and shape.order == BY_NAME and rng.random() < 0.5)
-        lines.append(make_line(rng, shape, is_delete, of_master=of_master, full_row=full_row))
-        if rng.random() < 0.15:
-            lines.append(rng.choice(lines))  # the same row twice
-        if rng.random() < 0.1:
-            lines.append(Line(b""))
-        if bad and rng.random() < 0.2:
-            lines.append(Line(b"," * 9))
-    line_end = rng.choice([b"\n", b"\n", b"\r\n", b"\r"])
-    before = (BOM if rng.random() < 0.1 and lines else b"") + (b"id,and,so,on" + line_end if shape.header else b"")
-    return File(
-        place=rng.randrange(places),
-        name=stem + (f"_{number}" if named else "") + rng.choice([".txt", ".txt", ".txt.gz"]),
-        sequence=int(number) if named else -1,
-        lines=tuple(lines),
-        line_end=line_end,
-        last_end=rng.random() < 0.8,
-        before=before,
-    )
-
-
-def make_files(rng: random.Random, shape: RowPlan, count: int, **options: Any) -> tuple[File, ...]:
-    made = [make_file(rng, shape, **options) for _ in range(count)]
-    return tuple({(file.place, file.name): file for file in made}.values())
-
-
-def make_world(rng: random.Random, *, deletes: str | None = None, bad: bool = False, most: int = 4) -> World:
-    shape = make_shape(rng, deletes, bad)
-    return World(
-        shape,
-        make_files(rng, shape, rng.randint(0, 3), of_master=True, bad=bad, most=most, places=1),
-        make_files(rng, shape, rng.randint(1, 4), of_master=False, bad=bad, most=most, places=2),
-    )
-
-
-def worlds(**options: Any) -> st.SearchStrategy[World]:
-    return st.randoms(use_true_random=False).map(lambda rng: make_world(rng, **options))
-
-
 # -- runs
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A directory that the engine wrote, read back, and what the run told of it."""
-
-    path: str
-    counts: dict[str, int]
-    samples: dict[str, list[str]]
-    horizon: str | None
-    records: dict[Key, tuple[int, bytes]]
-    tombstones: dict[Key, tuple[int, int]]
-    rows: list[Row]  # in the order of file name and position
-    buckets: dict[int | None, list[bytes]] = field(repr=False)  # rows of each bucket's file (or of all), in their order
-    report: mutator.Report = field(repr=False)
-    document: dict[str, Any] = field(repr=False)  # the manifest
-
-    def deletes(self) -> dict[Key, int]:
-        """Return the tombstones without their commit times, which are the run's and not the data's."""
-        return {key: order for key, (order, _) in self.tombstones.items()}
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    with TemporaryDirectory(dir=SHM) as directory:
-        yield Path(directory)
-
-
-def make_speed(rng: random.Random, *, partitions: Sequence[int] = (1, 1, 2, 2, 2, 4, 4, 7, 7, 64)) -> dict[str, Any]:
-    """Draw settings that may not change a result: each run of a chain has its own."""
-    return {
-        "engine": rng.choice([*ENGINES, "blocks"]),
-        "num_reducer": rng.choice(partitions),
-        "split_bytes": rng.choice([1, 7, 64, 1 << 20]),
-        # So little that the feed is done in parts, or what is usual.
-        "memory_bytes": rng.choice([1, 40, 200] + [128 << 20] * 9),
-    }
-
-
-@contextmanager
-def few_hashes(number: int) -> Iterator[None]:
-    """Give all keys together only so many hashes, so that nothing but the keys themselves tells them apart."""
-
-    def few(hashes: Any) -> Any:
-        # Spread over the 64 bits: the highest of them say which part of a feed a key is in.
-        return hashes % np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
-
-    def few_of_columns(columns: Any) -> Any:
-        return few(key_hash.hash_columns(columns))
-
-    def few_of_key(key: Key, buckets: int) -> int:
-        return int(few(np.array([key_hash.hash_key(key)], np.uint64))[0]) % buckets
-
-    with (
-        patch("mutator.formats.blocks.text_rows.hash_columns", few_of_columns),
-        patch("mutator.engine.blocks.read.hash_columns", few_of_columns),
-        patch("mutator.engine.records.read.bucket_of", few_of_key),
-        patch(f"{__name__}.bucket_of", few_of_key),
-    ):
-        yield
-
-
-def put(directory: Path, files: Sequence[File]) -> list[str]:
-    """Write files to disk; return their directories."""
-    directory.mkdir()
-    (directory / "0").mkdir()
-    for file in files:
-        (directory / str(file.place)).mkdir(exist_ok=True)
-        (directory / str(file.place) / file.name).write_bytes(file.content())
-    return [str(path) for path in sorted(directory.iterdir())]
-
-
-class Runs:
-    """Runs below one directory, one after the other, at times that the test sets."""
-
-    def __init__(self, work: Path, shape: RowPlan, engine: Callable[..., mutator.Report] = local_engine.mutate) -> None:
-        self.work, self.shape, self.engine = work, shape, engine
-        self.now = int(time.time()) * 1000
-        self._number = 0
-
-    def master(self, files: Sequence[File]) -> str:
-        return put(self.work / "master", files)[0]
-
-    def __call__(self, master: str, feed: Sequence[File], order_of_directories: int = 1, **options: Any) -> Dataset:
-        """Merge a feed; options are settings with ``_`` for ``.``, the engine, and the local engine's seed."""
-        self._number += 1
-        places = put(self.work / f"feed-{self._number}", feed)[::order_of_directories]
-        of_run = {name: options.pop(name) for name in ("engine", "seed") if name in options}
-        given = {name.replace("_", "."): str(value) for name, value in options.items()}
-        config = {
-            **self.shape.settings(),
-            # The names of feed files come again in these tests, and so may their content.
-            "consumed.files": "merge",
-            "reject.policy": "fail" if given.get("sync.mode") == "full" else "quarantine",
-            "master.reject.policy": "quarantine",
-            **given,
-        }
-        output = str(self.work / f"output-{self._number}")
-        clock = SimpleNamespace(time=lambda: self.now / 1000, monotonic=time.monotonic)
-        with patch("mutator.pipeline.merge.time", clock):
-            report = self.engine(config=config, master=master, feed=places, output=output, **of_run)
-        made = read_back(self.shape, output, report)
-        check_accounting(report.counts, made)
-        return made
-
-
-def local(config: dict[str, str], **options: Any) -> mutator.Report:
-    return local_engine.mutate(config, **options)
-
-
-def read_back(shape: RowPlan, path: str, report: mutator.Report) -> Dataset:
-    """Read a directory by its manifest, without the program's own reader of rows."""
-    document = json.loads(Path(path, "_mutator", "manifest.json").read_bytes())
-    rows: list[Row] = []
-    buckets: dict[int | None, list[bytes]] = {}
-    for part in sorted(document["files"], key=lambda part: os.fsencode(part["path"])):
-        content = Path(path, part["path"]).read_bytes()
-        assert content.endswith(b"\n"), "every row has its line end"
-        lines = content.split(b"\n")[:-1]
-        if document["buckets"] is not None:
-            assert part["bucket"] not in buckets, "a bucket has one file"
-        buckets.setdefault(part["bucket"], []).extend(lines)
-        sequences = sequences_of(path, part) if shape.order == BY_NAME else []
-        offset = 0
-        for number, line in enumerate(lines):
-            cells = dict(zip(shape.written, line.split(b","), strict=True))
-            order = sequences[number] if shape.order == BY_NAME else place_of(shape, cells["order"])
-            key = tuple(cells[name] for name in shape.key)
-            assert part["bucket"] == (document["buckets"] and bucket_of(key, document["buckets"]))
-            rows.append(Row(key, order, -1, os.fsencode(part["path"]), offset, line, False, line))
-            offset += len(line) + 1
-    tombstones = {}
-    for part in document["beside"]:
-        if part["kind"] == "tombstones":
-            with open(Path(path, part["path"]), "rb") as stream:
-                found = list(read_tombstones(stream))
-            assert [key for key, _, _ in found] == sorted(key for key, _, _ in found)
-            for key, order, committed in found:
-                assert key not in tombstones
-                tombstones[key] = (canonical_place(shape, order), committed)
-    records = {row.key: (row.order, row.row) for row in rows}
-    assert len(records) == len(rows), "one row a key"
-    assert not records.keys() & tombstones.keys(), "a key has a record or a tombstone, never both"
-    return Dataset(
-        path,
-        dict(report.counts),
-        dict(report.samples),
-        report.horizon,
-        records,
-        tombstones,
-        rows,
-        buckets,
-        report,
-        document,
-    )
-
-
-def sequences_of(path: str, part: dict[str, Any]) -> list[int]:
-    """Read the sequences of a data file, chunk by chunk of its checksum."""
-    chunk = checksum.chunk_of(part["checksum"]) or part["bytes"]
-    found = []
-    for number in range(math.ceil(part["bytes"] / chunk)):
-        with open(Path(path, part["order"]), "rb") as stream:
-            found += read_sequences(stream, number).tolist()
-    assert len(found) == part["rows"]
-    if max(found) >= 0:
-        assert part["path"].endswith(f"_{max(found)}.txt"), "the name ends in the highest sequence of the rows in it"
-    return found
-
-
-def place_of(shape: RowPlan, text: bytes) -> int:
-    return next(place for place, texts in enumerate(ORDERS[shape.order]) if text in texts)
-
-
-def canonical_place(shape: RowPlan, text: bytes | None) -> int:
-    """Return an order value of a tombstone as the model has it."""
-    if shape.order == BY_NAME:
-        return -1 if text is None else int(text)
-    return [texts[0] for texts in ORDERS[shape.order]].index(text)
-
-
-def check_accounting(counts: dict[str, int], made: Dataset) -> None:
-    """Check the sums of 3.3, and the counts against what is on disk."""
-    n = Counter(counts)
-    feed = ["inserted", "updated", "deleted", "no-op", "superseded", "late", "delete of unknown", "rejected"]
-    master = ["kept", "replaced", "removed", "deleted by absence", "duplicate", "rejected"]
-    assert n["feed rows"] == sum(n[f"feed {name}"] for name in feed)
-    assert n["master rows"] == sum(n[f"master {name}"] for name in master)
-    assert n["output rows"] == n["master kept"] + n["feed updated"] + n["feed inserted"] == len(made.records)
-    assert n["master replaced"] == n["feed updated"]
-    assert n["master removed"] == n["feed deleted"]
-    buried = n["feed deleted"] + n["master deleted by absence"] + n["feed delete of unknown"]
-    assert n["tombstones out"] == n["tombstones in"] + buried - n["revived"] - n["expired"] == len(made.tombstones)
 
 
 # -- the engine against the model
@@ -473,12 +84,6 @@ def compare(made: Dataset, master: list[Row], merged: model.Merged, buckets: int
     }
     assert made.samples == shown
     assert made.buckets == expected_buckets(master, merged, buckets)
-
-
-def horizon_text(shape: RowPlan, horizon: int | None) -> str | None:
-    if horizon is None or horizon < 0:
-        return None
-    return str(horizon) if shape.order == BY_NAME else os.fsdecode(ORDERS[shape.order][horizon][0])
 
 
 def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[..., mutator.Report] = local) -> None:
@@ -747,29 +352,6 @@ def test_insert_below_the_horizon_is_noted_also_where_a_younger_tombstone_is_for
         run(made.path, feed("u.txt", 2), tombstone_retention="1s", engine=engine, before_horizon="fail")
     made = run(made.path, feed("u.txt", 2), tombstone_retention="1s", engine=engine)
     assert (made.counts["revived"], made.counts["below horizon"]) == (1, 1)
-
-
-def make_snapshots(rng: random.Random) -> tuple[RowPlan, list[tuple[File, ...]]]:
-    """Make snapshots in order: a key never comes again with a lower order value than it had before."""
-    shape = replace(make_shape(rng, "none"), header=False)
-    snapshots = []
-    lowest: Counter[Key] = Counter()
-    sequence = 0
-    for _ in range(rng.randint(1, 4)):
-        sequence += rng.choice([0, 1, 9])
-        files = []
-        seen: Counter[Key] = Counter()
-        for number in range(rng.randint(1, 2)):
-            lines = [make_line(rng, shape, False, of_master=False) for _ in range(rng.randint(1, 6))]
-            lines = [line for line in lines if line.order >= lowest[line.key]] if shape.order != BY_NAME else lines
-            for line in lines:
-                seen[line.key] = max(seen[line.key], line.order)
-            files.append(File(0, f"s{number}_{sequence}.txt", sequence, tuple(lines)))
-        if any(file.lines for file in files):
-            snapshots.append(tuple(files))
-            for key, order in seen.items():
-                lowest[key] = max(lowest[key], order)
-    return shape, snapshots
 
 
 @given(st.randoms(use_true_random=False))

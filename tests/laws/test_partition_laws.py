@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutator.errors import DataError
-from tests.laws.test_laws import few_hashes, horizon_text, read_back, scratch
 from tests.support.model import Key
 from tests.support.partition_model import Partitioned, merge_partitions, merge_table, scoped
 from tests.support.partition_worlds import Made, TableRuns, draw_table, files_of, make_speed
+from tests.support.text_runs import few_hashes, horizon_text, read_back, scratch
 
 STARTS = ["flat", "tree", "none", "managed", "partitioned"]
 

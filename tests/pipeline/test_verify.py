@@ -7,13 +7,11 @@ The damage is done many times to the same dataset and mended again. To be quick,
 import io
 import json
 import os
-import pickle
 import random
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +23,7 @@ from mutator.errors import StateError
 from mutator.pipeline.verify import verify
 from mutator.rules.key_hash import bucket_of
 from tests.support import local_engine
+from tests.support.local_engine import on_partitions, shared_with
 
 FLIPS = 60  # a file
 SETTINGS = {"id.field.ordinals": "0", "num.reducer": "2", "reject.policy": "quarantine"}
@@ -71,23 +70,6 @@ def clean(request, made):
 def copy(made, tmp_path):
     """A dataset by field order that a test may change."""
     return Path(shutil.copytree(made["field"], tmp_path / "copy"))
-
-
-@contextmanager
-def shared_with(_, value):
-    yield SimpleNamespace(value=pickle.loads(pickle.dumps(value)))
-
-
-def on_partitions(_, shared, tasks, count, read, reduce):
-    """Do what Spark does with a plan, as a loop."""
-    plan = shared.value
-    partitions = [[] for _ in range(count)]
-    for task in tasks:
-        for element in read(plan, task):
-            partitions[element[0][0]].append(element)
-    for partition in partitions:
-        partition.sort(key=lambda element: element[0])
-    return [reduce(plan, number, iter(partition)) for number, partition in enumerate(partitions)]
 
 
 @pytest.fixture

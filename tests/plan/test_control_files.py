@@ -26,7 +26,7 @@ from tests.support import plain_workflow
 from tests.support.job import CONFIG, WITH_OP, Job
 from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
 from tests.support.plain_workflow import FEEDS, GIVEN, check, put
-from tests.workflow.test_workflow import BY_NAME, Place, refused
+from tests.support.workflow_base import BY_NAME, Place, refused
 
 WITH_CONTROL = {**CONFIG, "feed.control.suffix": ".ctl"}
 NAME = "ups_7.txt"

@@ -15,7 +15,7 @@ from mutator.rules.partition_transforms import (
     text_of,
     values_text,
 )
-from tests.rules.test_order_columns import LONGS, TIMESTAMPS
+from tests.support.order_texts import LONGS, TIMESTAMPS
 
 TRANSFORMS = {
     "identity": [None],

@@ -27,8 +27,9 @@ from mutator.pipeline.verify import verify
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import bucket_of
 from mutator.storage.local import LocalStorage
-from tests.laws.test_laws import Dataset, Runs, make_files, make_snapshots, make_world, scratch
 from tests.support import local_engine, model
+from tests.support.text_runs import Dataset, Runs, scratch
+from tests.support.text_worlds import make_files, make_snapshots, make_world
 
 PARTITIONS = [1, 2, 7, 64]
 BY_FIELD = {

@@ -1,34 +1,14 @@
 """Runs, verify and the workflow with Spark on a real S3 server and a real HDFS: the same commands as on a disk."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from mutator.storage import storage_for
-from tests.support.cluster import environment
 from tests.support.plain_workflow import put, read
+from tests.support.remote_commands import ROOT, run
 
-ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "sample_data" / "product"
-# One process with one session, as a scheduler would have it; each command's exit code and answer.
-COMMANDS = """
-import contextlib, io, json, sys
-from mutator import cli
-from mutator.session import spark_context
-
-answers = []
-with spark_context("remote"):
-    for command in json.loads(sys.argv[1]):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            code = (cli.workflow if command[0] == "workflow" else cli.main)(command[command[0] == "workflow":])
-        answers.append((code, out.getvalue()))
-print("ANSWERS" + json.dumps(answers))
-"""
 
 
 @pytest.fixture(params=["s3", "hdfs"])
@@ -48,19 +28,6 @@ def copied(directory, to):
 def rows(directory):
     found = [one.path for one in storage_for(directory).entries(directory) if one.name.startswith("part-")]
     return sorted(b"".join(map(read, found)).splitlines())
-
-
-def run(commands):
-    done = subprocess.run(
-        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
-        env=environment() | {name: value for name, value in os.environ.items() if name.startswith("AWS_")},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert "ANSWERS" in done.stdout, done.stdout + done.stderr
-    return json.loads(done.stdout.rpartition("ANSWERS")[2])
 
 
 def test_run_verify_and_workflow(place, tmp_path):

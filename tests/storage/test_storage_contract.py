@@ -6,26 +6,32 @@ can be held.
 """
 
 import io
-import multiprocessing
-import os
 import random
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from threading import Barrier
 
 import pytest
 
-from mutator import storage as registry
 from mutator.errors import StorageError
-from mutator.storage import Storage, storage_for
-from tests.support.model_storage import ModelStorage
-
-RACERS = 4
-KEEP = ".keep"  # where a directory is there only while something is in it
+from tests.support.storage_places import (
+    BACKENDS,
+    HOLDING,
+    KEEP,
+    MOVING,
+    check_race,
+    create_in_race,
+    create_named_at_the_end_in_race,
+    link_in_race,
+    link_or_create_in_race,
+    place_on,
+    race_of_processes,
+    race_of_threads,
+    rename_in_race,
+    rounds_on,
+)
 
 ODD_NAMES = [
     "a#b",
@@ -45,84 +51,6 @@ ODD_NAMES = [
     "😀" * 63,  # 252 bytes: as long as names get, and four bytes a character
     "x" * 255,
 ]
-
-
-def local_place(request):
-    return str(request.getfixturevalue("tmp_path"))
-
-
-def s3_place(request):
-    return request.getfixturevalue("s3").bucket() + "/place"
-
-
-def hdfs_place(request):
-    root = f"{request.getfixturevalue('hdfs')}/{request.node.name[:40].partition('[')[0]}-{random.getrandbits(40)}"
-    storage_for(root).make_directory(root)
-    return root
-
-
-def model_place(kind):
-    def make(request):
-        found = ModelStorage(kind)
-        request.getfixturevalue("monkeypatch").setitem(registry._BACKENDS, "model", lambda: found)
-        storage_for("model://x").make_directory("model://place/here")
-        return "model://place/here"
-
-    return make
-
-
-BACKENDS = {
-    "local": local_place,
-    "s3": s3_place,
-    "hdfs": hdfs_place,
-    "model of posix": model_place("posix"),
-    "model of hdfs": model_place("hdfs"),
-    "model of s3": model_place("s3"),
-}
-MOVING = [name for name in BACKENDS if "s3" not in name]
-HOLDING = ["local"]
-
-
-@dataclass(frozen=True)
-class Place:
-    """An empty directory of a backend."""
-
-    storage: Storage
-    root: str
-
-    def __truediv__(self, name: str) -> str:
-        return f"{self.root}/{name}"
-
-    @property
-    def is_local(self) -> bool:
-        return "://" not in self.root
-
-    @property
-    def is_model(self) -> bool:
-        return self.root.startswith("model://")
-
-    def names(self, path: str | None = None) -> list[str]:
-        return [entry.name for entry in self.storage.entries(path or self.root) if entry.name != KEEP]
-
-    def write(self, path: str, data: bytes = b"") -> str:
-        with self.storage.create_new(path) as stream:
-            stream.write(data)
-        return path
-
-    def read(self, path: str, offset: int = 0) -> bytes:
-        with self.storage.open(path, offset) as stream:
-            return b"".join(iter(lambda: stream.read(1000), b""))
-
-    def directory(self, name: str) -> str:
-        self.storage.make_directory(self / name)
-        if not self.storage.renames:
-            self.write(f"{self / name}/{KEEP}")
-        return self / name
-
-
-def place_on(request):
-    root = BACKENDS[request.param](request)
-    return Place(storage_for(root), root)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -314,91 +242,6 @@ def test_link_of_what_is_not_there_is_a_storage_error(holding, source, target):
 # --- races ---
 
 
-def rounds_on(place):
-    return 200 if place.is_local or place.is_model else int(os.environ.get("MUTATOR_RACES", "15"))
-
-
-def race_of_threads(place, step):
-    """Let RACERS threads do ``step(round, racer)`` at the same time; return each round's results."""
-    barrier = Barrier(RACERS)
-
-    def racer(number):
-        results = []
-        for turn in range(rounds_on(place)):
-            barrier.wait(30)
-            results.append(step(place, turn, number))
-        return results
-
-    with ThreadPoolExecutor(RACERS) as pool:
-        return list(zip(*pool.map(racer, range(RACERS)), strict=True))
-
-
-def process_racer(root, step, barrier, number, results):
-    place = Place(storage_for(root), root)
-    outcome = []
-    for turn in range(rounds_on(place)):
-        barrier.wait(30)
-        outcome.append(step(place, turn, number))
-    results.put((number, outcome))
-
-
-def race_of_processes(place, step):
-    """Do what ``race_of_threads`` does, with a process a racer."""
-    context = multiprocessing.get_context("spawn")  # forking a process with threads is asking for trouble
-    barrier, results = context.Barrier(RACERS), context.Queue()
-    racers = [
-        context.Process(target=process_racer, args=(place.root, step, barrier, number, results))
-        for number in range(RACERS)
-    ]
-    for racer in racers:
-        racer.start()
-    found = dict(results.get(timeout=60) for _ in racers)
-    for racer in racers:
-        racer.join(60)
-    return list(zip(*(found[number] for number in range(RACERS)), strict=True))
-
-
-def create_in_race(place, turn, racer):
-    try:
-        place.write(place / f"round-{turn}", b"by %d" % racer)
-    except StorageError:
-        return False
-    return True
-
-
-def create_named_at_the_end_in_race(place, turn, racer):
-    try:
-        with place.storage.create_new(place / f"{racer}-{turn}", lambda: place / f"round-{turn}") as stream:
-            stream.write(b"by %d" % racer)
-    except StorageError:
-        return False
-    return True
-
-
-def link_in_race(place, turn, racer):
-    source = place.write(place / f".source-{turn}-{racer}", b"by %d" % racer)
-    try:
-        won = place.storage.link_new(source, place / f"round-{turn}")
-    except FileExistsError:
-        won = False
-    place.storage.remove(source)
-    return won
-
-
-def link_or_create_in_race(place, turn, racer):
-    return (link_in_race if racer % 2 else create_named_at_the_end_in_race)(place, turn, racer)
-
-
-def rename_in_race(place, turn, racer):
-    source = place.directory(f".staging-{turn}-{racer}")
-    place.write(f"{source}/by-{racer}")
-    try:
-        place.storage.rename_new(source, place / f"round-{turn}")
-    except FileExistsError:
-        return False
-    return True
-
-
 @pytest.mark.race
 @pytest.mark.parametrize(
     ("race", "step"),
@@ -418,18 +261,6 @@ def test_one_of_many_creates_a_file(place, race, step):
 )
 def test_one_of_many_links_a_file(holding, race, step):
     check_race(holding, race, step)
-
-
-def check_race(place, race, step):
-    if place.is_model and race is race_of_processes:
-        race = race_of_threads  # it is in the memory of this one
-    rounds = race(place, step)
-
-    assert len(rounds) == rounds_on(place)
-    for turn, won in enumerate(rounds):
-        assert sum(won) == 1, f"round {turn}: {won}"
-        assert place.read(place / f"round-{turn}") == b"by %d" % won.index(True)
-    assert place.names() == sorted(f"round-{turn}" for turn in range(rounds_on(place)))
 
 
 @pytest.mark.parametrize("race", [race_of_threads, race_of_processes])

@@ -19,7 +19,7 @@ from mutator.errors import MutatorError, StorageError
 from mutator.storage import absolute, entries_of, local, local_rename, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 from mutator.storage.local import LocalStorage
-from tests.storage.test_storage_contract import Place, check_race, create_in_race, race_of_threads
+from tests.support.storage_places import Place, check_race, create_in_race, race_of_threads
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -10,7 +10,9 @@ import pickle
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from mutator.config import Config
@@ -139,3 +141,20 @@ def mutate(
         dry_run=dry_run,
         engine=engine,
     )
+
+
+@contextmanager
+def shared_with(_, value):
+    yield SimpleNamespace(value=pickle.loads(pickle.dumps(value)))
+
+
+def on_partitions(_, shared, tasks, count, read, reduce):
+    """Do what Spark does with a plan, as a loop."""
+    plan = shared.value
+    partitions = [[] for _ in range(count)]
+    for task in tasks:
+        for element in read(plan, task):
+            partitions[element[0][0]].append(element)
+    for partition in partitions:
+        partition.sort(key=lambda element: element[0])
+    return [reduce(plan, number, iter(partition)) for number, partition in enumerate(partitions)]

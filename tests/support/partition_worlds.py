@@ -1,6 +1,6 @@
 """Random partitioned masters and feeds of delimited text, runs of them, and what they leave, read back.
 
-Values come from short lists, as in ``tests.laws.test_laws``, so that ties, late rows, deletes, re-inserts, and records
+Values come from short lists, as in ``text_worlds``, so that ties, late rows, deletes, re-inserts, and records
 that move from one partition to another and back are the rule.
 """
 
@@ -24,8 +24,11 @@ import mutator
 from mutator.dataset.filter_packs import read_filters
 from mutator.dataset.side_columns import read_tombstones
 from mutator.rules.bloom_filter import may_hold
-from tests.laws import test_laws
-from tests.laws.test_laws import (
+from tests.support import local_engine, text_runs
+from tests.support.model import Key, Row
+from tests.support.partition_model import Field, directory_of, scoped
+from tests.support.text_runs import canonical_place, check_accounting, place_of, put, sequences_of
+from tests.support.text_worlds import (
     BY_NAME,
     FIRST_IDS,
     ORDERS,
@@ -35,15 +38,7 @@ from tests.laws.test_laws import (
     File,
     Line,
     RowPlan,
-    canonical_place,
-    check_accounting,
-    place_of,
-    put,
-    sequences_of,
 )
-from tests.support import local_engine
-from tests.support.model import Key, Row
-from tests.support.partition_model import Field, directory_of, scoped
 
 __all__ = ["Made", "Table", "TableRuns", "draw_line", "draw_table", "files_of", "make_speed", "read_partitions"]
 
@@ -317,7 +312,7 @@ def read_partitions(table: Table, path: str, report: mutator.Report) -> Made:
             row = Row(tuple(cells[name] for name in table.key), order, -1, b"", len(rows), line, False, line)
             keys.append(row.key)
             assert table.place(row) == directory, "each row is in the directory of its own values"
-            assert part["bucket"] == test_laws.bucket_of(row.key, part["buckets"])
+            assert part["bucket"] == text_runs.bucket_of(row.key, part["buckets"])
             row = scoped(row, directory) if table.scope == "partition" else row
             assert row.key not in places, "one row a key"
             places[row.key] = directory
@@ -331,7 +326,7 @@ def read_partitions(table: Table, path: str, report: mutator.Report) -> Made:
             assert [key for key, _, _ in found] == sorted(key for key, _, _ in found)
             held[part["path"]] = [key for key, _, _ in found]
             for key, order, committed in found:
-                assert part["bucket"] == test_laws.bucket_of(key, part["buckets"])
+                assert part["bucket"] == text_runs.bucket_of(key, part["buckets"])
                 place = (directory.encode(), *key) if table.scope == "partition" else key
                 assert place not in places, "a key has a record or a tombstone, and one"
                 places[place] = directory
@@ -363,7 +358,7 @@ def check_filters(table: Table, root: Path, document: dict[str, Any], held: dict
         firsts = [key[0] for key in held[part["path"]]]
         assert one.low <= min(firsts)
         assert one.high is None or one.high >= max(firsts)
-        hashes = [test_laws.bucket_of(key, 1 << 64) for key in held[part["path"]]]
+        hashes = [text_runs.bucket_of(key, 1 << 64) for key in held[part["path"]]]
         assert may_hold(one.words, np.array(hashes, np.uint64)).all()
 
 

@@ -19,6 +19,8 @@ from mutator.dataset.version_log import Log
 from mutator.errors import error
 from mutator.rules import file_names
 from mutator.storage import blocks, entries_of, storage_for
+from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory import status
 from mutator.workflow.directory.base import Base
 from mutator.workflow.directory.phases import Merged, Task
 from mutator.workflow.directory.versions import master_of
@@ -190,3 +192,32 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         assert {one.name for one in left} <= {one.run for one in versions if one.path}, left
         assert base.storage.unfinished(base.at("output")) == []
     return merged
+
+
+NAMES = list(FEEDS)
+
+FED = {name: FEEDS[name] for name in NAMES[:3]}
+
+
+def arrive(base, *names):
+    for name in names:
+        (base / "incr").mkdir(exist_ok=True)
+        (base / "incr" / name).write_bytes(FEEDS[name])
+
+
+def new_base(path, runs):
+    (path / "master").mkdir(parents=True)
+    (path / "master" / "given.txt").write_bytes(GIVEN)
+    for name in NAMES[:runs]:
+        arrive(path, name)
+        run_it(path)
+    arrive(path, *NAMES[runs:3])
+    return path
+
+
+def run_it(base):
+    return run_workflow(str(base), CONFIG, merge, sleep=lambda _: None)
+
+
+def look(base):
+    return status(str(base), CONFIG)

@@ -1,6 +1,5 @@
 """The workflow on the local disk, with a merge in plain Python: processes that are killed, and many at once."""
 
-import json
 import os
 import random
 import shutil
@@ -13,36 +12,31 @@ import pytest
 
 from mutator.dataset import manifest
 from mutator.dataset.version_log import Log
-from mutator.errors import MutatorError, error, failpoints
+from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import FAILPOINTS, WORKFLOW_FAILPOINTS
 from mutator.storage import local
-from mutator.workflow.directory import history, restore, status
+from mutator.workflow.directory import history, restore
 from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory.base import Base
-from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge
+from tests.support.child_process import in_child, points
+from tests.support.plain_workflow import (
+    CONFIG,
+    FED,
+    FEEDS,
+    GIVEN,
+    NAMES,
+    arrive,
+    check,
+    expected,
+    look,
+    new_base,
+    run_it,
+)
 
-NAMES = list(FEEDS)
-FED = {name: FEEDS[name] for name in NAMES[:3]}
 # Of the kills in the recovery, every so many.
 SOME = pytest.param(3, id="some")
 ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
 STARTS = [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
-
-
-def arrive(base, *names):
-    for name in names:
-        (base / "incr").mkdir(exist_ok=True)
-        (base / "incr" / name).write_bytes(FEEDS[name])
-
-
-def new_base(path, runs):
-    (path / "master").mkdir(parents=True)
-    (path / "master" / "given.txt").write_bytes(GIVEN)
-    for name in NAMES[:runs]:
-        arrive(path, name)
-        run_it(path)
-    arrive(path, *NAMES[runs:3])
-    return path
 
 
 def part(directory):
@@ -51,52 +45,12 @@ def part(directory):
     return found
 
 
-def run_it(base):
-    return run_workflow(str(base), CONFIG, merge, sleep=lambda _: None)
-
-
 def failing_run(base):
     def fail(task):
         raise error("storage", path=task.output, why="no space left")
 
     with suppress(MutatorError):
         run_workflow(str(base), CONFIG, fail)
-
-
-def look(base):
-    return status(str(base), CONFIG)
-
-
-def in_child(act, point="none"):
-    """Do something in a child process; return (signal or 0, the failpoints that it passed)."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.environ[failpoints.VARIABLE] = point
-        failpoints.PASSED.clear()
-        code = 1
-        with suppress(BaseException):
-            act()
-            code = 0
-        os.write(writer, json.dumps([code, failpoints.PASSED]).encode())
-        os._exit(code)
-    os.close(writer)
-    _, how = os.waitpid(child, 0)
-    with os.fdopen(reader, "rb") as stream:
-        said = stream.read()
-    if os.WIFSIGNALED(how):
-        return os.WTERMSIG(how), []
-    code, passed = json.loads(said)
-    assert code == 0, "the child failed"
-    return 0, passed
-
-
-def points(passed):
-    """Return how to name each passage of a failpoint."""
-    seen = Counter()
-    for name in passed:
-        seen[name] += 1
-        yield f"{name}:{seen[name]}"
 
 
 def copied(base, to):

@@ -26,8 +26,8 @@ from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.recovery import Recovered
 from mutator.workflow.directory.verification import is_base
 from mutator.workflow.directory.versions import master_of
+from tests.support.child_process import in_child, points
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge, put, read
-from tests.workflow.test_workflow_local import in_child, points
 
 NAMES = list(FEEDS)
 FED = {name: FEEDS[name] for name in NAMES[:3]}

@@ -1,0 +1,40 @@
+"""Functions run in a child process that a failpoint may kill."""
+
+import json
+import os
+from collections import Counter
+from contextlib import suppress
+
+from mutator.errors import failpoints
+
+
+def in_child(act, point="none"):
+    """Do something in a child process; return (signal or 0, the failpoints that it passed)."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.environ[failpoints.VARIABLE] = point
+        failpoints.PASSED.clear()
+        code = 1
+        with suppress(BaseException):
+            act()
+            code = 0
+        os.write(writer, json.dumps([code, failpoints.PASSED]).encode())
+        os._exit(code)
+    os.close(writer)
+    _, how = os.waitpid(child, 0)
+    with os.fdopen(reader, "rb") as stream:
+        said = stream.read()
+    if os.WIFSIGNALED(how):
+        return os.WTERMSIG(how), []
+    code, passed = json.loads(said)
+    assert code == 0, "the child failed"
+    return 0, passed
+
+
+def points(passed):
+    """Return how to name each passage of a failpoint."""
+    seen = Counter()
+    for name in passed:
+        seen[name] += 1
+        yield f"{name}:{seen[name]}"

@@ -1,0 +1,39 @@
+"""Processes that die while they change a model storage, and their successors."""
+
+import itertools
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from mutator.dataset.commit import process as owner
+from mutator.errors import MutatorError
+from tests.support.model_storage import Killed, ModelStorage
+
+
+@pytest.fixture(autouse=True)
+def process(monkeypatch):
+    """Make what comes after a death another process: the lock of the dead one is free."""
+    life = itertools.count()
+    now = [str(next(life))]
+    monkeypatch.setattr(owner, "_born", lambda _: now[0])
+
+    def die():
+        now[0] = str(next(life))
+
+    return die
+
+
+def copy_of(storage):
+    copy = ModelStorage(storage.kind)
+    copy.tree, copy.times, copy.clock = dict(storage.tree), dict(storage.times), storage.clock
+    copy.begun = set(storage.begun)
+    return copy
+
+
+@contextmanager
+def dying(storage, process):
+    """Let a process end here, killed or with an error, and another one come."""
+    with suppress(Killed, MutatorError):
+        yield
+    process()
+    storage.dead, storage.fault = False, lambda number, name: None
