@@ -9,6 +9,8 @@ VENV_BENCH := .venv-bench
 WITH_JAVA := .ci/java.sh
 # Three at a time: much of a test is waiting for a JVM, or for a process, to start.
 PYTEST := -m pytest -n 3 --dist loadgroup
+UNIT := $(addprefix tests/,errors rules storage config formats dataset plan engine pipeline workflow bridge cli) \
+	tests/test_architecture.py mutator
 
 # Each of these would put another Spark, or another Python, under the one in the virtual environment.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
@@ -18,7 +20,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 # Two Spark runs at once, or two apt-gets, would only wait for each other; `make -j` is welcome but changes nothing.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help venv java hadoop demo lint test test-spark35 soak bench zip clean
+.PHONY: help venv java hadoop demo lint test-unit test test-rest test-all test-spark35 soak bench zip clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -37,16 +39,26 @@ lint: venv  ## ruff and mypy
 hadoop: venv java  ## fetch Hadoop's servers for the tests, where Maven is reachable
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV)/bin/python build/hadoop
 
-test: venv java hadoop lint  ## all tests but the soak
-	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not soak"
+test-unit: venv  ## tests without Java and without servers: a minute and a half
+	JAVA_HOME=/nonexistent $(VENV)/bin/python -m pytest -n 2 -m "not (jvm or server or rest or soak)" $(UNIT)
+
+test: venv java hadoop  ## one of each kind: every engine, join, format, storage, protocol; six minutes
+	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"
+
+test-rest: export MUTATOR_EFFORT = full
+test-rest: venv java hadoop lint  ## what `make test` leaves out, and the laws with all examples
+	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "(rest or law) and not soak"
+
+test-all: test test-rest  ## what CI runs: everything but the soak
 
 # Hadoop's login, as Spark 3.5 has it, fails on Java 24 and newer.
 test-spark35: export NEWEST_JAVA = 23
 test-spark35: $(VENV35)/stamp java  ## the same tests on Spark 3.5, with Python 3.11
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV35)/bin/python build/hadoop
-	$(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
+	MUTATOR_EFFORT=full $(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
 
 soak: export MUTATOR_RACES ?= 300
+soak: export MUTATOR_EFFORT = full
 soak: venv java hadoop  ## the long runs
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "soak or race"
 

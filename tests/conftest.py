@@ -7,30 +7,64 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tests.support.bridge_tables import in_memory  # noqa: F401
 from tests.support.cluster import QUICK
+from tests.support.effort import EXAMPLES
 from tests.support.hdfs_server import hdfs  # noqa: F401  # one server for all tests
 from tests.support.hive_server import hive  # noqa: F401
 from tests.support.s3_server import Server, s3  # noqa: F401
 
 os.environ["JDK_JAVA_OPTIONS"] = QUICK  # for those of the benchmark, too, to which it gives nothing of Spark's
-settings.register_profile("mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+settings.register_profile(
+    "mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, max_examples=EXAMPLES
+)
 settings.load_profile("mutator")
 
+# Tests that share a server or a JVM, which take seconds to start: one worker has them all.
+GROUPS = {"hdfs": "hdfs", "hive": "hive", "spark": "sc", "s3": "s3"}
 # Where what the disk is told to do is tested; test_workflow_power has a disk of its own, which loses its power.
 OF_THE_DISK = ("test_publish", "test_storage_local", "test_storage_contract")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker have all tests of HDFS: its servers take seconds to start."""
+    """Mark what a test needs, so that a tier can leave it out, and let one worker have all tests of a server."""
+    cases: dict[tuple[object, str], list[pytest.Item]] = {}
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        if "hdfs" in getattr(item, "fixturenames", ()) or "hdfs" in (params.get("place"), params.get("moving")):
-            item.add_marker(pytest.mark.xdist_group("hdfs"))
+        needs = {*getattr(item, "fixturenames", ()), *(params.get(name) for name in ("place", "moving", "holding"))}
+        for server in ("hdfs", "s3"):
+            if server in needs:
+                item.add_marker(pytest.mark.server)
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.law)
+        if {"sc", "hive"} & needs:
+            item.add_marker(pytest.mark.jvm)
+        group = next((group for group, fixture in GROUPS.items() if fixture in needs), None)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
+        if item.get_closest_marker("thorough"):
+            cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)  # the longest first
+    for tests in cases.values():
+        kept = _kept(tests)
+        for item in tests:
+            if item not in kept:
+                item.add_marker(pytest.mark.rest)
+
+
+def _kept(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the cases of one test that `make test` runs: some, evenly spread, or those whose ID has a word."""
+    marker = cases[0].get_closest_marker("thorough")
+    assert marker is not None
+    keep = marker.kwargs["keep"]
+    if isinstance(keep, str):
+        return [item for item in cases if keep in item.name]
+    return [cases[number * len(cases) // keep] for number in range(min(keep, len(cases)))]
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

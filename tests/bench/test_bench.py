@@ -396,6 +396,8 @@ def test_other_bytes_than_were_written_are_a_failure(tmp_path, monkeypatch):
 # --- everything
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_a_small_run_with_what_is_here(tmp_path):
     command = [sys.executable, "-m", "bench", "--size", "5000", "--work", "5%", "--repeat", "1", "--out", tmp_path]
     command += ["--only", "mutator shuffle,spark sql max_by,spark sql full join"]
@@ -482,6 +484,8 @@ def test_a_small_run_of_the_bridge(only, count, tmp_path):
     assert len({result["more"]["text bytes"] for result in moved}) == 1
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 @pytest.mark.parametrize("server", ["s3", pytest.param("hdfs", marks=pytest.mark.soak)])
 def test_a_small_file_to_a_server_and_back(server, tmp_path):
     command = [sys.executable, "-m", "bench", "--size", "smoke", "--work", server, "--repeat", "2", "--out", tmp_path]

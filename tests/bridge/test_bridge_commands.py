@@ -37,6 +37,8 @@ def places(table):
 BEFORE = [(1, "a,b", 100, "1"), (11, None, 100, "1"), (12, None, 100, "2"), (2, "a,b", 100, "2")]
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_job_and_console_run_it_from_start_to_end(table):
     done = run([sys.executable, "-m", "mutator.cli", "bridge", "run", *places(table), "--json"], environment())
     assert done.returncode == 0, done.stderr
@@ -60,6 +62,7 @@ def job(name, *words):
     return left.value.code
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("by", ["command", "job"])
 def test_commands_and_jobs_answer(sc, tmp_path, table, capsys, by):
     def call(name, *words):

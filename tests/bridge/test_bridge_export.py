@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import dataset
 
@@ -25,6 +25,7 @@ from mutator.pipeline import verify
 from tests.support import local_engine
 from tests.support.bridge_tables import KINDS, each, each_twice, known, new_run, plain, read, rows_of, text_of, write
 from tests.support.columns_data import file_of, tables
+from tests.support.effort import law
 from tests.support.job import snapshot
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -78,7 +79,7 @@ def table_of(directory):
 
 @every_kind
 @given(data=st.data())
-@settings(max_examples=25)
+@law(25)
 def test_table_comes_back_as_files_of_every_kind(scratch, kind, data):
     files, whole = data.draw(files_of_a_table(kind))
     delimiter = data.draw(st.sampled_from([b",", b"\t", b"|", b";", b"\x01", b":"]))

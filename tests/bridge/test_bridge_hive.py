@@ -173,6 +173,7 @@ def fill(spark, name, fields, by):
     spark.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(2) */ * FROM ({every})")
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize(
     ("how", "by", "external", "zone"),
     [
@@ -226,6 +227,7 @@ def dropping(hive, case, *arguments):
     return hive.run(whole)
 
 
+@pytest.mark.thorough(keep=0)
 def test_no_rows_come_back(hive):
     def case(spark, root):
         for how, by in (("STORED AS ORC", ("dt",)), ("STORED AS AVRO", ())):
@@ -300,6 +302,7 @@ def partitions_of(spark, name="sales"):
     return {row[0] for row in spark.sql(f"SHOW PARTITIONS {name}").collect()}
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize(
     "how",
     ["STORED AS ORC", *(pytest.param(how, marks=pytest.mark.soak) for how in ("USING parquet", "STORED AS AVRO"))],
@@ -345,6 +348,7 @@ def test_partitions_with_changes_change(hive, how):
     dropping(hive, case)
 
 
+@pytest.mark.thorough(keep=0)
 def test_changes_of_others_are_seen(hive):
     def case(spark, root):
         made(spark, "sales", "STORED AS ORC", SALES, ("dt",))
@@ -430,6 +434,7 @@ def test_feeds_of_other_formats(hive):
     dropping(hive, case)
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("how", ["STORED AS AVRO", pytest.param("STORED AS ORC", marks=pytest.mark.soak)])
 def test_rows_of_the_partition_of_null_stay(hive, how):
     def case(spark, root):
@@ -447,6 +452,7 @@ def test_rows_of_the_partition_of_null_stay(hive, how):
 # --- an external table over a workflow's master
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("output", ["text", pytest.param("parquet", marks=pytest.mark.soak)])
 def test_external_table_over_a_master(hive, output):
     page = Path(cli.__file__).parents[2].joinpath("docs/bridge.md").read_text()
@@ -496,6 +502,7 @@ def test_external_table_over_a_master(hive, output):
 # --- what cannot be
 
 
+@pytest.mark.thorough(keep=0)
 def test_faults_have_names(hive):
     def case(spark, root):
         insertable = "(id BIGINT, name STRING)"
@@ -557,6 +564,7 @@ def test_faults_have_names(hive):
     dropping(hive, case)
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize(
     "field", ["at TIMESTAMP", pytest.param("at MAP<STRING, ARRAY<STRUCT<b: TIMESTAMP>>>", marks=pytest.mark.soak)]
 )
@@ -580,6 +588,7 @@ def test_no_instant_is_cut(hive, field):
     dropping(hive, case)
 
 
+@pytest.mark.thorough(keep=0)
 def test_second_process_is_refused(hive, tmp_path):
     words = [sys.executable, "-m", "mutator.cli", "bridge", "export", "--table", "any", "--to", tmp_path / "text"]
     made = run(words, hive.environment, tmp_path)
@@ -620,6 +629,7 @@ FEW_KILLS = [
 ]
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize(
     ("by", "kills"),
     [

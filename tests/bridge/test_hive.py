@@ -87,6 +87,7 @@ def exists(files):
 # --- without partitions
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(
     ("create", "managed"),
     [
@@ -143,6 +144,7 @@ def test_table_without_partitions(hive, create, managed):
 ODD = ["a/b c=%é", "2026-01-31 10:00:00", "'quoted'", "back\\slash", '{x}[y]^#?*:"', "ünï☃𝄞", "%2F", " "]
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("create", [pytest.param("STORED AS AVRO", marks=pytest.mark.soak), "USING parquet"])
 def test_only_touched_partitions_change(hive, create):
     def case(spark, root):
@@ -202,6 +204,7 @@ def rows_from(content):
     return sorted(((a, dt, n) for dt, (n, a) in content.items()), key=str)
 
 
+@pytest.mark.thorough(keep=0)
 def test_partition_values_are_compared_as_values(hive):
     """``07`` and ``7`` are one number, which the metastore may spell in both ways; NULL is one of any type."""
 
@@ -228,6 +231,7 @@ def test_partition_values_are_compared_as_values(hive):
     assert hive.run(case)
 
 
+@pytest.mark.thorough(keep=0)
 def test_instants_are_the_same_in_every_time_zone(hive):
     def case(spark):
         spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
@@ -250,6 +254,7 @@ def test_instants_are_the_same_in_every_time_zone(hive):
     assert hive.run(case) == [micros, "2026-03-29 02:30:00.123456", micros]
 
 
+@pytest.mark.thorough(keep=0)
 def test_statistics_do_not_lie(hive):
     """Hive and Spark answer from them, or plan with them."""
 
@@ -302,6 +307,7 @@ def test_tables_that_cannot_be_changed_so(hive):
     assert [part for part, (_, _, text) in zip(parts, said, strict=False) if part not in text] == []
 
 
+@pytest.mark.thorough(keep=0)
 def test_table_that_somebody_else_has_moved(hive):
     def case(spark, root):
         spark.sql("CREATE TABLE moved (a INT) STORED AS ORC")
@@ -354,6 +360,7 @@ def test_second_process_on_the_embedded_metastore_is_told_so(hive):
 # --- kills
 
 
+@pytest.mark.thorough(keep=0)
 def test_batch_with_a_partition_that_cannot_be_moved_moves_none(hive):
     def case(spark):
         spark.sql("CREATE TABLE batch (a INT) PARTITIONED BY (n INT) STORED AS ORC")
@@ -450,6 +457,7 @@ def point_is_before_commit(point):
     return HIVE_FAILPOINTS.index(point) < COMMITTED or point.startswith("hive.discard")
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("point", WHOLE_POINTS)
 def test_kill_around_the_commit_of_a_table_without_partitions(hive, point):
     name, log = point.replace(".", "_"), hive.root / f"{point}.json"

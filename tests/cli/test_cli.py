@@ -169,6 +169,7 @@ def test_relative_output_in_directories_that_are_made(place):
     assert rows(place / "new" / "deep" / "out") == merged_sample()
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("setting", [["-Dnum.reducer=5"], ["-D", "num.reducer=5"], ["-D", "rsbm.num.reducer=5"]])
 def test_setting_of_the_command_line_wins(place, capsys, setting):
     assert run("out", *setting, "--dry-run", "--json") == 0
@@ -185,6 +186,7 @@ def test_settings_alone_are_a_configuration(place):
     assert rows(place / "out") == merged_sample()
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize(
     ("more", "engine", "join", "why"),
     [
@@ -663,6 +665,8 @@ def ended(leader):
     return left
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_starts_and_stops_its_own_spark_and_prints_plain_lines(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "mutator.cli", "run", *options("out", "--json")],
@@ -735,6 +739,8 @@ class Terminal:
         return code, ended(self.process.pid)
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
     terminal = Terminal(["run", *options("out", "-Dnum.reducer=60")], tmp_path)  # a few seconds
     terminal.read_until(rb"(read|merge): .*\d+/6\d ")
@@ -756,6 +762,8 @@ def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_ctrl_c_while_spark_starts(tmp_path):
     terminal = Terminal(["run", *options("out")], tmp_path)
     terminal.read_until(b"incubator modules|Setting default log level")  # what Java says first

@@ -52,6 +52,7 @@ def test_spark_submit_with_our_options(tmp_path):
     assert rows(tmp_path / "out") == merged_sample()
 
 
+@pytest.mark.jvm
 def test_spark_submit_as_chombo_is_called(tmp_path):
     shutil.copytree(SAMPLE / "master", tmp_path / "master")
     shutil.copytree(SAMPLE / "feed", tmp_path / "working")
@@ -62,6 +63,8 @@ def test_spark_submit_as_chombo_is_called(tmp_path):
     assert rows(tmp_path / "out") == merged_sample()
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_spark_submit_in_a_checkout_without_an_installed_package(tmp_path, bare_python):
     done = submit("local[2]", "jobs/bulk_mutate.py", *options(tmp_path / "out"), env=bare_python)
 
@@ -69,6 +72,8 @@ def test_spark_submit_in_a_checkout_without_an_installed_package(tmp_path, bare_
     assert rows(tmp_path / "out") == merged_sample()
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 @pytest.mark.parametrize(
     "command",
     [
@@ -84,6 +89,8 @@ def test_console_starts_its_workers_with_its_own_python(tmp_path, command):
     assert rows(tmp_path / "out") == merged_sample()
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_spark_submit_of_many_tables_says_what_its_scheduler_does(tmp_path):
     places = f'master = "{SAMPLE}/master"\nfeed = "{SAMPLE}/feed"\nconfig = "{SAMPLE}/bumu.properties"\n'
     (tmp_path / "tables.toml").write_text(f'[tables.a]\n{places}output = "a"\n[tables.b]\n{places}output = "b"\n')

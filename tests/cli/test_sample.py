@@ -197,6 +197,7 @@ def test_some_sales_move_to_another_store():
 # (D) fresh IDs
 
 
+@pytest.mark.thorough(keep=0)
 def test_a_hundred_thousand_ids_are_distinct():
     assert len({product_id(row) for row in sample.new(100_000, 1)}) == 100_000
     assert len({sales_id(row) for row in sample.new_sales(100_000, 1)}) == 100_000

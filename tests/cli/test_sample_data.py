@@ -145,6 +145,7 @@ def test_stories_of_the_readme(merged, tmp_path, mutate):
     assert all(re.fullmatch(r"part-\d{5}-.*_1427\d{6}\.txt", name) for name in names)
 
 
+@pytest.mark.thorough(keep=1)
 @every_sample
 def test_same_feed_again(merged, mutate, tmp_path, name):
     first, output = merged(name)
@@ -165,6 +166,7 @@ def test_same_feed_again(merged, mutate, tmp_path, name):
     assert rows(tmp_path / "again") == before
 
 
+@pytest.mark.thorough(keep=1)
 @every_sample
 def test_output_is_the_master_of_the_next_feed(merged, mutate, command, tmp_path, name):
     report, output = merged(name)
@@ -230,6 +232,7 @@ def test_late_file_of_the_sequence_sample(merged, mutate, tmp_path):
     assert outcomes == (6, 3, 3, 3)
 
 
+@pytest.mark.thorough(keep=1)
 @every_sample
 def test_feed_file_by_file_is_the_same(merged, mutate, tmp_path, name):
     """The files one after the other, each merged into the output of the one before; here the last goes first."""

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset import manifest
 from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
 from mutator.errors import MutatorError, StateError
 from mutator.rules.bloom_filter import filter_of, may_hold
+from tests.support.effort import law
 from tests.support.partition_trees import put_all, rows_by_directory, run
 from tests.support.text_runs import scratch
 
@@ -48,7 +49,7 @@ def test_hardly_anything_else_is_found():
 
 
 @given(st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=4), st.none() | st.binary(max_size=4), HASHES)))
-@settings(max_examples=30)
+@law(30)
 def test_a_pack_comes_back(filters):
     written = [KeyFilter(path, low, high, filter_of(hashes)) for path, low, high, hashes in filters]
     stream = io.BytesIO()
@@ -103,8 +104,9 @@ class Master:
         return sorted(Path(self.path, "_mutator", "filters").iterdir())
 
 
+@pytest.mark.thorough(keep=0)
 @given(st.integers(0, 1 << 30))
-@settings(max_examples=5)
+@law(5)
 def test_records_with_binary_keys_are_found_wherever_they_are(seed):
     rng = random.Random(seed)
     with scratch() as root:

@@ -49,6 +49,7 @@ def test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeyp
         assert same(found) == same(expected), command
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("block", [*console_blocks(FORMATS), *console_blocks(BRIDGE)])
 def test_every_command_prints_what_the_pages_on_formats_show(block, sc, tmp_path, monkeypatch, capfd):
     (tmp_path / "build").mkdir()
@@ -58,6 +59,7 @@ def test_every_command_prints_what_the_pages_on_formats_show(block, sc, tmp_path
     test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("block", console_blocks(S3))
 def test_every_command_prints_what_the_page_on_s3_shows(block, sc, s3, tmp_path, monkeypatch, capfd):
     s3.client().create_bucket(Bucket="lake")
@@ -70,6 +72,7 @@ def test_every_command_prints_what_the_page_on_many_tables_shows(block, sc, tmp_
     test_every_command_prints_what_the_readme_shows(block, sc, tmp_path, monkeypatch, capfd)
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("block", console_blocks(PARTITIONS))
 def test_every_command_prints_what_the_page_on_partitions_shows(block, sc, tmp_path, monkeypatch, capfd):
     (tmp_path / "build").mkdir()

@@ -166,6 +166,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough(keep=2)
 @JOINS
 @pytest.mark.parametrize("name", CASES)
 def test_a_task_stays_within_its_memory(name, managed):

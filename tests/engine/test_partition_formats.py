@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset import manifest
@@ -21,6 +21,7 @@ from mutator.formats.values.convert import converted
 from mutator.rules.typed_values import exact
 from tests.support import local_engine
 from tests.support.columns_data import file_of, read_whole
+from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import COLUMNS, World, make_world, put, schema_of, worlds
 
@@ -98,7 +99,7 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @given(world=worlds(NOTES))
-@settings(max_examples=5)
+@law(5)
 def test_all_formats_are_merged_alike(scope, world):
     with scratch() as work:
         expected = run_all(work / "text", world, scope, ["text"])
@@ -107,7 +108,7 @@ def test_all_formats_are_merged_alike(scope, world):
 
 
 @given(world=worlds([None, "", "x", 'q"', "a,b", "l\nf", "\\N"]), kinds=st.permutations(["avro", "parquet", "orc"]))
-@settings(max_examples=8)
+@law(8)
 def test_partitions_of_several_formats_are_merged_like_those_of_one(world, kinds):
     """The format changes with every run, and only the partitions that it touches are written in the new one."""
     scope = ["table", "partition"][world.seed % 2]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import mutator
@@ -19,6 +19,7 @@ from mutator.errors import ConfigError, DataError, MutatorError, StateError
 from mutator.rules.partition_transforms import parse_fields
 from mutator.workflow.partitions import split
 from tests.support import local_engine
+from tests.support.effort import law
 from tests.support.job import snapshot
 from tests.support.partition_trees import put_all, rows_by_directory, run
 from tests.support.partition_worlds import TableRuns, draw_table, files_of, make_speed
@@ -34,7 +35,7 @@ def rows_of(directory: Path) -> list[bytes]:
 
 
 @given(st.integers(0, 1 << 30))
-@settings(max_examples=8)
+@law(8)
 def test_a_run_for_each_partition_is_one_run_of_all(seed):
     """With key.scope=partition, for fields and what is derived from them."""
     rng = random.Random(seed)
@@ -185,6 +186,7 @@ def test_a_field_of_floats_is_no_partition(tmp_path):
 # -- on Spark
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(("scope", "seed"), [("table", 1), ("partition", 2)])
 def test_spark_leaves_what_the_local_engine_leaves(sc, scope, seed):
     """An unmanaged master, which becomes a partitioned one, and a second run."""

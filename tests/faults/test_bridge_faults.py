@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator import config
@@ -27,6 +27,7 @@ from tests.support import local_engine, model
 from tests.support.bridge_tables import Bridged, each, plain
 from tests.support.cluster import ROOT, environment
 from tests.support.columns_data import as_table, file_of, read_whole
+from tests.support.effort import law
 from tests.support.model_storage import Killed, ModelStorage, mounted
 
 SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string()), ("at", pa.int64())])
@@ -151,6 +152,7 @@ def fault_at(number, what, for_good=False):
 every_start = pytest.mark.parametrize("runs", [0, 1], ids=["first run", "second run"])
 
 
+@pytest.mark.thorough(keep=1)
 @every_start
 @pytest.mark.parametrize("step", [pytest.param(11, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("what", ["kill", "EIO", "lost"])
@@ -179,6 +181,7 @@ def test_fault_at_any_call(runs, step, what, process):
         assert seen == sorted(seen, reverse=True), "there is one commit"
 
 
+@pytest.mark.thorough(keep=0)
 @every_start
 def test_killed_and_killed_again(runs, process):
     start = new_base("posix", runs)
@@ -203,6 +206,7 @@ def test_killed_and_killed_again(runs, process):
     assert doubles > 10
 
 
+@pytest.mark.thorough(keep=1)
 @every_start
 def test_killed_and_changed_by_somebody_else(runs, process):
     """Nothing of the feed is lost, and nothing of what was added: whether the run was committed or not."""
@@ -263,7 +267,7 @@ def row_of(row, name="", offset=0):
 
 
 @given(histories())
-@settings(max_examples=25)
+@law(25)
 def test_any_runs_with_any_kills_give_what_the_model_gives(history):
     held, steps = history
     storage = ModelStorage("posix")
@@ -345,6 +349,7 @@ def kill():
         driver.stdin.close()
 
 
+@pytest.mark.thorough(keep=1)
 @every_start
 def test_kill_at_every_failpoint(in_memory, runs, kill):
     start = Bridged(in_memory / "now", TABLES)

@@ -220,6 +220,7 @@ def flips(content, kind):
         yield f"bit {bit}", bytes(damaged)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("step", [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", ["data", "tombstones", "order"])
 def test_each_flip_in_a_file_that_an_aligned_run_reads(whole, tmp_path, kind, step):
@@ -231,6 +232,7 @@ def test_each_flip_in_a_file_that_an_aligned_run_reads(whole, tmp_path, kind, st
             check_refused(whole, path, tmp_path, what)
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("engine", ["records", "blocks"])
 @pytest.mark.parametrize("kind", ["data", "tombstones", "order"])
 def test_a_few_flips_where_everything_is_shuffled(whole, tmp_path, kind, engine):
@@ -243,6 +245,7 @@ def test_a_few_flips_where_everything_is_shuffled(whole, tmp_path, kind, engine)
             check_refused(whole, path, tmp_path, what, engine=engine, **{"num.reducer": "3"})
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("kind", ["data", "tombstones", "order"])
 def test_each_truncation_of_a_file_that_is_read(whole, tmp_path, kind):
     """After the survey, which compares the sizes: so the engine comes upon it, as upon a disk that loses blocks."""

@@ -227,6 +227,7 @@ def test_runs_of_these_tests_merge_as_their_names_say(places, tmp_path, join):
     assert shared == [join == "aligned"] * 3  # carried over, by a link
 
 
+@pytest.mark.thorough(keep=24)
 @every_point
 def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path, join, point, kill):
     kill(point, call_of(join, places, tmp_path / "out"))
@@ -250,6 +251,7 @@ def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, join, p
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough(keep=1)
 @every_join
 def test_kill_after_kill_leaves_no_more_than_one_staging_directory(places, tmp_path, join, kill):
     """A run that dies always at the same place, as on a full disk, must not fill it further."""
@@ -323,6 +325,7 @@ def test_fault_of_writing_is_raised_so_that_another_attempt_is_made(places, tmp_
 # --- on Spark ---
 
 
+@pytest.mark.jvm
 @pytest.mark.parametrize("point", ["stage.merged", pytest.param("publish.renamed", marks=pytest.mark.soak)])
 def test_kill_of_the_driver(places, tmp_path, point):
     output = tmp_path / "beside" / "out"
@@ -356,6 +359,8 @@ def java_of(process):
     return None
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_kill_of_the_jvm_is_told_as_that(places, tmp_path):
     """As the kernel does when memory runs out: no traceback, no word of a bug, nothing left behind."""
     output = tmp_path / "beside" / "out"
@@ -397,6 +402,8 @@ with spark_context("dies") as sc:
 """
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_a_call_that_the_jvm_does_not_outlive_logs_nothing():
     """py4j logs a traceback of it, beside what it raises."""
     done = subprocess.run(
@@ -433,6 +440,7 @@ def undisturbed(places, tmp_path_factory):
 BELOW = ("task.data.opened", "task.data.written", "task.order.written", "task.tombstones.written", "task.carried")
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize(
     ("join", "failpoint"),
     [
@@ -546,6 +554,7 @@ def check_not_published(error, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough(keep=2)
 @every_join
 def test_each_lost_element_stops_the_run(places, tmp_path, monkeypatch, join):
     keys, _ = elements_of(join, places, tmp_path / "out", monkeypatch)
@@ -556,6 +565,7 @@ def test_each_lost_element_stops_the_run(places, tmp_path, monkeypatch, join):
         check_not_published(caught.value, tmp_path)
 
 
+@pytest.mark.thorough(keep=2)
 @every_join
 def test_each_doubled_element_stops_the_run(places, tmp_path, monkeypatch, join):
     keys, ledger = elements_of(join, places, tmp_path / "out", monkeypatch)

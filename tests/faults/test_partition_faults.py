@@ -118,6 +118,7 @@ def test_points_of_the_lists_are_passed(places, tmp_path, scope, die):
     assert {*FAILPOINTS, *PARTITION_FAILPOINTS} - rare == passed
 
 
+@pytest.mark.thorough(keep="partition")
 @every_scope
 @pytest.mark.parametrize("master", STARTS)
 @pytest.mark.parametrize("every", [ONCE, ALWAYS])
@@ -180,6 +181,7 @@ def bases(tmp_path_factory):
     return root
 
 
+@pytest.mark.thorough(keep=0)
 @every_scope
 @pytest.mark.parametrize("every", [ONCE, ALWAYS])
 def test_killed_workflow_leaves_a_master_of_one_version(bases, undisturbed, tmp_path, scope, every, die):

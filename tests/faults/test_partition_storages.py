@@ -199,6 +199,7 @@ def remote(request):
     return storage_of(request.param, request)
 
 
+@pytest.mark.thorough(keep=1)
 @every_scope
 def test_runs_on_a_storage_without_links(remote, tmp_path, monkeypatch, scope):
     """The same as on a disk; files of partitions that nothing came for are copied."""
@@ -218,6 +219,7 @@ def test_runs_on_a_storage_without_links(remote, tmp_path, monkeypatch, scope):
     assert storage_for(remote).unfinished(remote) == []
 
 
+@pytest.mark.thorough(keep=0)
 @every_scope
 def test_workflow_on_a_storage_without_links(remote, scope):
     base = f"{remote}/base"

@@ -93,6 +93,7 @@ RARE = [
 ]
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(
     ("scope", "point"),
     [
@@ -201,6 +202,7 @@ def test_worker_that_is_killed_between_two_copies(sc, places, undisturbed, tmp_p
         assert failed_tasks(sc, other) > 0
 
 
+@pytest.mark.thorough(keep=1)
 @every_scope
 def test_executor_that_is_lost_between_the_steps(sc, places, undisturbed, tmp_path, monkeypatch, scope):
     """Its routes are gone, and are computed again from the files."""
@@ -233,6 +235,7 @@ def forget(sc):
         sc._jsc.sc().cleaner().get().doCleanupShuffle(number, True)
 
 
+@pytest.mark.thorough(keep=2)
 @every_scope
 @pytest.mark.parametrize("how", ["longer", "shorter", "other partitions"])
 def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, monkeypatch, scope, how):
@@ -362,6 +365,7 @@ def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeyp
     refused(own, "table", tmp_path, path, "the master's file is damaged: restore it from a copy")
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("feed", ["looks for records", "has none"])
 def test_no_flipped_bit_of_a_pack_of_filters_hides_a_filter(place, tmp_path, feed):
     """Else a record could get a second place: where no filter says yes, nothing is looked for.
@@ -423,6 +427,8 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
     assert said(output) == undisturbed[scope]
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)],

@@ -134,6 +134,7 @@ def after_the_power_is_back(monkeypatch):
     monkeypatch.setattr(Owner, "has_ended", lambda _: True)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_power_fails_at_any_instant(tmp_path, monkeypatch, name):
     disk, calls, runs = scenario(monkeypatch, tmp_path, name)
@@ -154,6 +155,7 @@ def test_power_fails_a_hundred_thousand_times(tmp_path, monkeypatch, name, seed)
     assert trees > 30
 
 
+@pytest.mark.thorough(keep="swap")
 @pytest.mark.parametrize("site", sorted(SITES))
 def test_each_fsync_is_needed(tmp_path, monkeypatch, site):
     """Without it, some state is found in which something is lost."""

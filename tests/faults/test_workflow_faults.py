@@ -78,6 +78,7 @@ def settle_and_check(storage, before, after=frozenset(FED)):
         return merged
 
 
+@pytest.mark.thorough(keep=3)
 @every_kind
 @every_start
 def test_kill_before_any_call(kind, runs, process):
@@ -100,6 +101,7 @@ SOME = pytest.param((4, 4), id="some")
 ALL = pytest.param((1, 1), id="all", marks=pytest.mark.soak)
 
 
+@pytest.mark.thorough(keep=1)
 @every_kind
 @every_start
 @pytest.mark.parametrize("steps", [SOME, ALL])
@@ -127,6 +129,7 @@ def test_killed_and_killed_in_recovery(kind, runs, steps, process):
     assert doubles > 150
 
 
+@pytest.mark.thorough(keep=4)
 @every_kind
 @every_start
 @pytest.mark.parametrize(
@@ -145,6 +148,7 @@ def test_any_call_fails(kind, runs, why, for_good, process):
         settle_and_check(storage, before)
 
 
+@pytest.mark.thorough(keep=4)
 @every_kind
 @every_start
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
@@ -206,6 +210,7 @@ def steps(path, begun):
     one.archive()
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
 def test_two_runs_interleaved_in_every_way(kind):
     """All 924 ways to interleave twice six phases, without the lock that keeps the polite apart."""
@@ -309,6 +314,7 @@ def start_of(kind, act, process):
     return start
 
 
+@pytest.mark.thorough(keep=8)
 @pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
 @pytest.mark.parametrize("paused", ACTS)
 @pytest.mark.parametrize("other", OTHERS)
@@ -368,6 +374,7 @@ def test_paused_run_says_that_it_lost(kind, merges, monkeypatch):
         assert check(Base(path), FED) == set(FED)
 
 
+@pytest.mark.thorough(keep=1)
 @every_kind
 def test_two_recoveries_at_once(kind, process):
     """A recovery is killed anywhere while another one, which began before, goes on from where it was."""

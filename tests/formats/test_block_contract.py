@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
 
 import mutator
@@ -36,6 +36,7 @@ from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.order_values import NO_SEQUENCE, ORDER_TYPES
 from mutator.rules.outcome import check_sums
 from tests.support import local_engine, model
+from tests.support.effort import law
 from tests.support.packed_format import PackedBlockType, fields, framed, frames, moment
 
 ENGINE = Path(mutator.__file__).resolve().parent / "engine"
@@ -301,7 +302,7 @@ MASTER = ["m", "n_2"]
 FEED = ["u_1", "u_2", "v_2", "u_10", "del_2"]
 
 
-@settings(max_examples=25, phases=NO_SHRINK)
+@law(25, phases=NO_SHRINK)
 @given(st.randoms(use_true_random=False), st.sampled_from(ORDER_KINDS), st.sampled_from([0, 200, 1 << 20]))
 def test_runs_on_structs(rng, kind, memory):
     """Unmanaged with duplicates, then aligned, then other bucket counts, each with a feed in parts or whole."""
@@ -315,7 +316,7 @@ def test_runs_on_structs(rng, kind, memory):
         data.run(make_files(rng, ["x_9"], 6), join="aligned", buckets=data.buckets, memory=memory, full=True)
 
 
-@settings(max_examples=15, phases=NO_SHRINK)
+@law(15, phases=NO_SHRINK)
 @given(st.randoms(use_true_random=False), st.sampled_from(ORDER_KINDS))
 def test_the_records_engine_on_structs(rng, kind):
     """In turns with the blocks engine: each goes on with what the other has written."""
@@ -341,7 +342,7 @@ def test_files_that_no_mutation_concerns(carries):
     assert after == before if carries else not after & before
 
 
-@settings(max_examples=25, phases=NO_SHRINK)
+@law(25, phases=NO_SHRINK)
 @given(st.randoms(use_true_random=False), st.sampled_from(ORDER_KINDS))
 def test_broadcasts_on_structs(rng, kind):
     with dataset(kind, rng.random()) as data:

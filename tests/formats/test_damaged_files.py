@@ -67,6 +67,7 @@ def test_a_file_that_was_cut(kind, tmp_path):
         assert not work.output.exists()
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
 def test_avro_that_was_cut_at_any_place(codec, tmp_path):
     """Between two blocks nothing says that there was a third: there, and nowhere else, it cannot be noticed."""
@@ -96,6 +97,7 @@ def test_avro_that_was_cut_at_any_place(codec, tmp_path):
     assert silent >= set(ends[:2])
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("kind", [*TYPED, "csv"])
 def test_a_flip_in_a_feed_file(kind, tmp_path):
     table = TABLE.drop_columns("tags") if kind == "csv" else TABLE
@@ -140,6 +142,7 @@ def test_a_name_that_is_no_text(where, kind, tmp_path):
         assert (fault.kind, str(path) in str(fault)) == ("damaged", True)
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
 def test_a_flip_in_avro_whose_schema_changes(codec, tmp_path):
     """Records are then taken apart, and every value is read."""
@@ -169,6 +172,7 @@ def test_a_flip_in_avro_whose_schema_changes(codec, tmp_path):
         assert fault is None or (str(path) in str(fault) and fault.exit_code in (2, 3))
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("kind", [*TYPED, "csv"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_flip_in_a_managed_master_is_found(engine, kind, tmp_path):

@@ -346,6 +346,7 @@ def often(kinds):
     return [pytest.param(kind, id=str(kind), marks=mark) for kind, mark in zip(kinds, marks, strict=True)]
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("kind", often(TICKS))
 @given(st.data())
 def test_no_bit_is_lost(kind, data):
@@ -435,6 +436,7 @@ def expected(text, kind):
 TIMES = [kind for kind in TICKS if not pa.types.is_floating(kind) and not pa.types.is_duration(kind)]
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("kind", often(TIMES))
 @given(st.data())
 def test_times_are_read_alike_one_by_one_and_together(kind, data):

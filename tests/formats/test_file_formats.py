@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.formats.content import InMemory, Window
@@ -15,6 +15,7 @@ from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from tests.support.columns_data import HEADER, as_table, file_of, read_whole, same_rows, tables
+from tests.support.effort import law
 
 COLUMNS = ["parquet", "orc", "avro"]
 
@@ -51,9 +52,10 @@ def test_csv_is_read_back_as_the_types_that_it_had(data):
     assert same_rows(typed(read_whole("csv", file_of("csv", table)), table.schema), table)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("delimiter", [b",", b"\t", b"|", b"\x01", b";", b":", b"-", b'"', b"[", b"\xc3"])
 @given(st.data(), st.booleans())
-@settings(max_examples=60)
+@law(60)
 def test_escaped_text_is_read_back_in_parts_as_whole(delimiter, data, header):
     table = data.draw(tables("escaped"))
     dialect = Dialect(delimiter, header=header, names=() if header else tuple(table.schema.names))

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from mutator.formats.blocks.contract import Record, patched
@@ -20,6 +20,7 @@ from mutator.rules.byte_columns import joined
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.key_hash import hash_key
 from mutator.rules.order_columns import to_value
+from tests.support.effort import law
 
 COMMA = field_delimiter.parse(",")
 FIELD = st.sampled_from([b"", b"a", b"b", b"12", b"7", b"+3", b"x" * 9, b"D", b"U", b"\r", b"\xff\x00", b"1\r"])
@@ -118,7 +119,7 @@ def by_blocks(content, layout, trusted=False):
     return good, rejects, lines, ignored
 
 
-@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@law(600, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.data(), ROWS, st.sampled_from([text.LF, text.CR, text.EXACT_LF]), st.one_of(LAYOUTS, DELETE_FILES), st.booleans()
 )
@@ -166,7 +167,7 @@ KNOWN = st.builds(
 )
 
 
-@settings(max_examples=200)
+@law(200)
 @given(st.lists(st.lists(st.binary(max_size=20), min_size=3, max_size=3).map(b",".join), max_size=9), KNOWN)
 def test_a_trusted_file_is_read_as_any_other(rows, layout):
     content = b"".join(row.replace(b"\n", b"") + b"\n" for row in rows)

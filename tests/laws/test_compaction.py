@@ -225,6 +225,7 @@ def plain_fields(avro):
     return [{name: value for name, value in one.items() if not name.startswith("__")} for one in avro["fields"]]
 
 
+@pytest.mark.thorough(keep=30)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
@@ -336,6 +337,7 @@ def prepare(path, monkeypatch):
     (path / "orders.py").write_text(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0])
 
 
+@pytest.mark.thorough(keep=0)
 def test_every_command_prints_what_the_page_shows(sc, tmp_path, monkeypatch, capfd):
     prepare(tmp_path, monkeypatch)
     commands = [step for block in console_blocks(PAGE) for step in steps(block)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset import manifest
@@ -23,6 +23,7 @@ from mutator.formats.values.convert import converted
 from mutator.rules.typed_values import exact
 from tests.support import local_engine
 from tests.support.columns_data import read_whole
+from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import (
     BY_NAME,
@@ -104,7 +105,7 @@ def _read(kind: str, data: bytes, schema: Any, delimiter: str) -> Any:
 
 
 @given(worlds(["x", "y", "longer"]))
-@settings(max_examples=20)
+@law(20)
 def test_all_formats_are_merged_alike(world):
     with scratch() as work:
         expected = run_all(work / "text", world, "text")
@@ -113,13 +114,14 @@ def test_all_formats_are_merged_alike(world):
 
 
 @given(worlds([None, "", "x", 'q"', "a,b", "l\nf", "\r", "\\N"]), st.sampled_from(COLUMNS), st.sampled_from(COLUMNS))
-@settings(max_examples=30)
+@law(30)
 def test_a_feed_of_another_format_is_merged_alike(world, kind, feed_kind):
     with scratch() as work:
         expected = run_all(work / "one", world, kind, engine="records")
         assert run_all(work / "two", world, kind, feed_kind=feed_kind) == expected
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_the_same_feed_again_changes_nothing(kind, tmp_path):
     for seed in range(15):

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
@@ -28,6 +28,7 @@ from mutator.rules.key_hash import bucket_of
 from mutator.rules.order_values import precedence
 from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
 from tests.support import model
+from tests.support.effort import law
 from tests.support.model import Key, Row
 from tests.support.text_runs import (
     ENGINES,
@@ -132,19 +133,19 @@ def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=250)
+@law(250)
 def test_engine_is_the_model(rng):
     engine_is_model(rng)
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=80)
+@law(80)
 def test_engine_is_the_model_for_full_snapshots(rng):
     engine_is_model(rng, full=True)
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 2, 5]))
-@settings(max_examples=100)
+@law(100)
 def test_engine_is_the_model_where_keys_share_their_hashes(rng, number):
     with few_hashes(number):
         engine_is_model(rng, full=rng.random() < 0.2)
@@ -154,7 +155,7 @@ def test_engine_is_the_model_where_keys_share_their_hashes(rng, number):
 
 
 @given(worlds(), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@law(100)
 def test_winner_is_the_same_for_every_order_and_grouping_of_the_bag(world, rng):
     def winner(rows: Sequence[Row]) -> Row:
         return max(rows, key=lambda row: precedence(row.order, row.sequence, row.name, row.offset, row.row))
@@ -179,7 +180,7 @@ def test_winner_is_the_same_for_every_order_and_grouping_of_the_bag(world, rng):
 
 
 @given(worlds(bad=True), st.randoms(use_true_random=False))
-@settings(max_examples=60)
+@law(60)
 def test_1_2_7_and_64_partitions_give_the_same(world, rng):
     with scratch() as work:
         run = Runs(work, world.shape)
@@ -193,7 +194,7 @@ def test_1_2_7_and_64_partitions_give_the_same(world, rng):
 
 
 @given(worlds(bad=True), st.integers(1, 64), st.integers(1, 64), st.sampled_from(ENGINES), st.sampled_from(ENGINES))
-@settings(max_examples=100)
+@law(100)
 def test_splits_of_any_size_give_the_same_bytes(world, size, of_master, engine, other):
     with scratch() as work:
         run = Runs(work, world.shape)
@@ -208,7 +209,7 @@ def test_splits_of_any_size_give_the_same_bytes(world, size, of_master, engine, 
 
 
 @given(worlds(bad=True), st.sampled_from([0, 2000]), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@law(100)
 def test_same_feed_again_changes_nothing(world, later, rng):
     with scratch() as work:
         run = Runs(work, world.shape)
@@ -293,13 +294,13 @@ def check_cut(world: World, parts: Cut, rng: random.Random) -> None:
 
 
 @given(worlds().map(without_rivals), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@law(100)
 def test_any_cut_into_runs_gives_the_same_where_no_two_mutations_share_an_order_value(world, rng):
     check_cut(world, cut_anyhow(world.feed, rng), rng)
 
 
 @given(worlds(), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@law(100)
 def test_any_cut_into_runs_gives_the_same_where_the_runs_follow_sequence_name_position(world, rng):
     check_cut(world, cut_in_order(world.feed, rng), rng)
 
@@ -327,7 +328,7 @@ def check_retention(rng: random.Random) -> bool:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@law(100)
 def test_retention_changes_nothing_as_long_as_no_insert_is_noted_below_the_horizon(rng):
     check_retention(rng)
 
@@ -355,7 +356,7 @@ def test_insert_below_the_horizon_is_noted_also_where_a_younger_tombstone_is_for
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=80)
+@law(80)
 def test_full_snapshots_in_order_give_the_last_snapshot(rng):
     shape, snapshots = make_snapshots(rng)
     with scratch() as work:
@@ -390,7 +391,7 @@ def test_snapshot_older_than_the_last_one_is_refused(tmp_path, engine):
 
 
 @given(worlds(bad=True), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@law(100)
 def test_every_row_is_accounted_for(world, rng):
     """The sums of 3.3 are checked after every run of this module; here also that no row is missing from both sides."""
     with scratch() as work:

@@ -6,10 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.errors import DataError
+from tests.support.effort import law
 from tests.support.model import Key
 from tests.support.partition_model import Partitioned, merge_partitions, merge_table, scoped
 from tests.support.partition_worlds import Made, TableRuns, draw_table, files_of, make_speed
@@ -118,20 +119,20 @@ def engine_is_model(
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @given(rng=st.randoms(use_true_random=False))
-@settings(max_examples=35)
+@law(35)
 def test_engine_is_the_model(scope, rng):
     engine_is_model(rng, scope)
 
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @given(rng=st.randoms(use_true_random=False))
-@settings(max_examples=12)
+@law(12)
 def test_engine_is_the_model_for_full_snapshots(scope, rng):
     engine_is_model(rng, scope, full=True)
 
 
 @given(rng=st.randoms(use_true_random=False), number=st.sampled_from([1, 2, 5]))
-@settings(max_examples=15)
+@law(15)
 def test_engine_is_the_model_where_keys_share_their_hashes(rng, number):
     with few_hashes(number):
         engine_is_model(rng, "table", full=rng.random() < 0.2, certain=False)

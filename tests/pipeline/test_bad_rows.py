@@ -396,6 +396,7 @@ def test_an_op_code_column_of_the_master_that_was_only_inferred_is_told(job):
 # --- the same through the command line, on Spark
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize(
     ("settings", "code", "part"),
     [

@@ -153,6 +153,7 @@ def test_path_with_a_link_and_without_an_end(plain, made, tmp_path):
 # --- bits and bytes ---
 
 
+@pytest.mark.thorough(keep=1)
 def test_each_flipped_bit_is_found(plain, clean):
     chosen = random.Random(7)
     for name in files(clean):
@@ -199,6 +200,7 @@ def test_each_missing_file_is_found(plain, clean):
         assert any(name in problem and "missing" in problem for problem in problems), f"{name}: {problems}"
 
 
+@pytest.mark.thorough(keep=2)
 def test_spark_finds_them_too(sc, clean):
     """One flipped bit and one truncation in a file of each kind; nothing of it may become a fault of Spark."""
     chosen = random.Random(9)
@@ -503,6 +505,7 @@ def next_run(made, kind, master, output, engine="auto"):
     return local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output), engine=engine)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("engine", ["records", "blocks"])
 @pytest.mark.parametrize("kind", ["field", "name"])
 def test_run_on_a_damaged_master_stops(made, tmp_path, kind, engine):

@@ -538,6 +538,7 @@ def no_lock(monkeypatch):
     monkeypatch.setattr(operations, "locked", lambda *_: nullcontext())
 
 
+@pytest.mark.thorough(keep=4)
 @every_kind
 @every_start
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
@@ -557,6 +558,7 @@ def test_control_file_stays_with_its_feed_file_whatever_fails(kind, runs, fault)
     assert outcomes == {runs, 3}
 
 
+@pytest.mark.thorough(keep=3)
 @every_kind
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
 @pytest.mark.parametrize("fails", [False, True], ids=["merges", "fails"])

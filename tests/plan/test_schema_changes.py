@@ -65,6 +65,7 @@ def test_a_field_of_the_feed_is_new(kinds, work):
     assert any("field v is new in" in note and "rows without it get NULL" in note for note in report.notes)
 
 
+@pytest.mark.thorough(keep=40)
 @pytest.mark.parametrize("kinds", PATHS)
 @pytest.mark.parametrize(
     ("values", "text", "value"),
@@ -207,6 +208,7 @@ WIDER = {
 }
 
 
+@pytest.mark.thorough(keep=90)
 @pytest.mark.parametrize("kinds", PATHS)
 @pytest.mark.parametrize("name", WIDER)
 @pytest.mark.parametrize("wider", ["feed", "master"])
@@ -486,6 +488,7 @@ def branches(path):
         return list(fastavro.reader(stream, return_record_name=True, return_named_type=True))
 
 
+@pytest.mark.thorough(keep=40)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("at", [0, 4, 9], ids=["first", "among", "last"])
 def test_what_only_avro_holds_stays(name, at, work):

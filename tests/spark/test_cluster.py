@@ -40,6 +40,8 @@ sys.exit(max(cli.main(words) for words in json.loads(sys.argv[1])))
 """
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 @pytest.mark.cluster
 def test_two_workers_merge_the_sample(master, package, tmp_path):
     """By every join of the blocks engine, in one application: starting one takes longest."""

@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import mutator
@@ -28,6 +28,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import bucket_of
 from mutator.storage.local import LocalStorage
 from tests.support import local_engine, model
+from tests.support.effort import law
 from tests.support.text_runs import Dataset, Runs, scratch
 from tests.support.text_worlds import make_files, make_snapshots, make_world
 
@@ -106,21 +107,22 @@ def check_chain(rng: random.Random, partitions: Sequence[int], variants: dict[st
     return joins
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("partitions", PARTITIONS)
-@settings(max_examples=25)
+@law(25)
 @given(rng=st.randoms(use_true_random=False))
 def test_both_engines_write_the_same(partitions, rng):
     check_chain(rng, [partitions], {"records": {"engine": "records"}, "blocks": {"engine": "blocks"}})
 
 
-@settings(max_examples=40)
+@law(40)
 @given(rng=st.randoms(use_true_random=False))
 def test_both_engines_write_the_same_while_the_number_of_buckets_changes(rng):
     partitions = rng.choice([[2, 4, 2], [1, 7, 14], [4, 1, 2], [2, 7, 64], [64, 8, 1]])
     check_chain(rng, partitions, {"records": {"engine": "records"}, "blocks": {"engine": "blocks"}})
 
 
-@settings(max_examples=25)
+@law(25)
 @given(rng=st.randoms(use_true_random=False), little=st.integers(1, 200))
 def test_feed_in_parts_gives_the_same(rng, little):
     joins = check_chain(rng, [rng.choice([1, 2, 4]), 2], {"whole": {}, "parts": {"memory_bytes": little}})
@@ -525,7 +527,7 @@ def test_broadcast_honours_tombstones_and_then_becomes_bucketed(tmp_path):
     assert (fourth.join, fourth.counts["revived"]) == ("aligned", 1)
 
 
-@settings(max_examples=60)
+@law(60)
 @given(rng=st.randoms(use_true_random=False))
 def test_broadcast_gives_what_a_shuffle_gives(rng):
     world = make_world(rng, bad=rng.random() < 0.5, most=6)

@@ -59,6 +59,7 @@ def rows(base, kind):
     return sorted((row for batch in found for row in batch), key=repr)
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("kind", ["csv", "avro", "parquet", "orc"])
 def test_the_same_rows_as_on_a_disk(kind, place, tmp_path):
     here = str(tmp_path / "here")

@@ -142,6 +142,7 @@ def test_parquet_of_ours_has_statistics_and_checksums(tmp_path):
             pq.ParquetFile(io.BytesIO(bytes(content)), page_checksum_verification=True).read(columns=["at"])
 
 
+@pytest.mark.thorough(keep=0)
 def test_orc_of_ours_is_read_by_spark_and_arrow(spark, tmp_path):
     work = merged(Work(tmp_path), "orc")
     names = [str(path) for path in work.files]

@@ -30,6 +30,8 @@ def rows(directory):
     return sorted(b"".join(map(read, found)).splitlines())
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_run_verify_and_workflow(place, tmp_path):
     copied(SAMPLE / "master", f"{place}/master")
     copied(SAMPLE / "feed", f"{place}/feed")

@@ -242,6 +242,7 @@ def test_link_of_what_is_not_there_is_a_storage_error(holding, source, target):
 # --- races ---
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.race
 @pytest.mark.parametrize(
     ("race", "step"),
@@ -255,6 +256,7 @@ def test_one_of_many_creates_a_file(place, race, step):
     check_race(place, race, step)
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.race
 @pytest.mark.parametrize(
     ("race", "step"), [(race_of_threads, link_in_race), (race_of_processes, link_or_create_in_race)]
@@ -263,6 +265,7 @@ def test_one_of_many_links_a_file(holding, race, step):
     check_race(holding, race, step)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("race", [race_of_threads, race_of_processes])
 def test_one_of_many_renames_a_directory(moving, race):
     if moving.is_model and race is race_of_processes:
@@ -543,6 +546,7 @@ def check_fault(place, name, step):
 # --- what the others need of it ---
 
 
+@pytest.mark.thorough(keep=24)
 @pytest.mark.parametrize("size", [0, 1, (8 << 20) - 1, 8 << 20, (8 << 20) + 1, 40 << 20], ids=str)
 @pytest.mark.parametrize("named", ["at the beginning", "at the end"])
 def test_content_of_any_size_comes_back(place, size, named):
@@ -586,6 +590,7 @@ def test_stream_is_read_at_any_place(place):
 MANY = [pytest.param(1_200, id="1,200"), pytest.param(10_000, id="10,000", marks=pytest.mark.soak)]
 
 
+@pytest.mark.thorough(keep="local")
 @pytest.mark.parametrize("count", MANY)
 def test_many_files_are_listed(place, count):
     """More than any server gives in one answer."""

@@ -145,6 +145,7 @@ def test_a_process_that_was_forked_has_connections_of_its_own(bucket):
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.thorough(keep=0)
 def test_removal_of_more_than_one_request_takes(s3, bucket):
     client = s3.client()
     for number in range(1002):

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator import cli, config
@@ -19,6 +19,7 @@ from mutator.storage import storage_for
 from mutator.workflow.partitions import split
 from mutator.workflow.partitions.runs import run_partitions
 from tests.support import local_engine
+from tests.support.effort import law
 from tests.support.job import snapshot
 
 SALES = Path(__file__).parents[2] / "sample_data" / "sales"
@@ -172,7 +173,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=12)
+@law(12)
 @given(ROWS, st.lists(ROWS, min_size=1, max_size=2))
 def test_runs_of_partitions_are_one_run_of_the_whole(tmp_path_factory, base, feeds):
     case = Case(tmp_path_factory.mktemp("runs"))
@@ -357,6 +358,7 @@ local_engine.mutate(settings, master=given.master, feed=[given.feed], output=giv
 """
 
 
+@pytest.mark.thorough(keep=0)
 def test_shell_loop_of_the_page(case, monkeypatch):
     """It goes on where it was stopped, and gives what the job gives."""
     (loop,) = re.findall(r"```sh\n(.*?)```", (SALES.parent.parent / "docs" / "partitions.md").read_text(), re.DOTALL)
@@ -418,6 +420,7 @@ def test_file_names_give_the_order(tmp_path, gaps):
     assert done.warnings == ()
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("point", [None, "runs.partition.done", "runs.recorded"])
 def test_on_s3(s3, case, monkeypatch, point):
     place = f"{s3.bucket()}/lake/output"

@@ -13,7 +13,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -30,6 +30,7 @@ from mutator.storage.compression import zstd
 from mutator.workflow.partitions import split
 from mutator.workflow.partitions.split.files import feed_files
 from mutator.workflow.partitions.split.write import split_file
+from tests.support.effort import law
 from tests.support.job import snapshot
 
 CONFIG = {"id.field.ordinals": "0"}
@@ -460,6 +461,7 @@ def test_whole_or_nothing(feed, monkeypatch, point):
     feed.split("0")
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("point", [None, "split.part.written", "stage.success.written"])
 def test_on_s3(s3, feed, monkeypatch, point):
     """A failed split leaves nothing; what was split can be read, and split again from there."""
@@ -497,7 +499,7 @@ FIELDS = st.binary(max_size=3).map(lambda field: bytes(set(field) - set(b",\r\n"
 ROWS = st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=15)
 
 
-@settings(max_examples=60)
+@law(60)
 @given(ROWS, st.sampled_from(["0", "k=1", "prefix(0,1),1", "bucket(0,3)"]), st.sampled_from([b"\n", b"\r\n"]))
 def test_every_row_is_where_the_rules_for_a_row_say(tmp_path_factory, rows, by, end):
     feed = Feed(tmp_path_factory.mktemp("split"))

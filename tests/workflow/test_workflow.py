@@ -528,6 +528,8 @@ def test_watch_merges_whatever_arrives(sample_base, capsys):
     assert "version 1 became the master" in capsys.readouterr().out
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_watch_ends_by_a_signal_and_leaves_nothing_half_done(sample_base):
     words = ["watch", sample_base, "--interval", "0.2", "--min-age", "0", "--config", SAMPLE / "bumu.properties"]
     argv = [sys.executable, "-m", "mutator.cli", "workflow", *words]
@@ -542,6 +544,8 @@ def test_watch_ends_by_a_signal_and_leaves_nothing_half_done(sample_base):
     assert (status.version.number, status.recovered, status.problems) == (1, (), ())
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
 def test_spark_submit_job_runs_the_workflow(sample_base):
     deliver(sample_base)
     words = ["run", sample_base, "--config", SAMPLE / "bumu.properties", "--json"]

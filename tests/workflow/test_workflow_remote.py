@@ -117,6 +117,7 @@ def run_and_tell(base, environment, sender):
     sender.send(failpoints.PASSED)
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("step", [SOME, ALL])
 def test_kill_at_every_failpoint(place, step):
     """kill -9 of a real process at each passage of each failpoint; the next command recovers.
@@ -200,6 +201,7 @@ def another_process(monkeypatch):
     monkeypatch.setattr(owner, "_born", lambda _: life)
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("fault", ["fails", "lost"])
 @pytest.mark.parametrize("step", [pytest.param(37, id="some"), ALL])
 def test_any_call_fails_or_its_answer_gets_lost(place, fault, step, monkeypatch):
@@ -249,6 +251,7 @@ def is_merged(base, name):
     return any(part.name == name for version in Log(base).all() for part in version.feed)
 
 
+@pytest.mark.thorough(keep="hdfs")
 def test_two_processes_on_one_base(place):
     base, commits = new_base(f"{place}/base", 1), 4
     children = []
@@ -297,6 +300,7 @@ def test_feed_files_are_never_moved(s3):
     assert run_it(base).claimed == ()
 
 
+@pytest.mark.thorough(keep=0)
 def test_file_that_is_written_anew_has_arrived_again(s3):
     base = new_base(f"{s3.bucket()}/base", 3)
     storage_for(base).replace(f"{base}/incr/{NAMES[0]}", b"n,of another content\n"[: len(FEEDS[NAMES[0]])])
@@ -357,6 +361,7 @@ def careless(request, s3, monkeypatch):
     s3.behave()
 
 
+@pytest.mark.thorough(keep=1)
 def test_without_conditional_puts_a_second_writer_is_refused(careless):
     base = new_base(f"{careless.bucket()}/base", 1)
     reader, writer = os.pipe()
@@ -385,6 +390,7 @@ def test_without_conditional_puts_a_second_writer_is_refused(careless):
     assert run_it(base).claimed == ()
 
 
+@pytest.mark.thorough(keep=1)
 def test_without_conditional_puts_a_writer_of_another_machine_is_never_taken_for_dead(careless, monkeypatch):
     base = new_base(f"{careless.bucket()}/base", 1)
     assert in_child(lambda: run_it(base), "claim.done")[0] == signal.SIGKILL
@@ -398,6 +404,7 @@ def test_without_conditional_puts_a_writer_of_another_machine_is_never_taken_for
     assert check(Base(base), FED) == set(FED)
 
 
+@pytest.mark.thorough(keep=0)
 def test_two_that_come_at_once_without_conditional_puts_never_both_work(careless):
     base = new_base(f"{careless.bucket()}/base", 1)
     for _ in range(10):
@@ -493,6 +500,7 @@ def test_restore_that_came_first_keeps_the_pruner_from_removing(s3, monkeypatch)
     assert versions.prune(Base(base), Log(base), 0) == [1]
 
 
+@pytest.mark.thorough(keep=0)
 def test_file_that_comes_again_is_skipped_once(s3):
     base = new_base(f"{s3.bucket()}/base", 3)
     time.sleep(1.1)  # S3's times are whole seconds
@@ -505,6 +513,7 @@ def test_file_that_comes_again_is_skipped_once(s3):
     assert look(base).problems == ()
 
 
+@pytest.mark.thorough(keep=0)
 def test_symlink_manifest_that_is_asked_for_later_and_killed(s3):
     base = new_base(f"{s3.bucket()}/base", 3)
     config = with_settings(symlink_manifest=True)
@@ -516,6 +525,7 @@ def test_symlink_manifest_that_is_asked_for_later_and_killed(s3):
     assert read(path).decode().startswith("s3://")
 
 
+@pytest.mark.thorough(keep=0)
 def test_slash_at_the_end_of_a_base(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     assert is_base(absolute(f"{base}/"))
