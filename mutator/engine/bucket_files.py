@@ -17,7 +17,6 @@ from mutator.engine.tally import Tally
 from mutator.engine.task_files import create, file_name
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import Hashes
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import Writer
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
@@ -124,7 +123,7 @@ class _Data:
         self._said: dict[str, Any] = {"bucket": None if unit.buckets is None else number, **unit.described()}
         self._plan, self._staging, self._attempt = plan, staging, attempt
         self._name = unit.prefix + file_name(plan, number, attempt)
-        self._suffix = BLOCK_TYPES[plan.format].suffix(plan.output)
+        self._suffix = plan.block_type.suffix(plan.rows.output)
         self._stack = stack.enter_context(ExitStack())
         self._writer: Writer | None = None
         self._stream: StagedFile | None = None
@@ -150,9 +149,9 @@ class _Data:
                 )
             )
             failpoint("task.data.opened", self._attempt)
-            chunk = self._plan.written_chunk if self._plan.by_file_name else None
+            chunk = self._plan.chunks.written if self._plan.by_file_name else None
             stream: Any = self._stream
-            self._writer = BLOCK_TYPES[self._plan.format].writer(stream, self._plan.output, chunk)
+            self._writer = self._plan.block_type.writer(stream, self._plan.rows.output, chunk)
             self._stack.callback(self._writer.close)
         self._writer.write(rows)
         if self._plan.by_file_name:

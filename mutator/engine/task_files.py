@@ -31,5 +31,5 @@ def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None 
         return f"{staging}/{staged[0].path}"
 
     with storage_for(staging).create_new(f"{staging}/{path}", None if final is None else rename) as stream:
-        staged.append(StagedFile(stream, path, plan.written_chunk))
+        staged.append(StagedFile(stream, path, plan.chunks.written))
         yield staged[0]

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mutator.config import Config
 from mutator.dataset import checksum
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile
@@ -19,7 +18,7 @@ from mutator.dataset.partition_index import EARLIER
 from mutator.engine.split_content import Receipt
 from mutator.errors import error, key_text, rebuilt
 from mutator.plan.partition_plan import joined_packs, untouched
-from mutator.plan.run_plan import SAMPLES, Plan, rejects_allowed
+from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.plan.splits import Input
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.outcome import check_sums
@@ -131,7 +130,7 @@ def _as_it_is(plan: Plan, part: Part, packs: Mapping[str, str]) -> Part:
     assert plan.master is not None
     if part.filter is not None and part.filter in packs:
         part = replace(part, filter=packs[part.filter])
-    if not isinstance(part, DataFile) or part.form is not None or plan.carries:
+    if not isinstance(part, DataFile) or part.form is not None or plan.rows.carries:
         return part
     return replace(part, form=len(plan.master.spec.get(EARLIER, ())))
 
@@ -166,22 +165,24 @@ def sum_of_buckets(buckets: Sequence[Mapping[str, Any]]) -> tuple[Counter[str], 
     return counts, samples
 
 
-def check(config: Config, plan: Plan, known: Manifest | None, result: Result) -> None:
+def check(plan: Plan, known: Manifest | None, result: Result) -> None:
     """Raise the error of whatever must not be published: rejects, limits, guards, and sums that do not hold."""
     counts = result.counts
     for side in ("master", "feed"):
-        _check_rejects(side, rejects_allowed(config, side), result)
-    if config.full:
-        _check_snapshot(config, plan, known, result)
+        _check_rejects(side, plan.limits.rejects[side], result)
+    if plan.full:
+        _check_snapshot(plan, known, result)
     removed = counts["master removed"] + counts["master deleted by absence"]
     live = removed + counts["master kept"] + counts["master replaced"]
-    fraction = config.max_delete_fraction
+    fraction = plan.limits.deleted_fraction
     if removed > fraction * live:  # which below 1 is also all of it
         raise error("deletes", removed=f"{removed:,}", master=f"{live:,}", fraction=f"{fraction:g}")
     below = counts["below horizon"]
-    if below and config.before_horizon == "fail":
+    if below and not plan.limits.inserts_below_horizon:
         shown = "; ".join(key_text(key) for key in result.samples["below horizon"])
-        raise error("horizon", count=f"{below:,}", horizon=order_text(plan.order_type, plan.horizon), samples=shown)
+        raise error(
+            "horizon", count=f"{below:,}", horizon=order_text(plan.rows.order_type, plan.horizon), samples=shown
+        )
     problems = check_sums(counts)
     if counts["tombstones read"] != counts["tombstones in"]:
         problems.append(f"{counts['tombstones read']:,} tombstones were read and {counts['tombstones in']:,} met")
@@ -217,15 +218,15 @@ def _check_rejects(side: str, allowed: int, result: Result) -> None:
     raise error("rejects", count=f"{count:,}", side=side, limit=allowed, samples="\n".join(lines), cure=cure)
 
 
-def _check_snapshot(config: Config, plan: Plan, known: Manifest | None, result: Result) -> None:
+def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
     if not result.counts["feed rows"]:
         where = ", ".join(one.source.path for one in plan.inputs if one.side == "feed")
         raise error("feed.empty", path=where, cure="deliver it whole, or use sync.mode=partial")
-    if known is None or known.snapshot is None or config.allow_older_snapshot:
+    if known is None or known.snapshot is None or plan.limits.older_snapshot:
         return
-    before = order_value(plan.order_type, known.snapshot)
+    before = order_value(plan.rows.order_type, known.snapshot)
     if result.highest is not None and result.highest < before:
-        raise error("snapshot.older", now=order_text(plan.order_type, result.highest), before=known.snapshot)
+        raise error("snapshot.older", now=order_text(plan.rows.order_type, result.highest), before=known.snapshot)
 
 
 def receipts_checksum(plan: Plan, index: int, one: Input, read: Mapping[tuple[Any, ...], Receipt]) -> str:

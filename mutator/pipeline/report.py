@@ -1,4 +1,4 @@
-"""What a run did, for people and for programs: the same content as text and as JSON."""
+"""The report of a run, as text for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mutator.dataset.manifest import Manifest
+from mutator.errors import key_text
+from mutator.errors.redact import without_secrets
+from mutator.pipeline.accounting import Result
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.run_plan import Plan
 from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
 
-__all__ = ["Report"]
+__all__ = ["Report", "report_of"]
 
 _PARTITIONS = 20  # shown as text; the JSON has them all
 _SHOWN = 5  # paths of a kind; the JSON has them all
@@ -114,6 +120,80 @@ class Report:
                 f"{self.seconds:.1f} s"
             )
         return "\n".join(lines)
+
+
+def _search_notes(result: Result) -> tuple[str, ...]:
+    """Return a note on the search for records in other partitions than those of their mutations."""
+    n = result.counts
+    if not n["looked for"]:
+        return ()
+    looked = f"{n['looked for']:,} IDs may have records in other partitions, by {n['filters']:,} filters"
+    return (f"{looked}: {n['files looked into']:,} files were looked into",)
+
+
+def _rows_by_partition(plan: Plan, result: Result) -> list[dict[str, Any]] | None:
+    """Return the counts of each partition that was written; None for a master without partitions."""
+    if not plan.is_partitioned:
+        return None
+    found: list[dict[str, Any]] = []
+    for directory in sorted(result.partitions):
+        n = result.partitions[directory]
+        before = sum(n[f"master {name}"] for name in ("kept", "replaced", "removed", "deleted by absence"))
+        rows = {"partition": directory, "rows": n["rows written"]}
+        if not directory and not before and not n["rows written"]:
+            continue  # it has only tombstones without a partition
+        if plan.by_table and plan.master is None:
+            found.append(rows)  # outcomes were counted before the records had a partition
+            continue
+        changed = {name: n[f"feed {name}"] for name in ("inserted", "updated", "deleted")}
+        moved = {name: n[name] for name in ("moved in", "moved out")}
+        found.append({"partition": directory, "before": before, **changed, **moved, "rows": n["rows written"]})
+    return found
+
+
+def report_of(
+    plan: Plan,
+    survey: Survey,
+    result: Result,
+    made: Manifest,
+    given: Mapping[str, Any],
+    litter: tuple[str, ...],
+    dry_run: bool,
+    seconds: float,
+) -> Report:
+    """Return the report of a run. given: master, feed and output as the user wrote them."""
+    rejected = next((part.path for part in made.beside if part.role == "rejected"), None)
+    strategy = plan.strategy
+    return Report(
+        **given,
+        run=plan.run,
+        dry_run=dry_run,
+        engine=strategy.engine,
+        join=strategy.join,
+        reason=strategy.reason,
+        buckets=strategy.buckets,
+        tasks=len(plan.tasks),
+        counts=made.counts,
+        samples={name: [key_text(key) for key in keys] for name, keys in result.samples.items()},
+        rejects={side: [_reject(*row) for row in rows] for side, rows in result.rejects.items()},
+        files=len(made.files),
+        bytes=sum(part.bytes for part in made.files),
+        carried=result.carried,
+        partitions=_rows_by_partition(plan, result),
+        rejected_file=f"{given['output']}/{rejected}" if rejected else None,
+        consumed=tuple(without_secrets(source.path) for source in survey.consumed),
+        ignored=survey.ignored,
+        litter=litter,
+        notes=(*plan.notes, *_search_notes(result)),
+        warnings=plan.warnings,
+        horizon=made.horizon,
+        seconds=round(seconds, 3),
+    )
+
+
+def _reject(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> dict[str, Any]:
+    text = row.decode("utf-8", "backslashreplace")
+    return {"path": path, "offset": offset, "line": line, "place": position, "reason": reason, "row": text}
 
 
 def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -20,7 +20,6 @@ from mutator.engine.blocks.mutations import groups_of_keys
 from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
 from mutator.engine.split_content import checked, receipt_of, tombstones_receipt
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.inspect.managed import file_source, tombstone_source
 from mutator.plan.rows.schema_rows import stored_schema_row_plan
 from mutator.plan.run_plan import SAMPLES, Plan, plan_of_dataset
@@ -41,10 +40,10 @@ def plan_of_partitions(path: str, known: Manifest, readable: set[str]) -> tuple[
     """
     assert is_partitioned(known)
     plan = plan_of_dataset(known, (), ())
-    layouts, formats = {"master": plan.layouts["master"]}, {"master": plan.format}
+    layouts, formats = {"master": plan.rows.layouts["master"]}, {"master": plan.rows.block_type}
     for number in range(len(known.spec.get(EARLIER, ()))):
         shape = stored_schema_row_plan(replace(known, spec={**known.spec, **form_of(known.spec, number)}))
-        layouts[f"master {number}"], formats[f"master {number}"] = shape.layouts["master"], shape.format
+        layouts[f"master {number}"], formats[f"master {number}"] = shape.layouts["master"], shape.block_type
     inputs = []
     for files in by_partition(known).values():
         orders: dict[str, SideFile] = {one.path: one for one in files.orders}
@@ -56,8 +55,9 @@ def plan_of_partitions(path: str, known: Manifest, readable: set[str]) -> tuple[
             inputs.append(Input(replace(source, file_schema=None), "master", layout, 0, NO_SEQUENCE))
     inputs = [one for one in inputs if one.source.path in readable]
     groups = max(2, sum(one.source.bytes for one in inputs) >> 26)
-    tasks = packed_tasks(inputs, splits_of(inputs, plan.chunk, plan.chunk), plan.chunk)
-    return replace(plan, inputs=tuple(inputs), tasks=tasks, layouts=layouts, groups=groups), formats
+    tasks = packed_tasks(inputs, splits_of(inputs, plan.chunks.master, plan.chunks.master), plan.chunks.master)
+    rows = replace(plan.rows, layouts=layouts)
+    return replace(plan, inputs=tuple(inputs), tasks=tasks, rows=rows, groups=groups), formats
 
 
 def read_keys(formats: Mapping[str, str], scope: str, plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
@@ -66,7 +66,7 @@ def read_keys(formats: Mapping[str, str], scope: str, plan: Plan, splits: Iterab
 
 
 def _read(formats: Mapping[str, str], scope: str, plan: Plan, split: Split, one: Input) -> Iterator[Any]:
-    plan = replace(plan, format=formats[one.layout])
+    plan = replace(plan, rows=replace(plan.rows, block_type=formats[one.layout]))
     part = one.source.part
     assert part is not None
     place = (split.input, split.number)
@@ -80,7 +80,7 @@ def _read(formats: Mapping[str, str], scope: str, plan: Plan, split: Split, one:
             yield from _sent(plan, (*place, number), table.column("hash").to_numpy(), keys, kinds, said)
         yield receipt_of(plan, split, receipt)
         return
-    directory, form, layout = part.path.rpartition("/")[0], BLOCK_TYPES[plan.format], plan.layouts[one.layout]
+    directory, form, layout = part.path.rpartition("/")[0], plan.block_type, plan.rows.layouts[one.layout]
     for number, (batch, receipt) in enumerate(batches(plan, split, one, trusted=False)):
         yield from rejected(plan, split, one, batch, receipt)
         block = batch.block

@@ -40,7 +40,7 @@ def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
         groups = min(files.buckets or buckets, buckets)
         made = [] if master is None else inputs_of_files(plan, files)
         splits: list[list[Split]] = [[] for _ in range(groups)]
-        for split in splits_of(made, plan.chunk, plan.feed_chunk):
+        for split in splits_of(made, plan.chunks.master, plan.chunks.feed):
             source = made[split.input].source
             if source.bucket is None:
                 raise error("manifest.damaged", path=source.path, why="the manifest has no bucket for this file")
@@ -108,7 +108,7 @@ def packed_units(plan: Plan, arrived: Mapping[str, int], tasks: int) -> tuple[tu
     tasks: how many there should be at least, if there are as many units.
     """
     weights = [_weight(plan, number, arrived) for number in range(len(plan.units))]
-    count = min(len(weights), max(tasks, sum(weights) // plan.chunk))
+    count = min(len(weights), max(tasks, sum(weights) // plan.chunks.master))
     shares: list[list[int]] = [[] for _ in range(count)]
     filled = [0] * count
     for number in sorted(range(len(weights)), key=lambda number: -weights[number]):

@@ -1,12 +1,12 @@
-"""What a run will do: a frozen value made of the configuration and of what the survey found, and nothing else.
+"""The plan of a run: a frozen value, made of the configuration and the survey alone.
 
-No question about the configuration is asked after this: the executors get the plan and follow it.
+Nothing asks the configuration after this: the executors, the accounting and the publishing follow the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,30 +17,33 @@ from mutator.dataset import checksum
 from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile, is_without_key
 from mutator.dataset.partition_index import SPEC, Files
 from mutator.errors import error
+from mutator.formats.blocks.contract import BlockType
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.inspect.survey import Source, Survey
-from mutator.plan.join import Join, choose
 from mutator.plan.merge_unit import MergeUnit
-from mutator.plan.rows.partitioning import Partitioning
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.schema_rows import has_schema, schema_row_plan, stored_schema_row_plan
 from mutator.plan.rows.text_rows import is_delete_source, stored_text_row_plan, text_row_plan
 from mutator.plan.splits import Input, Split, inputs_of, numbered, packed_tasks, splits_of
+from mutator.plan.strategy import Strategy, choose
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_value
 
-__all__ = ["SAMPLES", "Partitions", "Plan", "make_plan", "plan_of_dataset", "rejects_allowed"]
+__all__ = ["SAMPLES", "Chunks", "Limits", "PartitionedMaster", "Plan", "limits_of", "make_plan", "plan_of_dataset"]
 
 
-SAMPLES = 5  # keys or rows shown as examples
+SAMPLES = 5  # keys or rows that are shown as examples
 
 _LARGE = 1 << 20
-_FEED_TASKS = 16  # a feed of one split's size is read by up to as many tasks
+_FEED_TASKS = 16  # read a feed of one split's size, at most
+_DATASET_CHUNK = 64 << 20
+_ENDLESS = 1 << 62  # the chunk of a file with one checksum
 
 
 @dataclass(frozen=True)
-class Partitions:
-    """A partitioned master, as it lies there: which files each partition has, and how those of a form are read."""
+class PartitionedMaster:
+    """The files of a master that is partitioned already, and how those of each form are read."""
 
     path: str
     spec: Mapping[str, Any]
@@ -51,208 +54,220 @@ class Partitions:
 
 
 @dataclass(frozen=True)
+class Chunks:
+    """Bytes of a checksum chunk, by the files that it is of; in files that are read, also of a split."""
+
+    master: int
+    feed: int  # smaller, so that a small feed keeps several tasks busy
+    written: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Conditions under which a merge must not be published."""
+
+    rejects: Mapping[str, int]  # side -> rejected rows that are allowed
+    deleted_fraction: float = 1.0  # of the master's records
+    inserts_below_horizon: bool = True  # are allowed
+    older_snapshot: bool = False  # is allowed
+
+
+@dataclass(frozen=True)
 class Plan:
-    """All that the engine needs, and all that the report tells of it."""
+    """Everything that the engine, the accounting, the publishing and the report need to know of a run."""
 
     run: str
     now: int  # milliseconds since 1970, UTC: the commit time of this run
+    rows: RowPlan
+    strategy: Strategy
     inputs: tuple[Input, ...]
     tasks: tuple[tuple[Split, ...], ...]  # what each task reads for the shuffle
     local: tuple[tuple[Split, ...], ...]  # what is not shuffled: read by each group (aligned) or task (broadcast)
-    format: str  # what the engine merges: a key of ``formats.BLOCK_TYPES``
-    layouts: dict[str, Any]  # the format's own: where key, order value and op code are
-    output: Any  # the format's own: what is written
-    carries: bool  # files of the master that no mutation concerns may stay as they are
-    engine: str
-    join: str
-    master_buckets: int | None  # of a managed master
-    buckets: int | None  # of the output; None: the files of the master stay as they are
-    groups: int  # tasks that merge: in each come together the buckets that are equal modulo it
-    reason: str
+    groups: int  # tasks that merge; each merges the buckets whose numbers are equal modulo ``groups``
     by_file_name: bool
-    order_type: str
-    full: bool
-    spec: dict[str, Any]
-    horizon: Any  # highest order value ever expired, or None
-    expire_before: int | None  # commit time in ms; older tombstones are forgotten
-    chunk: int  # bytes of a checksum chunk, and of a split
-    written_chunk: int  # bytes of a checksum chunk of what is written
-    feed_chunk: int  # the same in feed files: smaller, so that a small feed keeps several tasks busy
-    memory: int  # bytes of the feed that a worker holds at once
-    unique: bool  # no ID has two rows in the master: its manifest says so, or the user
-    rejects_shipped: dict[str, int]  # side -> how many rejected rows of a split travel to the ledger
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    chunks: Chunks
+    limits: Limits
+    full: bool = False
+    master_buckets: int | None = None  # of a managed master
+    unique: bool = False  # no ID has two rows in the master: its manifest says so, or the user
+    horizon: Any = None  # highest order value ever expired
+    expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
+    forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
+    memory: int = 0  # bytes of the feed that a worker holds at once
     bucket_bytes: int = 64 << 20  # of a partition's bucket
-    partitioning: Partitioning | None = None
-    master: Partitions | None = None  # where it is partitioned already
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
     units: tuple[MergeUnit, ...] = ()  # of touched partitions, each with its part of ``local``
 
+    @property
+    def is_partitioned(self) -> bool:
+        """Return whether the output is partitioned."""
+        return self.rows.partitioning is not None
+
+    @property
+    def by_table(self) -> bool:
+        """Return whether the output is partitioned, and a record may move from one partition to another."""
+        return self.rows.partitioning is not None and self.rows.partitioning.by_table
+
+    @property
+    def block_type(self) -> BlockType:
+        """The type of the blocks that the engine merges."""
+        return BLOCK_TYPES[self.rows.block_type]
+
+    @property
+    def rejects_shipped(self) -> Mapping[str, int]:
+        """How many rejected rows of a split travel to the ledger, by side."""
+        return {side: allowed + SAMPLES for side, allowed in self.limits.rejects.items()}
+
     def unit(self, group: int) -> MergeUnit:
-        """Return what a group is: one of the units, or buckets of a master without partitions."""
+        """Return the merge unit of a group; without partitions it has the group's buckets."""
         if self.units:
             return self.units[group]
-        return MergeUnit(group, self.groups, self.buckets)
+        return MergeUnit(group, self.groups, self.strategy.buckets)
 
     @property
     def ledger(self) -> int:
-        """Number of the partition that gets receipts and rejects instead of records."""
+        """The number of the shuffle partition that gets receipts and rejects instead of records."""
         return self.groups
 
     @property
     def key_width(self) -> int:
-        """Number of values of a record ID."""
-        return len(self.layouts["feed"].id_fields)
+        """The number of values of a record ID."""
+        return len(self.rows.layouts["feed"].id_fields)
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """All that is read, wherever."""
+        """All splits that are read."""
         return tuple(split for part in (*self.tasks, *self.local) for split in part)
 
     @cached_property
     def sequences(self) -> Ints:
-        """The sequence of each input."""
-        return np.array([one.sequence for one in self.inputs], np.int64)
+        """The sequence of each input, an int64 array."""
+        return np.array([part.sequence for part in self.inputs], np.int64)
 
     @cached_property
     def ranks(self) -> Ints:
-        """The rank of each input."""
-        return np.array([one.rank for one in self.inputs], np.int64)
+        """The rank of each input, an int64 array."""
+        return np.array([part.rank for part in self.inputs], np.int64)
 
-    def chunk_of(self, one: Input) -> int:
+    def chunk_of(self, part: Input) -> int:
         """Return the bytes of a checksum chunk of an input."""
-        if one.source.checksum is not None:
-            return checksum.chunk_of(one.source.checksum) or 1 << 62
-        return self.feed_chunk if one.side == "feed" else self.chunk
+        if part.source.checksum is not None:
+            return checksum.chunk_of(part.source.checksum) or _ENDLESS
+        return self.chunks.feed if part.side == "feed" else self.chunks.master
 
 
 def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = "auto") -> Plan:
-    """Decide how a run is done.
+    """Plan a run.
 
-    run: its id. now: its commit time, milliseconds since 1970. engine: one of ``joins.ENGINES``. Raises the errors of
-    the catalogue.
+    run: its ID. now: its commit time, milliseconds since 1970. engine: one of ``strategy.ENGINES``. Raises the errors
+    of the catalogue.
     """
     known = survey.manifest
-    _check_feed_names(config, survey)
-    shape = schema_row_plan(config, survey) if has_schema(config, survey) else text_row_plan(config, survey)
+    _check_feed(config, survey)
+    rows = schema_row_plan(config, survey) if has_schema(config, survey) else text_row_plan(config, survey)
     if known is not None:
-        _check_spec(survey.master_path, known, shape.spec)
-    join = choose(config, survey, shape, engine)
-    if shape.partitioning is not None:
-        _check_partitions(survey, shape.partitioning)
-    inputs = inputs_of(survey, shape)
-    feed_chunk = config.split_bytes if config.split_bytes < _LARGE else config.split_bytes // _FEED_TASKS
-    tasks, local = _tasks(config, inputs, join, feed_chunk)
-    notes = [*survey.notes, *shape.notes]
-    deletes = any(is_delete_source(config, source) for source in survey.feed)
-    if config.delete_prefix is not None and config.op_field is None and survey.feed and not deletes:
-        notes.append(f"no name of a feed file starts with {config.delete_prefix}: the feed has no deletes")
-    warnings = [*config.warnings, *shape.warnings]
-    if known is None and not survey.master and not config.allow_empty_master:
-        warnings.append(f"{survey.master_path} holds no data files (is it the right directory, and mounted?)")
-    retention = config.tombstone_retention
+        _check_spec(survey.master_path, known, rows.spec)
+    strategy = choose(config, survey, rows, engine)
+    _check_tombstones(survey, rows)
+    inputs = inputs_of(survey, rows)
+    size = config.split_bytes
+    feed_chunk = size if size < _LARGE else size // _FEED_TASKS
+    tasks, local = _tasks(size, inputs, strategy, feed_chunk)
+    retention, feed_retention = config.tombstone_retention, config.consumed_retention
     return Plan(
         run=run,
         now=now,
+        rows=replace(rows, layout_of={}, in_ranges={}),  # the inputs have them
+        strategy=strategy,
         inputs=inputs,
         tasks=tasks,
         local=local,
-        format=shape.format,
-        layouts=dict(shape.layouts),
-        output=shape.output,
-        carries=shape.carries,
-        engine=join.engine,
-        join=join.kind,
-        master_buckets=known.buckets if known is not None else None,
-        buckets=join.buckets,
-        groups=len(local) if join.kind == "broadcast" else join.groups,
-        reason=join.reason,
+        groups=len(local) if strategy.join == "broadcast" else strategy.groups,
         by_file_name=config.by_file_name,
-        order_type=shape.order_type,
+        chunks=Chunks(size, feed_chunk, _ENDLESS if rows.whole else size),
+        limits=limits_of(config),
         full=config.full,
-        spec=shape.spec,
-        horizon=order_value(shape.order_type, known.horizon) if known else None,
+        master_buckets=known.buckets if known is not None else None,
+        unique=strategy.join == "broadcast" or (known is not None and known.hash is not None),
+        horizon=order_value(rows.order_type, known.horizon) if known is not None else None,
         expire_before=None if retention is None else now - int(retention * 1000),
-        chunk=config.split_bytes,
-        written_chunk=1 << 62 if shape.whole else config.split_bytes,
-        feed_chunk=feed_chunk,
+        forget_feed_before=None if feed_retention is None else now / 1000 - feed_retention,
         memory=config.memory_bytes,
-        unique=join.kind == "broadcast" or (known is not None and known.hash is not None),
-        rejects_shipped={
-            "master": rejects_allowed(config, "master") + SAMPLES,
-            "feed": rejects_allowed(config, "feed") + SAMPLES,
-        },
-        notes=tuple(notes),
-        warnings=tuple(warnings),
         bucket_bytes=config.bucket_bytes,
-        partitioning=shape.partitioning,
-        master=_partitions(survey, shape),
+        notes=(*survey.notes, *rows.notes, *_notes(config, survey)),
+        warnings=(*config.warnings, *rows.warnings, *_warnings(config, survey)),
+        master=_partitioned_master(survey, rows),
     )
 
 
-def _partitions(survey: Survey, shape: RowPlan) -> Partitions | None:
+def limits_of(config: Config) -> Limits:
+    """Return the limits that a configuration sets."""
+
+    def allowed(policy: str) -> int:
+        return config.reject_limit if policy == "quarantine" else 0
+
+    return Limits(
+        rejects={"master": allowed(config.master_reject_policy), "feed": allowed(config.reject_policy)},
+        deleted_fraction=config.max_delete_fraction,
+        inserts_below_horizon=config.before_horizon != "fail",
+        older_snapshot=config.allow_older_snapshot,
+    )
+
+
+def _notes(config: Config, survey: Survey) -> Iterator[str]:
+    deletes = any(is_delete_source(config, source) for source in survey.feed)
+    if config.delete_prefix is not None and config.op_field is None and survey.feed and not deletes:
+        yield f"no name of a feed file starts with {config.delete_prefix}: the feed has no deletes"
+
+
+def _warnings(config: Config, survey: Survey) -> Iterator[str]:
+    if survey.manifest is None and not survey.master and not config.allow_empty_master:
+        yield f"{survey.master_path} holds no data files (is it the right directory, and mounted?)"
+
+
+def _partitioned_master(survey: Survey, rows: RowPlan) -> PartitionedMaster | None:
     known, found = survey.manifest, survey.partitions
     if known is None or found is None:
         return None
     forms: dict[int | None, tuple[str, bool]] = {None: ("master", True)}
     for source in survey.master:  # one of each form
         assert isinstance(source.part, DataFile)
-        forms[source.part.form] = (shape.layout_of.get(source.path, "master"), shape.in_ranges.get(source.path, True))
+        forms[source.part.form] = (rows.layout_of.get(source.path, "master"), rows.in_ranges.get(source.path, True))
     packs = tuple(side for side in known.beside if side.role == "filters")
-    return Partitions(survey.master_path, known.spec, found, forms, packs, known.parts())
-
-
-def rejects_allowed(config: Config, side: str) -> int:
-    """Return how many rows of a side may be set aside before the run fails."""
-    policy = config.master_reject_policy if side == "master" else config.reject_policy
-    return config.reject_limit if policy == "quarantine" else 0
+    return PartitionedMaster(survey.master_path, known.spec, found, forms, packs, known.parts())
 
 
 def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple[Source, ...]) -> Plan:
     """Return the plan that reads a dataset back, as its manifest describes it."""
-    shape = stored_schema_row_plan(known) if "fields" in known.spec["key"] else stored_text_row_plan(known)
-    inputs = numbered(tombstones, data, (), shape)
-    buckets = known.buckets or max(2, sum(one.bytes for one in data) >> 26)
+    rows = stored_schema_row_plan(known) if "fields" in known.spec["key"] else stored_text_row_plan(known)
+    inputs = numbered(tombstones, data, (), rows)
+    buckets = known.buckets or max(2, sum(source.bytes for source in data) // _DATASET_CHUNK)
+    splits = splits_of(inputs, _DATASET_CHUNK, _DATASET_CHUNK)
     return Plan(
         run=known.run,
         now=0,
+        rows=rows,
+        strategy=Strategy("records", "shuffle", buckets, buckets, ""),
         inputs=inputs,
-        tasks=packed_tasks(inputs, splits_of(inputs, 64 << 20, 64 << 20), 64 << 20),
+        tasks=packed_tasks(inputs, splits, _DATASET_CHUNK),
         local=(),
-        format=shape.format,
-        layouts=dict(shape.layouts),
-        output=shape.output,
-        carries=True,
-        engine="records",
-        join="shuffle",
-        master_buckets=known.buckets,
-        buckets=buckets,
         groups=buckets,
-        reason="",
-        by_file_name=shape.spec["order"]["by"] == "file name",
-        order_type=shape.order_type,
-        full=False,
-        spec=shape.spec,
-        horizon=None,
-        expire_before=None,
-        chunk=64 << 20,
-        written_chunk=64 << 20,
-        feed_chunk=64 << 20,
-        memory=0,
-        unique=False,
-        rejects_shipped={"master": SAMPLES},
-        notes=(),
-        warnings=(),
+        by_file_name=rows.spec["order"]["by"] == "file name",
+        chunks=Chunks(_DATASET_CHUNK, _DATASET_CHUNK, _DATASET_CHUNK),
+        limits=Limits({"master": 0}),
+        master_buckets=known.buckets,
     )
 
 
-def _check_partitions(survey: Survey, partitioning: Partitioning) -> None:
-    """Raise StateError where deletes would be forgotten: their tombstones say no partition."""
-    if survey.tombstones and not partitioning.by_table:
+def _check_tombstones(survey: Survey, rows: RowPlan) -> None:
+    """Raise StateError where the tombstones of a master without partitions would have to be in one."""
+    if survey.tombstones and rows.partitioning is not None and not rows.partitioning.by_table:
         raise error("partition.tombstones", path=survey.master_path)
 
 
-def _check_feed_names(config: Config, survey: Survey) -> None:
+def _check_feed(config: Config, survey: Survey) -> None:
     if config.by_file_name:
         for source in survey.feed:
             if source.sequence is None:
@@ -272,9 +287,9 @@ def _check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
     for name in () if is_without_key(known) else agreed:
         before, now = known.spec.get(name), spec.get(name)
         if name == "order" and before and now and (before.get("type"), now.get("type")) == ("long", "decimal"):
-            before = {**before, "type": "decimal"}  # the field was widened, and each integer is a decimal
+            before = {**before, "type": "decimal"}  # the field was widened; every integer is a decimal
         if name == SPEC and before is None:
-            continue  # it is partitioned now
+            continue  # a master without partitions becomes a partitioned one
         if before != now and not (name == "width" and before is None):
             raise error("manifest.spec", path=path, name=name, before=_shown(before), now=_shown(now))
     if known.hash not in (None, HASH_NAME):
@@ -288,27 +303,26 @@ def _shown(value: Any) -> str:
 
 
 def _tasks(
-    config: Config, inputs: Sequence[Input], join: Join, feed_chunk: int
+    size: int, inputs: Sequence[Input], strategy: Strategy, feed_chunk: int
 ) -> tuple[tuple[tuple[Split, ...], ...], tuple[tuple[Split, ...], ...]]:
     """Return the splits of each task that reads for the shuffle, and those that are read where they are merged."""
-    size = config.split_bytes
     splits = splits_of(inputs, size, feed_chunk)
     feed = [split for split in splits if inputs[split.input].side == "feed"]
-    held = [split for split in splits if inputs[split.input].side != "feed"]
+    old = [split for split in splits if inputs[split.input].side != "feed"]
     step = max(feed_chunk, min(size, sum(inputs[split.input].source.bytes for split in feed if not split.number) // 8))
     tasks = packed_tasks(inputs, feed, step)
-    if join.kind == "shuffle":
-        return (*packed_tasks(inputs, held, size), *tasks), ()
-    if join.kind == "broadcast":
-        master = [split for split in held if inputs[split.input].side == "master"]
-        # The last task writes what has no place in the files of the master: inserted rows, and tombstones.
-        rest = tuple(split for split in held if inputs[split.input].side != "master")
+    if strategy.join == "shuffle":
+        return (*packed_tasks(inputs, old, size), *tasks), ()
+    if strategy.join == "broadcast":
+        master = [split for split in old if inputs[split.input].side == "master"]
+        # The last task writes inserted rows and tombstones, which no file of the master has room for.
+        rest = tuple(split for split in old if inputs[split.input].side != "master")
         return tasks, (*packed_tasks(inputs, master, size), rest)
-    groups: list[list[Split]] = [[] for _ in range(join.groups)]
-    for split in held:
+    groups: list[list[Split]] = [[] for _ in range(strategy.groups)]
+    for split in old:
         source = inputs[split.input].source
         bucket = source.bucket
         if bucket is None:
             raise error("manifest.damaged", path=source.path, why="the manifest has buckets, and none for this file")
-        groups[bucket % join.groups].append(split)
+        groups[bucket % strategy.groups].append(split)
     return tasks, tuple(map(tuple, groups))

@@ -71,7 +71,7 @@ def make(work, case):
         master = str(work / "managed")
     config = parse(settings)
     plan = make_plan(config, survey_inputs(config, master, [str(work / "feed")]), "20260101T000000Z-00000000", 1)
-    assert plan.join == ("aligned" if case["managed"] else "shuffle")
+    assert plan.strategy.join == ("aligned" if case["managed"] else "shuffle")
     before = peak() if not case["managed"] else None
     with ExitStack() as stack:
         kinds = {kind: stack.enter_context((work / f"elements-{kind}").open("wb")) for kind in (RUN, ROWS, TOMBSTONES)}
@@ -110,7 +110,7 @@ def reduce(work):
     receipt = write_group(plan, str(work / "staging"), 0, 0, streamed(work))
     assert "damage" not in receipt, receipt
     data = sum(path.stat().st_size for path in work.glob("elements-*"))
-    data += sum(one.source.bytes for one in plan.inputs if one.side == "master" and plan.join == "aligned")
+    data += sum(one.source.bytes for one in plan.inputs if one.side == "master" and plan.strategy.join == "aligned")
     return {"reduce": peak() - before, "map": mapped, "data": data, "counts": receipt["counts"]}
 
 

@@ -28,8 +28,9 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.pipeline.accounting import add_up
 from mutator.plan.inspect.survey import Source
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.run_plan import Plan
+from mutator.plan.run_plan import Chunks, Limits, Plan
 from mutator.plan.splits import Split, numbered
+from mutator.plan.strategy import Strategy
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.file_names import sequence as sequence_of
 from mutator.rules.key_hash import bucket_of, hash_key
@@ -159,7 +160,7 @@ class Dataset:
         master = RowLayout(delimiter=field_delimiter.parse(","), **place)
         rows = replace(master, op_field=3, delete_codes=frozenset([b"D"]), cut_op=True)
         shape = RowPlan(
-            format="packed",
+            block_type="packed",
             layouts={"master": master, "feed": rows, "deletes": replace(rows, deletes=True)},
             output=SUFFIX,
             spec={},
@@ -189,30 +190,17 @@ class Dataset:
             inputs=inputs,
             tasks=tasks,
             local=local,
-            format=shape.format,
-            layouts=dict(shape.layouts),
-            output=shape.output,
-            carries=shape.carries,
-            engine="blocks",
-            join=join,
+            rows=shape,
+            strategy=Strategy("blocks", join, buckets, groups, ""),
             master_buckets=self.buckets,
-            buckets=buckets,
             groups=groups,
-            reason="",
             by_file_name=by_name,
-            order_type=shape.order_type,
             full=full,
-            spec=shape.spec,
-            horizon=None,
             expire_before=1_000 * self.number - 500 if expire else None,
-            chunk=256,
-            written_chunk=256,
-            feed_chunk=128,
+            chunks=Chunks(master=256, feed=128, written=256),
+            limits=Limits({"master": 0, "feed": 0}),
             memory=memory,
             unique=unique or self.buckets is not None,
-            rejects_shipped={"master": 5, "feed": 5},
-            notes=(),
-            warnings=(),
         )
 
     def _take(self, staging, result, plan):
@@ -232,8 +220,8 @@ class Dataset:
                     row["stamp"] = micros_of(row["stamp"])
                 order = orders[offset] if orders is not None else row["stamp"]
                 order = moment(order) if self.kind == "timestamp" else order
-                if plan.buckets is not None:
-                    assert bucket_of(key_of(row), plan.buckets) == part.bucket
+                if plan.strategy.buckets is not None:
+                    assert bucket_of(key_of(row), plan.strategy.buckets) == part.bucket
                 sequence = sequence_of(name)
                 sequence = NO_SEQUENCE if sequence is None else sequence
                 place = (sequence, name.encode(), offset)
@@ -266,11 +254,11 @@ class Dataset:
                     assert key not in self.tombstones
                     self.tombstones[key] = (value, committed)
         self.buried = tuple(buried)
-        self.buckets = plan.buckets
+        self.buckets = plan.strategy.buckets
 
     def _check_order(self, expected, staging, result, plan):
         """Surviving rows keep their order, updated rows their place; inserted rows follow, by key."""
-        if plan.join == "broadcast":
+        if plan.strategy.join == "broadcast":
             return
         held = list(model.last(self.rows).values())
         place = {(row.name, row.offset): number for number, row in enumerate(sorted(self.rows, key=lambda r: r[3:5]))}
@@ -280,8 +268,8 @@ class Dataset:
         for part in result.files:
             found = [key_of(row) for frame in frames([(staging / part.path).read_bytes()]) for row in frame.to_pylist()]
             assert len(set(found)) == len(found)
-            if plan.buckets == (self.buckets or plan.buckets):
-                assert found == [key for key in keys if bucket_of(key, plan.buckets) == part.bucket]
+            if plan.strategy.buckets == (self.buckets or plan.strategy.buckets):
+                assert found == [key for key in keys if bucket_of(key, plan.strategy.buckets) == part.bucket]
 
 
 def micros_of(when):
@@ -456,14 +444,12 @@ def test_the_engine_imports_no_format():
     assert found == set()
 
 
-def test_the_engine_asks_the_registry_alone():
+def test_the_engine_asks_the_plan_for_its_block_type():
     found = []
     for name, tree in modules().items():
-        subscripts = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
-        looked_up = [node.slice for node in subscripts if ast.unparse(node.value) == "BLOCK_TYPES"]
-        assert {ast.unparse(one) for one in looked_up} <= {"plan.format", "self._plan.format"}
-        asked = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "format"]
-        found += [(name, one.lineno) for one in asked if "plan" in ast.unparse(one.value) and one not in looked_up]
+        assert "BLOCK_TYPES" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}, name
+        asked = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "block_type"]
+        found += [(name, one.lineno) for one in asked if ast.unparse(one.value) not in ("plan", "self._plan")]
     assert found == []
 
 

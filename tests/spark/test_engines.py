@@ -453,7 +453,7 @@ def test_buckets_that_outgrow_their_size_double_without_a_shuffle(tmp_path, base
     made = merge(tmp_path, path, many, base, plans=plans, bucket_bytes=100)
 
     (plan,) = plans
-    assert (plan.join, plan.groups, plan.master_buckets, made.buckets) == ("aligned", 2, 2, 8)
+    assert (plan.strategy.join, plan.groups, plan.master_buckets, made.buckets) == ("aligned", 2, 2, 8)
     assert "the 2 buckets outgrew bucket.bytes" in made.reason
     check_buckets(made.output)
     for rows in rows_of(made.output).values():

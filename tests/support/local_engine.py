@@ -46,10 +46,10 @@ def merge(plan: Plan, staging: str | None, seed: int = 0, tasks: int = 2) -> lis
     tasks: at least so many merge the partitions of a partitioned master.
     """
     plan = pickle.loads(pickle.dumps(plan))  # as the executors get it
-    blocks = plan.engine == "blocks"
-    if plan.partitioning is not None:
+    blocks = plan.strategy.engine == "blocks"
+    if plan.is_partitioned:
         return merge_partitions(plan, staging, seed, tasks)
-    if plan.join == "broadcast":
+    if plan.strategy.join == "broadcast":
         return merge_by_broadcast(plan, staging, seed)
     elements = [element for task in plan.tasks for element in (read_runs if blocks else read_task)(plan, task)]
     random.Random(seed).shuffle(elements)
@@ -78,7 +78,7 @@ def merge_by_broadcast(plan: Plan, staging: str | None, seed: int) -> list[dict[
 
 
 def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2) -> list[dict[str, Any]]:
-    by_table = plan.partitioning.by_table
+    by_table = plan.by_table
     check_master(plan)
     read = [element for task in plan.tasks for element in (read_runs if by_table else placed_as_read)(plan, task)]
     routes = read

@@ -19,7 +19,6 @@ from mutator.engine.blocks.spool import scratch_directory
 from mutator.engine.split_content import Damage, damage_of, damaged, row_sequences
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Batch, Block, Hashes
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
@@ -129,7 +128,7 @@ def from_shuffle(
 def _blocks(plan: Plan, pieces: Iterator[Rows]) -> Iterator[MasterBlock]:
     base = 0
     for piece in pieces:
-        block = BLOCK_TYPES[plan.format].load([piece.rows], plan.layouts["master"])
+        block = plan.block_type.load([piece.rows], plan.rows.layouts["master"])
         if piece.sequences is not None:
             own = np.frombuffer(piece.sequences, np.int64)
         else:

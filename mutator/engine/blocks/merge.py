@@ -24,7 +24,6 @@ from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.blocks.winners import GONE, LEAVE, TOUCH, WRITE, Winners, tombstone_table
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, patched
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags, from_texts, texts, to_value
@@ -45,7 +44,7 @@ class Output:
         hashed: the hashes of their keys are wanted in any case.
         """
         self.plan, self.tally, self.exact, self.hashed = plan, tally, exact, hashed
-        self.run_together = BLOCK_TYPES[plan.format].run_together
+        self.run_together = plan.block_type.run_together
         keys = [f"key_{number}" for number in range(plan.key_width)]
         self.inserted = SortedSpool(keys, plan.memory, stack)
         self.tombstones = SortedSpool(keys, plan.memory, stack)
@@ -208,7 +207,7 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
             fresh = ~winners.met[places]
             rows, places = rows[fresh], places[fresh]
             if len(rows):
-                held = from_texts(plan.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
+                held = from_texts(plan.rows.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
                 stay[rows[winners.found.moves[places] == LEAVES]] = False  # it is revived in another partition
                 for decision, chosen in winners.meet_tombstones(places, held):
                     if decision.result == "write":
@@ -229,9 +228,9 @@ def _touched(plan: Plan, table: Any, rows: Ints, orders: Any) -> Any:
     index[rows] = table.num_rows + np.arange(len(rows))
     old = table.take(pa.array(rows))
     # The same delete again tells nothing new, so it does not make the tombstone younger.
-    newer = pc.greater(orders, from_texts(plan.order_type, old.column("order").combine_chunks()))
+    newer = pc.greater(orders, from_texts(plan.rows.order_type, old.column("order").combine_chunks()))
     times = pc.if_else(newer, pa.scalar(plan.now, pa.int64()), old.column("committed").combine_chunks())
-    new = old.set_column(old.column_names.index("order"), "order", texts(plan.order_type, orders))
+    new = old.set_column(old.column_names.index("order"), "order", texts(plan.rows.order_type, orders))
     new = new.set_column(new.column_names.index("committed"), "committed", times)
     return pa.concat_tables([table, new]).take(pa.array(index)).combine_chunks()
 
@@ -241,8 +240,8 @@ def keep_tombstones(plan: Plan, table: Any, output: Output) -> None:
     if plan.expire_before is not None and table.num_rows:
         old = flags(pc.less(table.column("committed").combine_chunks(), plan.expire_before))
         if old.any():
-            expired = from_texts(plan.order_type, table.column("order").combine_chunks().filter(pa.array(old)))
-            output.tally.expire(int(old.sum()), to_value(plan.order_type, pc.max(expired).as_py()))
+            expired = from_texts(plan.rows.order_type, table.column("order").combine_chunks().filter(pa.array(old)))
+            output.tally.expire(int(old.sum()), to_value(plan.rows.order_type, pc.max(expired).as_py()))
             table = table.filter(pa.array(~old))
     output.bury(table)
 

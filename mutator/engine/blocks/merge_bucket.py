@@ -31,7 +31,7 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
     keep_freed_memory()
     with ExitStack() as stack:
         unit = plan.unit(group)
-        splits = plan.local[group] if plan.join == "aligned" else ()
+        splits = plan.local[group] if plan.strategy.join == "aligned" else ()
         files = Files(plan, staging, unit, attempt, stack)
         task = UnitTask(plan, unit, splits, files, stack)
         carrier = Carrier(task, staging, attempt)
@@ -45,14 +45,14 @@ def merge_group(task: UnitTask, sections: Sections, carrier: Carrier | None = No
         task.parts.append(found)
     if (
         carrier is not None
-        and plan.join == "aligned"
+        and plan.strategy.join == "aligned"
         and not len(task.parts)
         and not plan.full
-        and plan.carries
-        and plan.buckets == plan.master_buckets
+        and plan.rows.carries
+        and plan.strategy.buckets == plan.master_buckets
     ):
         carrier.carry_over()
-    elif plan.join == "shuffle":
+    elif plan.strategy.join == "shuffle":
         again = not plan.unique or len(task.parts) > 1
         task.merge(from_shuffle(plan, sections.rows(), again=again, stack=task.stack), sections.tombstones)
     else:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.blocks.contract import Block, Hashes, unequal
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, ranks
@@ -157,7 +156,7 @@ def _last_of_each(plan: Plan, found: Mutations) -> tuple[Ints, Ints, Flags, Flag
     for column in by:
         equal &= column[sort[1:]] == column[sort[:-1]]
     if equal.any():  # files of one name in several directories: the row's bytes decide, where they have any
-        sort = np.lexsort([ranks(BLOCK_TYPES[plan.format].contents(found.rows)), *by])
+        sort = np.lexsort([ranks(plan.block_type.contents(found.rows)), *by])
     key, order, sequence = key[sort], order[sort], sequence[sort]
     begins = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     lengths = np.diff(np.append(begins, len(sort)))

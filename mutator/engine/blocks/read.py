@@ -33,7 +33,6 @@ from mutator.engine.split_content import (
     tombstones_receipt,
 )
 from mutator.formats.blocks.contract import Batch, Hashes
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
@@ -98,9 +97,9 @@ def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
 def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tuple[Batch, Receipt]]:
     """Read a split; yield its batches, each with the receipt of all so far (the last one is whole). Raises Damage."""
     content = SplitContent(plan, split, one)
-    layout = plan.layouts[one.layout]
+    layout = plan.rows.layouts[one.layout]
     rows = rejects = ignored = lines = 0
-    reader = BLOCK_TYPES[plan.format].read(content, layout, trusted)
+    reader = plan.block_type.read(content, layout, trusted)
     try:
         batch = next(reader, None)
         while batch is not None:
@@ -117,7 +116,7 @@ def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tup
     if batch is not None:
         yield batch, receipt
     else:
-        yield Batch(BLOCK_TYPES[plan.format].load([], layout), (), 0, 0), receipt
+        yield Batch(plan.block_type.load([], layout), (), 0, 0), receipt
 
 
 def rejected(plan: Plan, split: Split, one: Input, batch: Batch, receipt: Receipt) -> Iterator[Any]:
@@ -159,7 +158,7 @@ class Feed:
     def runs(self) -> Iterator[Any]:
         """Fold what is held, and yield a run for each group that it concerns."""
         plan = self.plan
-        form = BLOCK_TYPES[plan.format]
+        form = plan.block_type
         for layout, parts in self.held.items():
             found = fold(plan, joined_mutations(parts))
             whole = bool((found.counts > 1).any())
@@ -183,7 +182,7 @@ class Feed:
 
 def mutations_of_run(plan: Plan, run: Run) -> Mutations:
     """Read a run again."""
-    block = BLOCK_TYPES[plan.format].load([run.rows], plan.layouts[run.layout])
+    block = plan.block_type.load([run.rows], plan.rows.layouts[run.layout])
     inputs = np.frombuffer(run.inputs, np.int32).astype(np.int64)
     folded = None
     if run.folded is not None:
@@ -204,14 +203,14 @@ class _Master:
         self._number = 0
 
     def read(self, split: Split, one: Input) -> Iterator[Any]:
-        plan, form = self._plan, BLOCK_TYPES[self._plan.format]
+        plan, form = self._plan, self._plan.block_type
         self._place = (split.input, split.number)
         sequences = row_sequences(plan, split, one)
         receipt, row = Receipt(0, 0, 0, 0, 0, ()), 0
         for batch, receipt in batches(plan, split, one, trusted=False):
             yield from rejected(plan, split, one, batch, receipt)
             block = batch.block
-            if sequences is not None and batch.rejects and plan.partitioning is None:  # else rows may say no partition
+            if sequences is not None and batch.rejects and not plan.is_partitioned:  # else rows may say no partition
                 raise Damage(*damaged(one, "it has lines that are no rows, and sequences for each row"))
             own = None
             if sequences is not None:

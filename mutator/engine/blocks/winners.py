@@ -146,7 +146,7 @@ class Winners:
 
     def close(self) -> None:
         """Count what concerns all winners, once each has met what is held of its key."""
-        found, kind = self.found, self.plan.order_type
+        found, kind = self.found, self.plan.rows.order_type
         if len(found):
             self.tally.counts["feed superseded"] += int(found.counts.sum()) - len(found)
             self.tally.high(to_value(kind, pc.max(found.orders).as_py()))
@@ -195,7 +195,7 @@ class Winners:
     def note_horizon(self, places: Ints) -> None:
         """Note inserts below the horizon, also where a tombstone is forgotten: a younger one may have expired."""
         if self.plan.horizon is not None and len(places):
-            horizon = to_column(self.plan.order_type, [self.plan.horizon])[0]
+            horizon = to_column(self.plan.rows.order_type, [self.plan.horizon])[0]
             below = flags(pc.less(self.found.orders.take(pa.array(places)), horizon))
             self.note("below horizon", places[below])
 
@@ -221,7 +221,7 @@ def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, co
     names = [f"key_{number}" for number in range(len(keys))]
     times = pa.array(np.full(len(hashes), committed, np.int64))
     return pa.table(
-        [*keys, texts(plan.order_type, orders), times, pa.array(hashes)], [*names, "order", "committed", "hash"]
+        [*keys, texts(plan.rows.order_type, orders), times, pa.array(hashes)], [*names, "order", "committed", "hash"]
     )
 
 

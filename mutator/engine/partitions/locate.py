@@ -44,7 +44,6 @@ from mutator.engine.split_content import DAMAGE, TALLY, Damage, Receipt, damage_
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.partition_plan import inputs_of_files
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
@@ -146,7 +145,7 @@ class _Search:
         upserts = np.flatnonzero(~self._found.deletes)
         codes = np.zeros(len(self._found), np.int64)
         rows = self._found.written.take(pa.array(upserts))
-        placed = BLOCK_TYPES[self._plan.format].partitions(rows, self._plan.layouts["written"])
+        placed = self._plan.block_type.partitions(rows, self._plan.rows.layouts["written"])
         codes[upserts] = placed.codes + 1
         return codes, [NOWHERE, *placed.names]
 
@@ -205,7 +204,7 @@ class _Search:
             one = Files((), (part,), ()) if isinstance(part, SideFile) else Files((part,), (), files.orders)
             inputs = inputs_of_files(self._plan, one)
             plan = replace(self._plan, inputs=tuple(inputs))
-            splits = splits_of(inputs, plan.chunk, plan.feed_chunk)
+            splits = splits_of(inputs, plan.chunks.master, plan.chunks.feed)
             for rows, orders in (_tombstones if buried else _rows)(plan, splits, winners):
                 yield _Held(directory, places[rows], orders, buried)
 
@@ -249,6 +248,6 @@ def _tombstones(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[t
             )
             if len(rows):
                 orders = table.column("order").combine_chunks().take(pa.array(rows))
-                yield places, from_texts(plan.order_type, orders)
+                yield places, from_texts(plan.rows.order_type, orders)
     except (CorruptStream, MutatorError) as fault:
         raise Damage(*damage_of(one, fault)) from None

@@ -20,7 +20,6 @@ from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import FEED, ROWS, TOMBSTONES, ByUnit
 from mutator.engine.task_files import create, file_name
 from mutator.errors.failpoints import failpoint
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.run_plan import Plan
 from mutator.rules.bloom_filter import filter_of
 
@@ -36,12 +35,11 @@ def write_units(
     """
     failpoint("task.started", attempt)
     keep_freed_memory()
-    assert plan.partitioning is not None
     with ExitStack() as stack:
         arrived = {kind: ByUnit(plan, kind, stack) for kind in (FEED, ROWS, TOMBSTONES)}
         for (_, _, kind, _), value in elements:
             arrived[kind].append(pa.ipc.open_stream(value).read_all())
-        pack = _Pack(plan, staging, task, attempt) if plan.partitioning.by_table and staging is not None else None
+        pack = _Pack(plan, staging, task, attempt) if plan.by_table and staging is not None else None
         for number in tasks[task]:
             with ExitStack() as own:
                 unit = plan.units[number]
@@ -73,21 +71,20 @@ def _work(plan: Plan, number: int, merge: UnitTask, bounds: _Bounds, arrived: di
     def meet() -> None:
         for table in arrived[FEED].of(number):
             merge.parts.append(mutations_of_table(table.drop_columns(["unit"])))
-        if plan.join == "shuffle":
+        if plan.strategy.join == "shuffle":
             held = list(_blocks(plan, arrived[ROWS].of(number)))
             merge.merge(lambda: bounds.noting(iter(held)), lambda: iter(()))
         else:
             merge.merge(lambda: bounds.noting(merge.from_master()), lambda: iter(()))
 
-    assert plan.partitioning is not None
-    return write if plan.join == "shuffle" and plan.partitioning.by_table else meet
+    return write if plan.strategy.join == "shuffle" and plan.by_table else meet
 
 
 def _blocks(plan: Plan, tables: Iterator[Any]) -> Iterator[MasterBlock]:
     base = 0
-    form = BLOCK_TYPES[plan.format]
+    form = plan.block_type
     for table in tables:
-        block = form.load([form.pack(table.column("row").combine_chunks())], plan.layouts["master"])
+        block = form.load([form.pack(table.column("row").combine_chunks())], plan.rows.layouts["master"])
         yield MasterBlock(plan, None, base, block, table.column("sequence").to_numpy())
         base += len(block)
 
@@ -110,8 +107,8 @@ class _Bounds:
 
     def note_rows(self, plan: Plan, table: Any) -> None:
         """Take notice of rows as they are written."""
-        form, rows = BLOCK_TYPES[plan.format], table.column("row").combine_chunks()
-        layout = plan.layouts["written"]
+        form, rows = plan.block_type, table.column("row").combine_chunks()
+        layout = plan.rows.layouts["written"]
         if rows.type == getattr(layout, "row_type", rows.type):
             self.note(form.load([form.pack(rows)], layout).keys(None)[0])
         else:

@@ -36,7 +36,6 @@ from mutator.engine.split_content import (
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import Hashes
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
@@ -66,7 +65,7 @@ class _PlacedFeed(Feed):
         plan = self.plan
         for parts in self.held.values():
             found = joined_mutations(parts)
-            placed = BLOCK_TYPES[plan.format].partitions(found.written, plan.layouts["written"])
+            placed = plan.block_type.partitions(found.written, plan.rows.layouts["written"])
             folded, codes = _folded_apart(plan, found, placed.codes, placed.names)
             yield routed_mutations(folded, codes, placed.names)
         self.forget()
@@ -82,7 +81,7 @@ def _folded_apart(plan: Plan, found: Mutations, codes: Ints, names: list[str]) -
 
 
 def _master_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
-    form = BLOCK_TYPES[plan.format]
+    form = plan.block_type
     sequences = row_sequences(plan, split, one)
     receipt, row = Receipt(0, 0, 0, 0, 0, ()), 0
     for batch, receipt in batches(plan, split, one, trusted=False):
@@ -96,7 +95,7 @@ def _master_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
             if len(own) < count:
                 raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
         if count:
-            placed = form.partitions(block.written(), plan.layouts["written"])
+            placed = form.partitions(block.written(), plan.rows.layouts["written"])
             inputs = np.full(count, split.input, np.int64)
             table = rows_table(block.rows, inputs, block.offsets, block.hashes(), own)
             yield routed(ROWS, table, placed.codes, placed.names)
@@ -135,7 +134,7 @@ class _Placed:
         self.rows += count
         own = np.zeros(count, np.int64) if sequences is None else sequences
         table = rows_table(rows, np.full(count, self._group, np.int64), places, hashes, own)
-        placed = BLOCK_TYPES[self._plan.format].partitions(rows, self._plan.layouts["written"])
+        placed = self._plan.block_type.partitions(rows, self._plan.rows.layouts["written"])
         self._take(routed(ROWS, table, placed.codes, placed.names))
 
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:

@@ -29,7 +29,6 @@ from mutator.engine.split_content import (
     tombstones_receipt,
 )
 from mutator.formats.blocks.contract import Record
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable, Reject
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
@@ -95,16 +94,16 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
 def records_of(plan: Plan, content: SplitContent, one: Input) -> Iterator[Record | Reject | None]:
     """Read the rows of a split; raises Damage where the content is none of its format."""
     try:
-        yield from BLOCK_TYPES[plan.format].records(content, plan.layouts[one.layout])
+        yield from plan.block_type.records(content, plan.rows.layouts[one.layout])
     except NotReadable as fault:
         raise Damage(*damaged(one, fault)) from None
 
 
 def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
-    parse_order = ORDER_TYPES[plan.order_type][0]
+    parse_order = ORDER_TYPES[plan.rows.order_type][0]
     receipt = tombstones_receipt(plan, split, one)
     with storage_for(one.source.path).open(one.source.path) as stream:
         for key, order, committed in read_tombstones(stream):
-            value = LOWEST[plan.order_type] if order is None else parse_order(order)
+            value = LOWEST[plan.rows.order_type] if order is None else parse_order(order)
             yield (bucket_of(key, plan.groups), key, TOMBSTONE, ()), (value, committed)
     yield receipt_of(plan, split, receipt)

@@ -18,7 +18,6 @@ from mutator.engine.records.merge import merge_bucket
 from mutator.engine.records.read import Element
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_values import format_order
 
@@ -41,7 +40,7 @@ def write_bucket(
     """
     failpoint("task.started", attempt)
     tally = Tally()
-    form = BLOCK_TYPES[plan.format]
+    form = plan.block_type
     with ExitStack() as stack:
         files = Files(plan, staging, plan.unit(bucket), attempt, stack)
         tombstones = _Tombstones(plan, files)
@@ -55,7 +54,7 @@ def write_bucket(
             expire_before=plan.expire_before,
         )
         for batch in _batches(rows if staging is None else sort(rows)):
-            found = form.from_contents([row for _, row, _ in batch], plan.layouts["master"])
+            found = form.from_contents([row for _, row, _ in batch], plan.rows.layouts["master"])
             orders = np.array([order for _, _, order in batch], np.int64) if plan.by_file_name else None
             files.write(found, len(batch), None, orders)
         tombstones.flush()
@@ -88,7 +87,7 @@ class _Tombstones:
 
     def append(self, tombstone: tuple[tuple[bytes, ...], Any, int]) -> None:
         key, order, committed = tombstone
-        self._batch.append((key, format_order(self._plan.order_type, order), committed))
+        self._batch.append((key, format_order(self._plan.rows.order_type, order), committed))
         if len(self._batch) == _BATCH:
             self.flush()
 

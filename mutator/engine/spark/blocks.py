@@ -31,7 +31,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
-    if plan.join == "broadcast":
+    if plan.strategy.join == "broadcast":
         return _merge_by_broadcast(sc, plan, staging)
     with shared_with(sc, plan) as shared:
         return on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_runs, partial(_write, staging))

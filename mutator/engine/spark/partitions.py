@@ -41,8 +41,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
-    assert plan.partitioning is not None
-    known = plan.master if plan.partitioning.by_table else None  # who looks for records needs to know the files
+    known = plan.master if plan.by_table else None  # who looks for records needs to know the files
     known = known and replace(known, parts=())
     with ExitStack() as stack, shared_with(sc, replace(plan, master=known)) as shared:
         # While it waits for Spark, this process looks at thousands of partitions, and links what they have.
@@ -50,7 +49,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
         checking = beside.submit(check_master, plan)
         # [split, ...]
         tasks = sc.parallelize(plan.tasks, max(len(plan.tasks), 1))
-        if plan.partitioning.by_table:
+        if plan.by_table:
             routes = (
                 # -> ((group, …), value), ...
                 tasks.mapPartitions(partial(_read, shared))

@@ -32,7 +32,7 @@ _SMALL = 8 << 20  # bytes that one task merges within its memory, and in the tim
 
 def is_small(plan: Plan) -> bool:
     """Tell whether one task may do the whole merge of a plan."""
-    if plan.partitioning is not None:
+    if plan.is_partitioned:
         return False  # it is known only later what of the master is read
     read = {split.input for split in plan.splits}
     sources = (plan.inputs[number].source for number in read)
@@ -55,9 +55,9 @@ def _merge(plan: Plan, staging: str | None, _: None) -> Receipts:
 
 def merge_here(plan: Plan, staging: str | None, attempt: int) -> Receipts:
     """Merge in this process; return the receipts of the plan's groups and, last, of its ledger."""
-    if plan.join == "broadcast":
+    if plan.strategy.join == "broadcast":
         return _by_broadcast(plan, staging, attempt)
-    blocks = plan.engine == "blocks"
+    blocks = plan.strategy.engine == "blocks"
     *groups, ledger = _partitions(plan, read_runs if blocks else read_task)
     write: Any = write_group if blocks else partial(write_bucket, sort=_by_place)
     made = [write(plan, staging, number, attempt, elements) for number, elements in enumerate(groups)]

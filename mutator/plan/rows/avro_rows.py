@@ -136,7 +136,7 @@ def avro_row_plan(config: Config, survey: Survey, fields: RunFields, codec: str 
     known = survey.manifest
     same = known is not None and known.spec["format"] == "avro" and known.spec["schema"] == spec["schema"]
     return RowPlan(
-        format="avro",
+        block_type="avro",
         layouts=layouts,
         output=AvroOutput(result, codec),
         spec=spec,

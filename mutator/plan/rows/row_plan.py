@@ -19,7 +19,7 @@ __all__ = ["RowPlan"]
 class RowPlan:
     """What the plan must know of rows."""
 
-    format: str  # a key of ``formats.BLOCK_TYPES``
+    block_type: str  # a key of ``formats.blocks.registry.BLOCK_TYPES``
     layouts: Mapping[str, Any]  # "master", "feed" and, for files of other schemas, more
     output: Any  # the format's own: what is written
     spec: dict[str, Any]  # as the manifest has it

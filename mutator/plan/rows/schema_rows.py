@@ -289,7 +289,7 @@ def _columns(
     known = survey.manifest
     same = known is not None and all(known.spec.get(name) == spec.get(name) for name in _AS_WRITTEN)
     return RowPlan(
-        format="columns",
+        block_type="columns",
         layouts=layouts,
         output=ColumnOutput(output, result, dialect),
         spec=spec,

@@ -193,7 +193,7 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
         partitioning = replace(partitioning, fields=written.partition)
         spec[SPEC] = partitioning.spec()
     return RowPlan(
-        format="text",
+        block_type="text",
         layouts={"master": master, "feed": feed, "deletes": deletes, "written": written},
         output=None,
         spec=spec,

@@ -26,7 +26,7 @@ from mutator.engine.spark.each import Each
 from mutator.errors import error
 from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject
-from mutator.plan.run_plan import SAMPLES, rejects_allowed
+from mutator.plan.run_plan import SAMPLES, limits_of
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_transforms import PartitionField, text_of
 from mutator.storage import absolute, storage_for, writable_storage_for
@@ -65,7 +65,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
             raise error("path.roles", path=to, roles="feed and split feed")
     ignored: list[str] = []
     files = feed_files(config, fields, feed, ignored)
-    run, allowed = new_run_id(time.time()), rejects_allowed(config, "feed")
+    run, allowed = new_run_id(time.time()), limits_of(config).rejects["feed"]
     met: list[dict[str, Any]] = []
 
     def write(staging: str) -> SplitRecord:

@@ -16,7 +16,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import INFLATED
 
-__all__ = ["ENGINES", "Join", "choose"]
+__all__ = ["ENGINES", "Strategy", "choose"]
 
 ENGINES = ("auto", "blocks", "records")
 
@@ -26,60 +26,60 @@ _MOST_AT_ONCE = 8  # buckets that one becomes without a shuffle: more would leav
 
 
 @dataclass(frozen=True)
-class Join:
+class Strategy:
     """How a run merges."""
 
     engine: str  # blocks | records
-    kind: str  # aligned | broadcast | shuffle
+    join: str  # aligned | broadcast | shuffle
     buckets: int | None  # of the output; None: the files of the master stay as they are
     groups: int  # tasks that merge: in each come together the buckets that are equal modulo it
     reason: str
 
 
-def choose(config: Config, survey: Survey, shape: RowPlan, wanted: str) -> Join:
+def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strategy:
     """Choose engine and join. wanted: one of ``ENGINES``."""
     if wanted not in ENGINES:
         raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
-    form = BLOCK_TYPES[shape.format]
-    refused = form.unsupported(shape.layouts["feed"]) or form.unsupported(shape.layouts["master"])
+    form = BLOCK_TYPES[rows.block_type]
+    refused = form.unsupported(rows.layouts["feed"]) or form.unsupported(rows.layouts["master"])
     buckets, why_buckets = _buckets(config, survey)
-    if shape.partitioning is not None and (wanted == "records" or refused):
+    if rows.partitioning is not None and (wanted == "records" or refused):
         raise error("partition.engine", why=refused or "--engine records is asked for")
     if wanted == "records" or refused:
         why = "it was asked for" if wanted == "records" else refused
         if wanted == "blocks":
             why = f"blocks was asked for, but {why}"
         why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
-        return Join("records", "shuffle", buckets, buckets, why)
-    if shape.partitioning is not None:
+        return Strategy("records", "shuffle", buckets, buckets, why)
+    if rows.partitioning is not None:
         return _partitioned(config, survey)
     if survey.manifest is not None and survey.manifest.buckets is not None:
         return _managed(survey.manifest.buckets, buckets, why_buckets)
     return _unmanaged(config, survey, buckets, why_buckets)
 
 
-def _partitioned(config: Config, survey: Survey) -> Join:
+def _partitioned(config: Config, survey: Survey) -> Strategy:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in (*survey.master, *survey.feed))
     groups = config.num_reducer or max(2, min(size // config.split_bytes, _MOST_GROUPS))
     if survey.partitions is not None:
         count = sum(1 for files in survey.partitions.values() if files.data)
         why = f"the master has {count:,} partitions, of which those that the feed touches are merged"
-        return Join("blocks", "aligned", None, groups, why)
-    return Join("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")
+        return Strategy("blocks", "aligned", None, groups, why)
+    return Strategy("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")
 
 
-def _managed(before: int, buckets: int, why_buckets: str) -> Join:
+def _managed(before: int, buckets: int, why_buckets: str) -> Strategy:
     small, large = sorted((before, buckets))
     if large % small or large > _MOST_AT_ONCE * small:
         why = f"the master's {before} buckets cannot become {buckets} where they lie; {why_buckets}"
-        return Join("blocks", "shuffle", buckets, buckets, why)
+        return Strategy("blocks", "shuffle", buckets, buckets, why)
     why = f"the master has {before} buckets by key hash, so only the feed is shuffled"
     if before != buckets:
         why += f"; {why_buckets}, made of the old ones without a shuffle"
-    return Join("blocks", "aligned", buckets, small, why)
+    return Strategy("blocks", "aligned", buckets, small, why)
 
 
-def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -> Join:
+def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -> Strategy:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in survey.feed)
     if not config.master_unique:
         why = "the master has no manifest with buckets, and master.unique does not promise unique IDs"
@@ -93,8 +93,8 @@ def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -
         why = f"master.unique promises unique IDs, and the feed of {size:,} bytes fits into every worker"
         if config.num_reducer is not None:
             why += "; num.reducer has no meaning here, because the master's files stay as they are"
-        return Join("blocks", "broadcast", None, 0, why)
-    return Join("blocks", "shuffle", buckets, buckets, f"{why}; {why_buckets}")
+        return Strategy("blocks", "broadcast", None, 0, why)
+    return Strategy("blocks", "shuffle", buckets, buckets, f"{why}; {why_buckets}")
 
 
 def _buckets(config: Config, survey: Survey) -> tuple[int, str]:

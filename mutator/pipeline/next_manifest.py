@@ -1,0 +1,84 @@
+"""The manifest of a merge: the old one, the plan, and the files that the tasks wrote."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mutator.dataset.manifest import DataFile, FeedFile, Manifest
+from mutator.dataset.partition_index import EARLIER, form_of
+from mutator.pipeline.accounting import Result
+from mutator.plan.run_plan import Plan
+from mutator.rules.key_hash import HASH_NAME
+from mutator.rules.order_values import order_text
+from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
+
+__all__ = ["next_manifest"]
+
+
+def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifest:
+    """Return the manifest that publishes a result. known: that of the master, if it has one."""
+    committed = datetime.fromtimestamp(plan.now / 1000, UTC).isoformat(timespec="milliseconds")
+    merged = [FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed]
+    spec, files = _forms(plan, result.files)
+    return Manifest(
+        commit=str(uuid.uuid4()),
+        parent=known.commit if known else None,
+        run=plan.run,
+        committed=committed,
+        spec=spec,
+        buckets=plan.strategy.buckets,
+        hash=None if plan.strategy.buckets is None and not plan.is_partitioned else HASH_NAME,
+        horizon=_horizon(plan, known, result),
+        snapshot=_snapshot(plan, known, result),
+        files=files,
+        beside=result.beside,
+        feed=_merged_feed(plan, known, merged),
+        counts=_counts(result.counts),
+    )
+
+
+def _horizon(plan: Plan, known: Manifest | None, result: Result) -> str | None:
+    if result.expired is not None and (plan.horizon is None or result.expired > plan.horizon):
+        return order_text(plan.rows.order_type, result.expired)
+    return known.horizon if known else None
+
+
+def _snapshot(plan: Plan, known: Manifest | None, result: Result) -> str | None:
+    if plan.full and result.highest is not None:
+        return order_text(plan.rows.order_type, result.highest)
+    return known.snapshot if known else None
+
+
+def _forms(plan: Plan, files: Sequence[DataFile]) -> tuple[dict[str, Any], tuple[DataFile, ...]]:
+    """Return the specification, with the earlier forms that files of untouched partitions have, and the files."""
+    spec, master = plan.rows.spec, plan.master
+    used = sorted({part.form for part in files if part.form is not None})
+    if master is None or not used:
+        return spec, tuple(files)
+    earlier = [*master.spec.get(EARLIER, ()), *([] if plan.rows.carries else [form_of(master.spec, None)])]
+    number = {form: index for index, form in enumerate(used)}
+    renumbered = (part if part.form is None else replace(part, form=number[part.form]) for part in files)
+    return {**spec, EARLIER: [earlier[form] for form in used]}, tuple(renumbered)
+
+
+def _merged_feed(plan: Plan, known: Manifest | None, now: Iterable[FeedFile]) -> tuple[FeedFile, ...]:
+    """Return the feed files that were merged so far; one that was merged again has the later time."""
+    oldest = plan.forget_feed_before
+    before = [
+        part
+        for part in (known.feed if known else ())
+        if oldest is None or datetime.fromisoformat(part.committed).timestamp() >= oldest
+    ]
+    return tuple({(part.name, part.bytes, part.checksum): part for part in (*before, *now)}.values())
+
+
+def _counts(counts: Counter[str]) -> dict[str, int]:
+    names = ["feed rows", *(f"feed {name}" for name in FEED_OUTCOMES)]
+    names += ["master rows", *(f"master {name}" for name in MASTER_OUTCOMES), "output rows"]
+    names += ["tombstones in", "tombstones out", "expired", *NOTES, "feed ignored", "master ignored"]
+    return {name: counts[name] for name in names}
