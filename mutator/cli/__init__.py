@@ -1,11 +1,13 @@
-"""The commands: the only room that prints and exits.
+"""The command line: the only room that prints and exits.
 
-program              the parser, ``run``, ``verify``, ``sample``, and one function for each script in ``jobs/``
+program              assembles the parsers, prints and exits; one function for each script in ``jobs/``
+options              the form of a command, and the options that several commands share
+run_commands         ``mutator run``, ``mutator verify``
 workflow_commands    ``mutator workflow …``
 bridge_commands      ``mutator bridge …``
-many_commands        ``mutator run-many``
 partition_commands   ``mutator partition``
-options              options that several commands share
+many_commands        ``mutator run-many``
+sample_commands      ``mutator sample …``
 sample               the generator of sample data
 """
 

@@ -1,10 +1,10 @@
-"""The commands ``mutator workflow …``: what they take, and what they answer. ``cli`` prints it.
+"""The commands ``mutator workflow …``.
 
-mutator workflow run BASE --config FILE         merge what has arrived
-mutator workflow watch BASE --config FILE       do so again and again
-mutator workflow status BASE                    what is there, and what waits
-mutator workflow history BASE                   the versions
-mutator workflow restore BASE --to VERSION      an older version is the master again
+mutator workflow run BASE --config FILE         merge the feed files that have arrived
+mutator workflow watch BASE --config FILE       the same, again and again
+mutator workflow status BASE                    show the state of a base and the files that wait
+mutator workflow history BASE                   list the versions
+mutator workflow restore BASE --to VERSION      make an older version the master again
 """
 
 from __future__ import annotations
@@ -15,52 +15,57 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
-from mutator.cli.options import Answer, partition_option, settings_of
-from mutator.config import parsers
+from mutator.cli.options import (
+    Answer,
+    Command,
+    Group,
+    config_options,
+    config_without_id,
+    engine_option,
+    is_quiet,
+    json_option,
+    option_type,
+    partitioned_by_option,
+    settings_of,
+    shown,
+)
+from mutator.config import load, parsers
 from mutator.errors import BUSY, MutatorError
 
-__all__ = ["workflow_commands", "workflow_options"]
+__all__ = ["WORKFLOW"]
 
 
-def workflow_commands(commands: Any) -> None:
-    """Add the command ``workflow`` to the others."""
-    parser = commands.add_parser(
-        "workflow", help="merge feed files as they arrive", description="Work on a base: master/, incr/ and the rest."
-    )
-    workflow_options(parser)
+def _base_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("base", metavar="BASE", help="directory that contains master/ and incr/")
+    config_options(parser)
+    json_option(parser)
 
 
-def workflow_options(parser: argparse.ArgumentParser) -> None:
-    """Add the commands of a workflow."""
-    commands = parser.add_subparsers(title="commands", required=True)
-    run = _add(commands, "run", _run, "merge the feed files that have arrived")
-    watch = _add(commands, "watch", _watch, "run whenever feed files have arrived, until it is stopped")
-    for one in (run, watch):
-        one.add_argument(
-            "--engine", choices=("auto", "blocks", "records"), default="auto", help="as mutator run has it (auto)"
-        )
-        partition_option(one)
-    watch.add_argument(
-        "--interval", type=_seconds, default=10.0, metavar="SECONDS", help="between two looks at incr/ (default 10)"
-    )
-    watch.add_argument("--min-age", type=_whole, metavar="SECONDS", help="of a feed file, as claim.min.age")
-    watch.add_argument("--runs", type=_whole, metavar="N", help="end after so many runs that merged something")
-    _add(commands, "status", _status, "say what is there, and what waits")
-    _add(commands, "history", _history, "list the versions")
-    restore = _add(commands, "restore", _restore, "make an older version the master again, as a new version")
-    restore.add_argument("--to", type=int, required=True, metavar="VERSION", help="its number, as history shows it")
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    _base_options(parser)
+    engine_option(parser)
+    partitioned_by_option(parser)
 
 
-def _add(commands: Any, name: str, command: Callable[[Any], Iterator[Answer]], what: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=what, description=f"{what.capitalize()}.")
-    parser.add_argument("base", metavar="BASE", help="directory with master/ and incr/ in it")
-    parser.add_argument("--config", metavar="FILE", help=".properties or .toml")
+def _watch_options(parser: argparse.ArgumentParser) -> None:
+    _run_options(parser)
     parser.add_argument(
-        "-D", action="append", default=[], dest="settings", metavar="KEY=VALUE", help="a setting; wins over the file"
+        "--interval",
+        type=option_type(_seconds),
+        default=10.0,
+        metavar="SECONDS",
+        help="pause between two checks of incr/ (default 10)",
     )
-    parser.add_argument("--json", action="store_true", help="answer with JSON on stdout")
-    parser.set_defaults(command=command)
-    return parser
+    whole = option_type(parsers.whole)
+    parser.add_argument(
+        "--min-age", type=whole, metavar="SECONDS", help="minimum age of a feed file, in place of claim.min.age"
+    )
+    parser.add_argument("--runs", type=whole, metavar="N", help="end after N runs that merged something")
+
+
+def _restore_options(parser: argparse.ArgumentParser) -> None:
+    _base_options(parser)
+    parser.add_argument("--to", type=int, required=True, metavar="VERSION", help="version number, as shown by history")
 
 
 def _seconds(text: str) -> float:
@@ -69,15 +74,8 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1
     if not 0 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds, 0 or more")
+        raise ValueError("must be a number of seconds, 0 or more")
     return value
-
-
-def _whole(text: str) -> int:
-    try:
-        return parsers.whole(text)
-    except ValueError as fault:
-        raise argparse.ArgumentTypeError(f"{text!r} {fault}") from None
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -91,26 +89,26 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
         arguments.settings = [*arguments.settings, f"claim.min.age={arguments.min_age}s"]
     left = arguments.runs
     with ExitStack() as stack:
-        spark = _KeptSpark(stack)
+        spark = _SparkOnDemand(stack)
         while left is None or left > 0:
             try:
-                answer, merged = _run_once(arguments, spark)
+                answer, merged, idle = _run_once(arguments, spark)
             except MutatorError as fault:
                 if fault.kind not in (*BUSY, "base.lost"):
                     raise
-                answer, merged = None, False  # somebody else merges what has arrived
-            if answer is not None and (merged or answer.said):
+                answer, merged, idle = None, False, True  # another run merges the files that have arrived
+            if answer is not None and not idle:
                 yield answer
                 if answer.code:
-                    return  # it was told to stop when it was too late for this run
+                    return  # a signal came too late to stop this run
             if merged and left is not None:
                 left -= 1
             if left != 0:
                 time.sleep(arguments.interval)
 
 
-class _KeptSpark:
-    """A Spark session that is started when it is first needed, and stays."""
+class _SparkOnDemand:
+    """A Spark session that starts when it is first needed, and is kept until the stack is closed."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -124,53 +122,64 @@ class _KeptSpark:
         return nullcontext(self._context)
 
 
-def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> tuple[Answer, bool]:
-    """Run; return what to say, and whether something was merged."""
-    from mutator import config
+def _run_once(
+    arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]
+) -> tuple[Answer, bool, bool]:
+    """Run; return (answer, whether feed files were merged, whether there was nothing to do)."""
     from mutator.engine.spark.progress import show_progress
-    from mutator.engine.spark.session import is_submitted
     from mutator.pipeline.merge import on_spark
     from mutator.workflow import directory
 
-    read = config.load(arguments.config, settings_of(arguments))
-    # spark-submit sends stderr down stdout, where nothing but the report may stand; it has the warnings, too.
-    quiet = arguments.json and is_submitted()
+    config = load(arguments.config, settings_of(arguments))
+    quiet = is_quiet(arguments)
     merge_on = on_spark(spark, None if quiet else show_progress)
-    done = directory.run(arguments.base, read, directory.merge_by(read, merge_on, arguments.engine))
+    result = directory.run(arguments.base, config, directory.merge_by(config, merge_on, arguments.engine))
     answer = Answer(
-        done.json() if arguments.json else done.text(),
-        warnings=() if quiet or done.report is None else done.report.warnings,
-        code=128 + done.stopped if done.stopped else 0,
-        said=bool(done.claimed or done.recovered),
+        shown(result, arguments),
+        warnings=() if quiet or result.report is None else result.report.warnings,
+        code=128 + result.stopped if result.stopped else 0,
     )
-    return answer, done.version is not None
-
-
-def _looking(arguments: argparse.Namespace) -> Any:
-    """Read the configuration of a command that reads no row, and so can do without the layout."""
-    from mutator import config
-
-    layout = ["id.field.ordinals=0"] if arguments.config is None else []
-    return config.load(arguments.config, [*layout, *arguments.settings])
+    merged = result.version is not None
+    return answer, merged, not (merged or result.claimed or result.recovered)
 
 
 def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.workflow import directory
 
-    found = directory.status(arguments.base, _looking(arguments))
-    yield Answer(found.json() if arguments.json else found.text(), code=5 if found.problems else 0)
+    status = directory.status(arguments.base, config_without_id(arguments))
+    yield Answer(shown(status, arguments), code=5 if status.problems else 0)
 
 
 def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.workflow import directory
     from mutator.workflow.directory.results import history_json, history_text
 
-    places = directory.history(arguments.base, _looking(arguments))
-    yield Answer(history_json(places) if arguments.json else history_text(places))
+    versions = directory.history(arguments.base, config_without_id(arguments))
+    yield Answer(history_json(versions) if arguments.json else history_text(versions))
 
 
 def _restore(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.workflow import directory
 
-    done = directory.restore(arguments.base, arguments.to, _looking(arguments))
-    yield Answer(done.json() if arguments.json else done.text(), code=128 + done.stopped if done.stopped else 0)
+    result = directory.restore(arguments.base, arguments.to, config_without_id(arguments))
+    yield Answer(shown(result, arguments), code=128 + result.stopped if result.stopped else 0)
+
+
+_STOPPED = "what was not committed was put back"
+WORKFLOW = Group(
+    "workflow",
+    "merge feed files as they arrive in a base, a directory that contains master/ and incr/",
+    (
+        Command("run", "merge the feed files that have arrived", _run_options, _run, _STOPPED),
+        Command("watch", "run whenever feed files have arrived, until stopped", _watch_options, _watch, _STOPPED),
+        Command("status", "show the state of the base and the files that wait", _base_options, _status, _STOPPED),
+        Command("history", "list the versions", _base_options, _history, _STOPPED),
+        Command(
+            "restore",
+            "make an older version the master again, as a new version",
+            _restore_options,
+            _restore,
+            _STOPPED,
+        ),
+    ),
+)

@@ -581,20 +581,21 @@ def lines(made):
 def test_sample_prints_what_the_generator_makes(place, capfdbinary):
     base = Path("sample/master/base_prod.txt").read_bytes().splitlines()
     master = ["--master", "sample/master/base_prod.txt"]
-    sales = list(sample.new_sales(9, 1))
+    at, sales_table = sample.OP_CODE_ORDINAL, sample.SALES
+    sales = list(sample.new(9, 1, sales_table))
     Path("sales.txt").write_bytes(lines(sales))
     for argv, made in (
         (["new", "20"], sample.new(20, 1)),
         (["new", "20", "--seed", "7"], sample.new(20, 7)),
-        (["new", "5", "--op-code"], sample.new_with_op_code(5, 1)),
+        (["new", "5", "--op-code"], sample.new(5, 1, op_code_at=at)),
         (["new", "0"], []),
         (["upsert", "30", *master], sample.upsert(30, 1, base)),
-        (["upsert", "30", "--op-code", *master], sample.upsert_with_op_code(30, 1, base)),
+        (["upsert", "30", "--op-code", *master], sample.upsert(30, 1, base, op_code_at=at)),
         (["delete", "30", "--seed", "3", *master], sample.delete(30, 3, base)),
-        (["delete", "30", "--op-code", *master], sample.delete_with_op_code(30, 1, base)),
+        (["delete", "30", "--op-code", *master], sample.delete(30, 1, base, op_code_at=at)),
         (["new", "9", "--table", "sales"], sales),
-        (["upsert", "5", "--table", "sales", "--master", "sales.txt"], sample.upsert_sales(5, 1, sales)),
-        (["delete", "5", "--table", "sales", "--master", "sales.txt"], sample.delete_sales(5, 1, sales)),
+        (["upsert", "5", "--table", "sales", "--master", "sales.txt"], sample.upsert(5, 1, sales, sales_table)),
+        (["delete", "5", "--table", "sales", "--master", "sales.txt"], sample.delete(5, 1, sales, sales_table)),
     ):
         assert main(["sample", *argv]) == 0
         assert capfdbinary.readouterr() == (lines(made), b"")

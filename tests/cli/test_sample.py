@@ -5,13 +5,13 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from itertools import chain, islice
 
 import pytest
 
 from mutator.cli import sample
-from mutator.cli.sample import products, sales
-from mutator.cli.sample.draw import seeded
+from mutator.cli.sample import generator, tables
 from tests.support.sample_sets import (
     README,
     SAMPLE_DATA,
@@ -24,7 +24,11 @@ from tests.support.sample_sets import (
 )
 
 PRODUCTS = list(sample.new(300, seed=1))
-SALES = list(sample.new_sales(300, seed=1))
+SALES = list(sample.new(300, seed=1, table=sample.SALES))
+
+new_sales, upsert_sales, delete_sales = (
+    partial(make, table=sample.SALES) for make in (sample.new, sample.upsert, sample.delete)
+)
 
 
 def product_id(row):
@@ -38,13 +42,13 @@ def sales_id(row):
 # Each table: its master, what makes mutations of it, and how a row is read.
 TABLES = {
     "products": (PRODUCTS, sample.upsert, sample.delete, product_id, product_time),
-    "sales": (SALES, sample.upsert_sales, sample.delete_sales, sales_id, sales_time),
+    "sales": (SALES, upsert_sales, delete_sales, sales_id, sales_time),
 }
 both_tables = pytest.mark.parametrize(("master", "upsert", "delete", "id_of", "time_of"), TABLES.values(), ids=TABLES)
 
 
 def test_examples_in_docstrings():
-    failed, tried = map(sum, zip(*(doctest.testmod(module) for module in (products, sales)), strict=True))
+    failed, tried = doctest.testmod(generator)
 
     assert failed == 0
     assert tried > 0
@@ -54,7 +58,7 @@ def test_examples_in_docstrings():
 
 
 def test_product_looks_like_a_product():
-    brands = {category: names for category, names, _, _ in sample.CATALOGUE}
+    brands = {category: names for category, names, _, _ in tables.CATALOGUE}
     for row in PRODUCTS:
         product, category, brand, price, inventory, timestamp = row.split(b",")
 
@@ -67,7 +71,7 @@ def test_product_looks_like_a_product():
 
 
 def test_sale_looks_like_a_sale():
-    for row in chain(SALES, sample.upsert_sales(100, 1, SALES)):
+    for row in chain(SALES, upsert_sales(100, 1, SALES)):
         sell, acct, change, _item, quantity, amount, store, created = row.split(b",")
 
         assert re.fullmatch(rb"\d+", sell)
@@ -98,7 +102,7 @@ SALES_42 = [
 def test_rows_of_a_seed_are_these_forever():
     # Literal values: another Python version must give the same.
     assert list(sample.new(2, seed=42)) == NEW_42
-    assert list(sample.new_sales(2, seed=42)) == SALES_42
+    assert list(new_sales(2, seed=42)) == SALES_42
 
 
 def test_another_process_makes_the_same_rows():
@@ -165,8 +169,7 @@ def test_mutations_are_distinct_and_newer(master, upsert, delete, id_of, time_of
 
 @both_tables
 def test_mutation_as_early_as_can_be_is_still_newer(master, upsert, delete, id_of, time_of, monkeypatch):
-    for module in (products, sales):
-        monkeypatch.setattr(module, "FEED_SECONDS", 0)
+    monkeypatch.setattr(generator, "FEED_SECONDS", 0)
     newest = max(map(time_of, master))
 
     assert all(time_of(row) > newest for make in (upsert, delete) for row in make(100, 9, master))
@@ -189,7 +192,7 @@ def test_every_record_is_about_equally_likely():
 
 def test_some_sales_move_to_another_store():
     before = {sales_id(row): row.split(b",")[6] for row in SALES}
-    updates = [row for row in sample.upsert_sales(300, 1, SALES) if sales_id(row) in before]
+    updates = [row for row in upsert_sales(300, 1, SALES) if sales_id(row) in before]
 
     assert 5 < sum(row.split(b",")[6] != before[sales_id(row)] for row in updates) < 50
 
@@ -200,15 +203,15 @@ def test_some_sales_move_to_another_store():
 @pytest.mark.thorough(keep=0)
 def test_a_hundred_thousand_ids_are_distinct():
     assert len({product_id(row) for row in sample.new(100_000, 1)}) == 100_000
-    assert len({sales_id(row) for row in sample.new_sales(100_000, 1)}) == 100_000
+    assert len({sales_id(row) for row in new_sales(100_000, 1)}) == 100_000
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_ids_repeat_only_after_all_of_them(seed, monkeypatch):
-    monkeypatch.setattr(products, "IDS", 36**2)
-    monkeypatch.setattr(products, "HALF_IDS", 36)
+    monkeypatch.setattr(tables, "IDS", 36**2)
+    monkeypatch.setattr(tables, "HALF_IDS", 36)
 
-    assert len(set(products._ids(seeded("test", seed)))) == 36**2
+    assert len(set(tables.product_keys(generator.seeded(f"test {seed}")))) == 36**2
 
 
 def test_inserted_id_is_not_in_the_master():
@@ -248,7 +251,7 @@ def test_no_rows_are_no_error(master, upsert, delete, id_of, time_of):
     assert [*upsert(0, 1, []), *delete(0, 1, []), *delete(0, 1, master)] == []
 
 
-@pytest.mark.parametrize("make", [sample.new, sample.new_with_op_code, sample.new_sales])
+@pytest.mark.parametrize("make", [sample.new, partial(sample.new, op_code_at=4), new_sales])
 def test_negative_rows(make):
     with pytest.raises(ValueError, match="-1 rows cannot be made; ask for 0 or more"):
         list(make(-1, 1))
@@ -264,22 +267,22 @@ def test_foreign_master_is_named():
 
 def test_op_code_stands_at_its_ordinal():
     plain = list(sample.upsert(50, 1, PRODUCTS))
-    coded = [row.split(b",") for row in sample.upsert_with_op_code(50, 1, PRODUCTS)]
+    coded = [row.split(b",") for row in sample.upsert(50, 1, PRODUCTS, op_code_at=sample.OP_CODE_ORDINAL)]
 
     assert Counter(fields[4] for fields in coded) == {b"U": 35, b"I": 15}
     assert [b",".join(fields[:4] + fields[5:]) for fields in coded] == plain
 
 
 def test_op_codes_of_inserts_and_deletes():
-    assert {row.split(b",")[0] for row in sample.new_with_op_code(5, 1, ordinal=0)} == {b"I"}
-    assert {row.split(b",")[6] for row in sample.delete_with_op_code(5, 1, PRODUCTS, ordinal=6)} == {b"D"}
+    assert {row.split(b",")[0] for row in sample.new(5, 1, op_code_at=0)} == {b"I"}
+    assert {row.split(b",")[6] for row in sample.delete(5, 1, PRODUCTS, op_code_at=6)} == {b"D"}
     with pytest.raises(ValueError, match="op code ordinal 7 is outside of the row; use 0 to 6"):
-        list(sample.new_with_op_code(5, 1, ordinal=7))
+        list(sample.new(5, 1, op_code_at=7))
 
 
 def test_rows_are_made_as_they_are_taken():
     assert len(list(islice(sample.new(10**12, 1), 3))) == 3
-    assert len(list(islice(sample.new_sales(10**12, 1), 3))) == 3
+    assert len(list(islice(new_sales(10**12, 1), 3))) == 3
 
 
 # The committed files

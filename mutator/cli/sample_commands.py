@@ -1,0 +1,88 @@
+"""The commands ``mutator sample …``: rows of sample data.
+
+mutator sample new ROWS                         rows with new IDs
+mutator sample upsert ROWS --master FILE        updates of master rows, and inserts
+mutator sample delete ROWS --master FILE        deletes of master rows
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import chain
+from typing import Any
+
+from mutator.cli import sample
+from mutator.cli.options import Command, Group, Rows
+from mutator.errors import error
+
+__all__ = ["SAMPLE"]
+
+_TABLES = {table.name: table for table in (sample.PRODUCTS, sample.SALES)}
+
+
+def _new_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rows", metavar="ROWS", type=int, help="number of rows")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="the same seed gives the same rows (default 1)"
+    )
+    parser.add_argument("--table", choices=_TABLES, default="product", help="which table (default product)")
+    parser.add_argument("--op-code", action="store_true", help="add an op code column (product only)")
+
+
+def _mutation_options(parser: argparse.ArgumentParser) -> None:
+    _new_options(parser)
+    parser.add_argument("--master", action="append", required=True, metavar="FILE", help="a master file; repeatable")
+
+
+def _rows_of(make: Callable[..., Iterator[bytes]]) -> Callable[[argparse.Namespace], Iterator[Rows]]:
+    def carry_out(arguments: argparse.Namespace) -> Iterator[Rows]:
+        if arguments.op_code and arguments.table == "sales":
+            raise error("usage", what="--op-code: the sales table has no op code column; leave it out")
+        op_code_at = sample.OP_CODE_ORDINAL if arguments.op_code else None
+        with ExitStack() as stack:
+            masters = [_opened(path, stack) for path in getattr(arguments, "master", ())]
+            given = [chain(*masters)] if masters else []
+            yield Rows(
+                _checked(make(arguments.rows, arguments.seed, *given, _TABLES[arguments.table], op_code_at=op_code_at))
+            )
+
+    return carry_out
+
+
+def _opened(path: str, stack: ExitStack) -> Any:
+    try:
+        return stack.enter_context(open(path, "rb"))
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as fault:
+        raise error("path.missing", path=fault.filename, what="file") from None
+    except OSError as fault:
+        raise error("storage", path=fault.filename, why=fault.strerror) from None
+
+
+def _checked(rows: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from rows
+    except ValueError as fault:
+        raise error("usage", what=fault) from None
+
+
+SAMPLE = Group(
+    "sample",
+    "write rows of sample data to stdout, the same for the same seed",
+    (
+        Command("new", "write rows with new IDs", _new_options, _rows_of(sample.new)),
+        Command(
+            "upsert",
+            "write updates of master rows, and inserts; all newer than the master",
+            _mutation_options,
+            _rows_of(sample.upsert),
+        ),
+        Command(
+            "delete",
+            "write deletes of master rows; all newer than the master",
+            _mutation_options,
+            _rows_of(sample.delete),
+        ),
+    ),
+)
