@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import ByteColumn, Bytes, Flags, Ints, offsets_of, packed
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints, packed
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, format_order
+from mutator.rules.timestamps import parse_usual
 
 __all__ = [
     "column_type",
@@ -28,15 +29,13 @@ __all__ = [
     "lowest",
     "parse_column",
     "ranks",
-    "seconds_of",
-    "stamps",
     "texts",
+    "timestamp_column",
     "to_column",
     "to_value",
 ]
 
 _BIAS = 1 << 63
-_EPOCH_DAYS = 719162  # from 0001-01-01 to 1970-01-01
 _STAMP = np.dtype([("seconds", ">u8"), ("nanos", ">u4")])
 
 
@@ -52,7 +51,8 @@ def parse_column(kind: str, fields: ByteColumn) -> tuple[Any, Flags]:
     elif kind == "string":
         return fields.take(), np.zeros(len(fields), np.bool_)
     elif kind == "timestamp":
-        values, plain = _timestamps(fields)
+        seconds, nanos, plain = parse_usual(fields)
+        values = timestamp_column(seconds[plain], nanos[plain])
     else:
         values, plain = None, np.zeros(len(fields), np.bool_)
     bad = np.zeros(len(fields), np.bool_)
@@ -129,32 +129,16 @@ def lowest(kind: str) -> Any:
     return LOWEST[kind] if kind in ("long", "sequence") else b""
 
 
-def stamps(seconds: Ints, nanos: Ints) -> Any:
+def timestamp_column(seconds: Ints, nanos: Ints) -> Any:
     """Make a column of timestamps of seconds since 1970 and nanoseconds.
 
-    >>> to_value("timestamp", stamps(np.array([1]), np.array([250_000_000]))[0].as_py())
+    >>> to_value("timestamp", timestamp_column(np.array([1]), np.array([250_000_000]))[0].as_py())
     (1, b'25')
     """
     found = np.empty(len(seconds), _STAMP)
     found["seconds"] = seconds.view(np.uint64) + np.uint64(_BIAS)
     found["nanos"] = nanos
     return packed(found.view(np.uint8), np.full(len(found), 12))
-
-
-def seconds_of(column: Any) -> tuple[Ints, Ints, Flags]:
-    """Return the seconds since 1970 and the nanoseconds of a column of timestamps, and which of them are finer.
-
-    >>> seconds_of(stamps(np.array([1]), np.array([250_000_000])))[1].tolist()
-    [250000000]
-    """
-    offsets, data = offsets_of(column)
-    lengths = np.diff(offsets)
-    rows = np.flatnonzero(lengths >= 12)  # what is lower than every value has none
-    found = data[offsets[rows][:, None] + np.arange(12)].view(_STAMP).reshape(len(rows))
-    seconds, nanos = np.zeros(len(column), np.int64), np.zeros(len(column), np.int64)
-    seconds[rows] = (found["seconds"].astype(np.uint64) - np.uint64(_BIAS)).view(np.int64)
-    nanos[rows] = found["nanos"]
-    return seconds, nanos, lengths > 12
 
 
 def ranks(column: Any) -> Ints:
@@ -234,74 +218,3 @@ def _longs(fields: ByteColumn) -> tuple[Any, Flags]:
         plain &= ~inside | ((digit >= 0) & (digit <= 9))
         total = np.where(inside, total * 10 + digit, total)
     return pa.array(total[plain]), plain
-
-
-_ROWS = 1 << 14  # at a time: all that is made of them stays in the processor's cache, which is four times as fast
-_SHAPE = b"dddd-dd-dd dd:dd:dd"
-
-
-def _timestamps(fields: ByteColumn) -> tuple[Any, Flags]:
-    """Read the common shape: date, "T" or a space, time, up to nine digits of a fraction, and "Z" or nothing."""
-    lengths = fields.ends - fields.starts
-    plain = np.zeros(len(fields), np.bool_)
-    seconds, nanos = np.zeros(len(fields), np.int64), np.zeros(len(fields), np.int64)
-    for length in np.unique(lengths):
-        if 19 <= length <= 30:
-            alike = np.flatnonzero(lengths == length)
-            for start in range(0, len(alike), _ROWS):
-                rows = alike[start : start + _ROWS]
-                text = fields.data[fields.starts[rows][:, None] + np.arange(length)]
-                good, when, fraction = _timestamps_of(text)
-                plain[rows], seconds[rows], nanos[rows] = good, when, fraction
-    return stamps(seconds[plain], nanos[plain]), plain
-
-
-def _timestamps_of(text: Bytes) -> tuple[Flags, Ints, Ints]:
-    """Read texts of one length: which have the shape, their seconds since 1970 and nanoseconds."""
-    zoned = (text[:, -1] | 32) == ord("z")
-    good = np.ones(len(text), np.bool_)
-    for place, shape in enumerate(_SHAPE):
-        byte = text[:, place]
-        if shape == ord("d"):
-            good &= (byte >= 48) & (byte <= 57)
-        elif shape == ord(" "):
-            good &= ((byte | 32) == ord("t")) | (byte == ord(" "))
-        else:
-            good &= byte == shape
-    digits = text.astype(np.int64) - 48
-
-    def number(start: int, end: int) -> Ints:
-        total = np.zeros(len(text), np.int64)
-        for place in range(start, end):
-            total = total * 10 + digits[:, place]
-        return total
-
-    nanos = np.zeros(len(text), np.int64)
-    for place in range(20, 29):  # shorter ones are filled with zeros
-        inside = np.full(len(text), place < text.shape[1])
-        if place < text.shape[1]:
-            if place == text.shape[1] - 1:
-                inside &= ~zoned
-            good &= ~inside | ((text[:, place] >= 48) & (text[:, place] <= 57))
-            nanos = nanos * 10 + np.where(inside, digits[:, place], 0)
-        else:
-            nanos = nanos * 10
-    after = text.shape[1] - 19 - zoned  # what stands behind the seconds
-    if text.shape[1] > 19:
-        point = (text[:, 19] == ord(".")) | (text[:, 19] == ord(","))
-        good &= (after == 0) | (point & (after >= 2) & (after <= 10))
-        good &= (after > 0) | zoned
-    year, month, day = number(0, 4), number(5, 7), number(8, 10)
-    hour, minute, second = number(11, 13), number(14, 16), number(17, 19)
-    good &= (year > 0) & (month >= 1) & (month <= 12) & (hour < 24) & (minute < 60) & (second < 60)
-    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-    month = np.where(good, month, 1)
-    good &= (day >= 1) & (day <= _DAYS[month] + (leap & (month == 2)))
-    before = year - 1
-    days = 365 * before + before // 4 - before // 100 + before // 400
-    days += _BEFORE[month] + (leap & (month > 2)) + day - 1 - _EPOCH_DAYS
-    return good, days * 86400 + hour * 3600 + minute * 60 + second, nanos
-
-
-_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
-_BEFORE = np.concatenate(([0, 0], np.cumsum(_DAYS[1:-1])))

@@ -21,13 +21,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from mutator.rules.timestamps import format_timestamp, parse_timestamp
+
 __all__ = [
-    "FIRST_SECOND",
-    "LAST_SECOND",
     "LOWEST",
     "NO_SEQUENCE",
     "ORDER_TYPES",
@@ -38,7 +37,6 @@ __all__ = [
     "parse_long",
     "parse_sequence",
     "parse_string",
-    "parse_timestamp",
     "precedence",
 ]
 
@@ -47,15 +45,6 @@ NO_SEQUENCE = -1
 
 _LONG = re.compile(rb"[+-]?[0-9]+\Z")
 _DECIMAL = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\Z")
-_TIMESTAMP = re.compile(
-    rb"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?:([Zz])|([+-]\d\d):?(\d\d)?)?)?\Z"
-)
-_TIMESTAMP_BASIC = re.compile(
-    rb"(\d{4})(\d\d)(\d\d)(?:[Tt ](\d\d)(\d\d)(?:(\d\d)(?:[.,](\d+))?)?(?:([Zz])|([+-]\d\d):?(\d\d)?)?)?\Z"
-)
-_EPOCH = date(1970, 1, 1).toordinal()
-FIRST_SECOND = (1 - _EPOCH) * 86400
-LAST_SECOND = (date.max.toordinal() - _EPOCH) * 86400 + 86399
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 
 
@@ -95,37 +84,6 @@ def parse_decimal(field: bytes) -> Decimal:
     return Decimal(field.decode("ascii"))
 
 
-def parse_timestamp(field: bytes) -> tuple[int, bytes]:
-    """Read an ISO 8601 timestamp to (seconds since 1970 in UTC, fraction digits without trailing zeros).
-
-    Any number of fraction digits; UTC where no zone is given; a date alone is its midnight.
-
-    >>> parse_timestamp(b"1970-01-01T00:00:01.250")
-    (1, b'25')
-    """
-    match = _TIMESTAMP.match(field) or _TIMESTAMP_BASIC.match(field)
-    if not match:
-        raise ValueError("is not an ISO 8601 timestamp")
-    year, month, day, hour, minute, second, fraction, _, zone_hour, zone_minute = match.groups()
-    try:
-        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH
-    except ValueError:
-        raise ValueError("is not a date of the calendar") from None
-    h, m, s = int(hour or 0), int(minute or 0), int(second or 0)
-    if h > 23 or m > 59 or s > 59:
-        raise ValueError("is not a time of the day")
-    offset = 0
-    if zone_hour:
-        zh, zm = int(zone_hour[1:]), int(zone_minute or 0)
-        if zh > 23 or zm > 59:
-            raise ValueError("has no valid zone")
-        offset = (zh * 3600 + zm * 60) * (-1 if zone_hour[:1] == b"-" else 1)
-    seconds = days * 86400 + h * 3600 + m * 60 + s - offset
-    if not FIRST_SECOND <= seconds <= LAST_SECOND:
-        raise ValueError("is outside of the years 0001 to 9999 in UTC")
-    return seconds, (fraction or b"").rstrip(b"0")
-
-
 def parse_string(field: bytes) -> bytes:
     """Take the bytes as they are: they compare in byte order."""
     return field
@@ -141,14 +99,6 @@ def _format_decimal(value: Decimal) -> bytes:
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return b"0" if text in ("-0", "") else text.encode("ascii")
-
-
-def _format_timestamp(value: tuple[int, bytes]) -> bytes:
-    seconds, fraction = value
-    days, rest = divmod(seconds, 86400)
-    day = date.fromordinal(days + _EPOCH).isoformat()
-    text = f"{day}T{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}".encode("ascii")
-    return text + (b"." + fraction if fraction else b"") + b"Z"
 
 
 def _format_integer(value: int) -> bytes:
@@ -175,7 +125,7 @@ Formatter = Callable[[Any], bytes]
 ORDER_TYPES: dict[str, tuple[Parser, Formatter]] = {
     "long": (parse_long, _format_integer),
     "decimal": (parse_decimal, _format_decimal),
-    "timestamp": (parse_timestamp, _format_timestamp),
+    "timestamp": (parse_timestamp, format_timestamp),
     "string": (parse_string, _format_string),
     "sequence": (parse_sequence, _format_integer),
 }

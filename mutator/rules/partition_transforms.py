@@ -31,9 +31,10 @@ import pyarrow.compute as pc
 from mutator.errors import quoted
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of
 from mutator.rules.key_hash import hash_columns, murmur64a
-from mutator.rules.order_columns import parse_column, seconds_of
-from mutator.rules.order_values import FIRST_SECOND, LAST_SECOND, parse_long, parse_timestamp
+from mutator.rules.order_columns import parse_column
+from mutator.rules.order_values import parse_long
 from mutator.rules.partition_paths import combined, directory_of, values_of
+from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS, date_of, parse_timestamp, parse_timestamps
 
 __all__ = [
     "PartitionField",
@@ -50,7 +51,6 @@ _TIMES: dict[str, Callable[[date], str]] = {
     "year": lambda day: f"{day.year:04}",
     "month": lambda day: f"{day.month:02}",
 }
-_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NUMBERED = ("prefix", "bucket")
 _SHAPE = re.compile(
     r"\s*(?:(?P<name>[^=(),]*)=)?\s*(?:(?P<transform>[^=(),]*)\((?P<inner>[^=(),]*)(?:,(?P<argument>[^=(),]*))?\)"
@@ -58,7 +58,6 @@ _SHAPE = re.compile(
 )
 _COMMAS = re.compile(r",(?![^(]*\))")  # not those in parentheses
 _ORDINAL = re.compile(r"[0-9]{1,9}\Z")
-_EPOCH = date(1970, 1, 1).toordinal()
 _MOST_BYTES = 255  # of a name, on nearly all storages
 
 
@@ -150,8 +149,8 @@ def _field(text: str) -> PartitionField:
 
 def _argument(transform: str, text: str | None) -> int | str | None:
     if transform in _TIMES:
-        if text is not None and text not in _UNITS:
-            raise ValueError(f"{transform} expects a field and perhaps a unit, {', '.join(_UNITS)}, not {text!r}")
+        if text is not None and text not in TICKS:
+            raise ValueError(f"{transform} expects a field and perhaps a unit, {', '.join(TICKS)}, not {text!r}")
         return text
     if transform not in _NUMBERED:
         known = ", ".join((*_TIMES, *_NUMBERED))
@@ -224,7 +223,7 @@ def _reason(field: PartitionField, why: str, value: bytes) -> str:
 
 
 def _day_text(field: PartitionField, day: int) -> bytes:
-    return _TIMES[field.transform](date.fromordinal(day + _EPOCH)).encode()
+    return _TIMES[field.transform](date_of(day)).encode()
 
 
 def _number(field: PartitionField) -> int:
@@ -234,7 +233,7 @@ def _number(field: PartitionField) -> int:
 
 def _ticks(field: PartitionField) -> int:
     assert isinstance(field.argument, str)
-    return _UNITS[field.argument]
+    return TICKS[field.argument]
 
 
 # The same for columns: over the different values of each, and over what these say, which mostly is far less.
@@ -296,8 +295,7 @@ def _prefixes(field: PartitionField, values: Any) -> Any:
 def _days(field: PartitionField, values: ByteColumn) -> tuple[Ints, Flags]:
     """Return the days since 1970, and which values say none."""
     if field.argument is None:
-        stamps, bad = parse_column("timestamp", values)
-        seconds = seconds_of(stamps)[0]
+        seconds, _, _, bad = parse_timestamps(values)
     else:
         ticks, bad = parse_column("long", values)
         seconds = ticks.to_numpy() // _ticks(field)

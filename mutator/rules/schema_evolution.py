@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from mutator.errors import error
 from mutator.rules.file_names import base_name, some
+from mutator.rules.timestamps import TICKS
 
 __all__ = [
     "Resolved",
@@ -32,7 +33,6 @@ __all__ = [
     "widened",
 ]
 
-_UNITS = ("s", "ms", "us", "ns")
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # of an integer of so many bits
 _MOST_DIGITS = 38  # of a decimal that every format holds
 
@@ -156,7 +156,7 @@ def widened(one: Any, other: Any) -> Any:
         digits = max(kind.precision - kind.scale for kind in numbers)
         return pa.decimal128(digits + scale, scale) if digits + scale <= _MOST_DIGITS else None
     if types.is_timestamp(one) and types.is_timestamp(other):
-        finer = max(one.unit, other.unit, key=_UNITS.index)
+        finer = max(one.unit, other.unit, key=list(TICKS).index)
         if one.tz is None or other.tz is None:
             return pa.timestamp(finer) if one.tz == other.tz else None
         # A zone is how moments are shown, and only Arrow's own schema keeps any but UTC.

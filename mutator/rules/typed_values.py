@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
-from mutator.rules.order_columns import column_type, flags, lowest, parse_column, stamps, texts
-from mutator.rules.order_values import FIRST_SECOND, LAST_SECOND
+from mutator.rules.order_columns import column_type, flags, lowest, parse_column, texts, timestamp_column
+from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS
 
 __all__ = [
     "canonical",
@@ -38,7 +38,6 @@ __all__ = [
     "row_bytes",
 ]
 
-_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY = 86400
 
 
@@ -141,7 +140,7 @@ def moments(column: Any) -> tuple[Ints, Ints]:
     if pa.types.is_date(column.type):
         days = column.cast(pa.date32()).view(pa.int32()).to_numpy().astype(np.int64)
         return days * _DAY, np.zeros(len(days), np.int64)
-    unit = _UNITS[column.type.unit]
+    unit = TICKS[column.type.unit]
     ticks = column.view(pa.int64()).to_numpy()
     return ticks // unit, ticks % unit * (1_000_000_000 // unit)
 
@@ -164,7 +163,7 @@ def _stamps(column: Any) -> Any:
     if column.null_count:
         found = _stamps(pc.fill_null(column, _epoch(column.type)))
         return pc.if_else(column.is_null(), pa.scalar(None, found.type), found)
-    return stamps(*moments(column))
+    return timestamp_column(*moments(column))
 
 
 # --- rows as bytes

@@ -20,7 +20,7 @@ from mutator.formats.files.escaped import separates
 from mutator.formats.files.registry import FILE_FORMATS, format_of_suffix
 from mutator.formats.values.convert import converted
 from mutator.plan.rows.storable_types import storable_schema
-from mutator.rules.order_values import parse_timestamp
+from mutator.rules.timestamps import parse_timestamp
 from mutator.rules.typed_values import exact, plain_decimals
 from mutator.storage.compression import sniff
 from tests.support.columns_data import as_table, file_of, read_whole, same_rows

@@ -15,9 +15,9 @@ from mutator.rules.order_values import (
     parse_decimal,
     parse_long,
     parse_string,
-    parse_timestamp,
     precedence,
 )
+from mutator.rules.timestamps import parse_timestamp
 
 
 @pytest.mark.parametrize("parse", [parse_long, parse_decimal, parse_timestamp])

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from mutator.formats.values.json_text import from_json
 from mutator.formats.values.scalar_text import ticks_type
-from mutator.formats.values.time_text import said_times
+from mutator.formats.values.time_text import parse_times
 from mutator.rules.byte_columns import Flags, offsets_of
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import normal_type
@@ -73,7 +73,7 @@ def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
     if types.is_fixed_size_binary(kind):
         return converted(column.cast(pa.binary()), kind, typed=True)
     if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
-        return said_times(column, kind)
+        return parse_times(column, kind)
     if types.is_nested(kind):
         return from_json(column, kind, _said)
     if types.is_null(kind):
