@@ -85,6 +85,8 @@ class AvroOutput:
 
     schema: Mapping[str, Any]
     codec: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)  # for the head, beside Avro's own
+    sync: bytes = b""  # 16 bytes between blocks; empty: random ones
 
 
 class AvroBlockType:
@@ -159,7 +161,10 @@ class AvroBlockType:
 
     def writer(self, stream: BinaryIO, output: AvroOutput, chunk: int | None) -> RowWriter:
         """Write to a stream."""
-        return RowWriter(BlockWriter(stream, output.schema, output.codec), lambda rows: iter(rows.to_pylist()))
+        return RowWriter(
+            BlockWriter(stream, output.schema, output.codec, output.metadata, output.sync),
+            lambda rows: iter(rows.to_pylist()),
+        )
 
 
 class AvroBlock:

@@ -67,13 +67,9 @@ class TextBlockType:
 
     def records(self, content: Content, layout: RowLayout) -> Iterator[Record | Reject | None]:
         """Read rows one by one; None for headers and blank lines."""
-        window, read = content.window, compile_reader(layout)
-        lines = text.rows(content.blocks(), window.ending, window.start, window.end)
-        for line, (offset, row) in enumerate(lines, 1):
-            header = offset < window.header_end
-            if offset == 0 and window.bom:
-                offset, row = len(text.UTF8_BOM), row[len(text.UTF8_BOM) :]
-            if header or not row:
+        read = compile_reader(layout)
+        for line, offset, row in text.numbered_rows(content):
+            if row is None:
                 yield None
                 continue
             try:

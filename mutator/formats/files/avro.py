@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, BinaryIO, ClassVar
 
 import fastavro
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.formats.content import Content, NotReadable
-from mutator.formats.files.avro_container import PLACE, BlockWriter, blocks, faults, opened
+from mutator.formats.files.avro_container import PLACE, BlockWriter, blocks, faults, opened, split_records
 from mutator.formats.files.avro_schema import (
     arrow_field,
     collapsed,
@@ -25,6 +26,7 @@ from mutator.formats.files.avro_schema import (
     to_arrow,
 )
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
+from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.typed_values import mapped
 
 __all__ = ["AvroFiles", "decoded", "default_of", "encoded", "encoded_default"]
@@ -78,7 +80,7 @@ class AvroFiles:
                 columns = [decoded([row[one["name"]] for row in rows], one) for one in fields]
                 batch = pa.RecordBatch.from_arrays(columns, schema=arrow)
                 places = np.arange(len(rows))
-                yield RowBatch(batch, place + places, seen + places + 1, lines=len(rows))
+                yield RowBatch(batch, place + places, seen + places + 1, lines=len(rows), raw=partial(_records, block))
                 seen += len(rows)
 
     def position(self, offset: int, line: int) -> str:
@@ -102,6 +104,14 @@ class AvroFiles:
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> _Writer:
         """Write to a stream."""
         return _Writer(stream, schema, dialect)
+
+
+def _records(block: Any) -> ByteColumn:
+    """Return the encoded records of a block that was read before."""
+    block.bytes_.seek(0)
+    _, content, ends = split_records(block)
+    positions = np.array(ends, np.int64)
+    return ByteColumn(np.frombuffer(content, np.uint8), positions[:-1], positions[1:])
 
 
 def _look(native: Mapping[str, Any]) -> FileSchema:

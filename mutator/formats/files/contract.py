@@ -54,9 +54,7 @@ class RowBatch:
     rejects: Sequence[Reject] = ()
     lines: int = 0
     ignored: int = 0
-    raw: Callable[[], ByteColumn] | None = (
-        None  # of delimited files: the rows as they stand there, each with a line feed
-    )
+    raw: Callable[[], ByteColumn] | None = None  # rows as stored: lines, each with a line feed, or Avro records
 
 
 class TableWriter(Protocol):

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-__all__ = ["CR", "EXACT_LF", "LF", "UTF8_BOM", "line_end", "rows", "wide_encoding"]
+from mutator.formats.content import Content
+
+__all__ = ["CR", "EXACT_LF", "LF", "UTF8_BOM", "line_end", "numbered_rows", "rows", "wide_encoding"]
 
 LF = "lf"  # LF or CRLF
 CR = "cr"
@@ -84,3 +86,16 @@ def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None =
         pending = [last] if last else []
     if pending and not skipping and (end is None or offset < end):
         yield offset, b"".join(pending)  # no line end at all: a CR here is the row's own
+
+
+def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield (line number from 1, byte offset, row) for each line of a window; a header or blank line has no row.
+
+    A byte order mark belongs to no row.
+    """
+    window = content.window
+    for number, (offset, row) in enumerate(rows(content.blocks(), window.ending, window.start, window.end), 1):
+        is_header = offset < window.header_end
+        if offset == 0 and window.bom:
+            offset, row = len(UTF8_BOM), row[len(UTF8_BOM) :]
+        yield number, offset, None if is_header or not row else row

@@ -7,8 +7,9 @@ partition is written after the other, so that thousands of them need no thousand
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, Protocol, cast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +22,20 @@ from mutator.dataset.split_record import SplitFile, SplitPart
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets
+from mutator.formats.blocks.avro_rows import AvroOutput
+from mutator.formats.blocks.column_rows import ColumnOutput
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable, Reject, Window
-from mutator.formats.files.avro_container import BlockWriter, opened
+from mutator.formats.files.avro_container import opened
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.probe import Source, whole
-from mutator.rules.byte_columns import Ints, joined
+from mutator.plan.inspect.probe import Source
+from mutator.rules.byte_columns import Ints
 from mutator.rules.partition_transforms import PartitionField, place
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream, compressor
 from mutator.workflow.partitions.split.files import FeedFile
-from mutator.workflow.partitions.split.rows import Chunk, chunks_of, header_of
+from mutator.workflow.partitions.split.rows import Chunk, header_of, read_chunks, shown_by
 
 __all__ = ["split_file"]
 
@@ -49,18 +53,17 @@ def split_file(
     content = FileContent(source.path, source.bytes, window, compression=source.compression, chunk=WHOLE)
     pieces, rejects = _Pieces(), _Rejects(most)
     try:
-        way = _way_of(source)
+        output, show = _output_of(source), shown_by(source)
         lines = ignored = 0
-        for chunk in chunks_of(content, file):
+        for chunk in read_chunks(content, file):
             lines, ignored = lines + chunk.lines, ignored + chunk.ignored
-            codes, names = _placed(fields, chunk, rejects)
+            codes, names = _placed(fields, chunk, show, rejects)
             for code, start, end, order in _runs(codes):
-                rows = chunk.rows.take(pa.array(order[start:end]))
-                pieces.add(names[code], way.pack(rows), end - start)
+                pieces.add(names[code], chunk.rows.take(pa.array(order[start:end])))
         checksum = content.checksum()
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=source.path, why=fault) from None
-    parts = [_write(staging, directory, source, way, pieces) for directory in pieces.names]
+    parts = [_write(staging, directory, source, output, pieces) for directory in pieces.by_partition]
     return (
         SplitFile(
             without_secrets(source.path),
@@ -76,6 +79,15 @@ def split_file(
     )
 
 
+@dataclass(frozen=True)
+class _Output:
+    """How the files of the partitions are written."""
+
+    block_type: str  # a key of BLOCK_TYPES
+    settings: Any  # of its writer
+    header: bytes = b""
+
+
 class _Rejects:
     """The rows that belong nowhere: all are staged, and the first are kept."""
 
@@ -87,7 +99,9 @@ class _Rejects:
         self.first += found[: max(self.most - len(self.first), 0)]
 
 
-def _placed(fields: Sequence[PartitionField], chunk: Chunk, rejects: _Rejects) -> tuple[Ints, list[str]]:
+def _placed(
+    fields: Sequence[PartitionField], chunk: Chunk, show: Callable[[Any], list[bytes]], rejects: _Rejects
+) -> tuple[Ints, list[str]]:
     """Return the partition of each row, and the names of partitions; note the rows that have none."""
     count = len(chunk.offsets)
     reasons = dict(chunk.reasons)
@@ -102,7 +116,7 @@ def _placed(fields: Sequence[PartitionField], chunk: Chunk, rejects: _Rejects) -
             reasons.setdefault(row, reason)
         codes[list(chunk.reasons)] = -1
     rows = sorted(reasons)
-    shown = chunk.shown(np.array(rows[: rejects.most], np.int64)) if rows else []
+    shown = show(chunk.rows.take(pa.array(rows[: rejects.most], pa.int64()))) if rows else []
     shown += [b""] * (len(rows) - len(shown))  # of rejects that are only staged
     found = [
         Reject(int(chunk.offsets[row]), int(chunk.numbers[row]), reasons[row], one)
@@ -122,25 +136,32 @@ def _runs(codes: Ints) -> Iterator[tuple[int, int, int, Ints]]:
 
 
 class _Pieces:
-    """What was read for each partition, in one spool."""
+    """The rows of each partition, in pieces of one scratch file."""
 
     def __init__(self) -> None:
-        self.names: dict[str, list[tuple[int, int, int]]] = {}  # -> (place, bytes, rows)
+        self.by_partition: dict[str, list[tuple[int, int]]] = {}  # directory -> (offset, bytes) of its pieces
         self._spool, self._end = spooled(()), 0
 
-    def add(self, name: str, piece: bytes | memoryview, rows: int) -> None:
+    def add(self, directory: str, rows: Any) -> None:
+        """Append rows, a pa.Array, to a partition."""
+        sink, batch = pa.BufferOutputStream(), pa.record_batch([rows], ["rows"])
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        piece = sink.getvalue()
         self._spool.seek(self._end)
         self._spool.write(piece)
-        self.names.setdefault(name, []).append((self._end, len(piece), rows))
-        self._end += len(piece)
+        self.by_partition.setdefault(directory, []).append((self._end, piece.size))
+        self._end += piece.size
 
-    def of(self, name: str) -> Iterator[tuple[bytes, int]]:
-        for at, size, rows in self.names[name]:
-            self._spool.seek(at)
-            yield self._spool.read(size), rows
+    def of(self, directory: str) -> Iterator[Any]:
+        """Yield the pieces of a partition, each a pa.Array."""
+        for offset, size in self.by_partition[directory]:
+            self._spool.seek(offset)
+            with pa.ipc.open_stream(self._spool.read(size)) as reader:
+                yield reader.read_next_batch().column(0)
 
 
-def _write(staging: str, directory: str, source: Source, way: _Way, pieces: _Pieces) -> SplitPart:
+def _write(staging: str, directory: str, source: Source, output: _Output, pieces: _Pieces) -> SplitPart:
     """Write the file of one partition."""
     path = posixpath.join(staging, directory, source.name)
     storage = storage_for(path)
@@ -149,7 +170,7 @@ def _write(staging: str, directory: str, source: Source, way: _Way, pieces: _Pie
         try:
             with storage.create_new(path) as stream:
                 staged = StagedFile(stream, f"{directory}/{source.name}", WHOLE)
-                rows = _fill(staged, source, way, pieces.of(directory))
+                rows = _fill(staged, source, output, pieces.of(directory))
             break
         except MutatorError as fault:
             # An attempt before this one may have come so far. It wrote the same rows; its bytes need not be the same.
@@ -160,14 +181,15 @@ def _write(staging: str, directory: str, source: Source, way: _Way, pieces: _Pie
     return SplitPart(staged.path, rows, staged.bytes, staged.checksum.text())
 
 
-def _fill(staged: StagedFile, source: Source, way: _Way, pieces: Iterator[tuple[bytes, int]]) -> int:
+def _fill(staged: StagedFile, source: Source, output: _Output, pieces: Iterator[Any]) -> int:
     target = staged if source.compression is None else _Compressed(staged, source.compression)
-    # A writer may ask where it is, which is a matter of the uncompressed content.
+    # A writer may ask for its position, which is that in the uncompressed content.
     stream = staged if target is staged else StagedFile(cast(BinaryIO, target), staged.path, WHOLE)
-    writer, total = way.writer(cast(BinaryIO, stream)), 0
-    for piece, rows in pieces:
-        writer.write(way.unpack(piece))
-        total += rows
+    stream.write(output.header)
+    writer, total = BLOCK_TYPES[output.block_type].writer(cast(BinaryIO, stream), output.settings, None), 0
+    for rows in pieces:
+        writer.write(rows)
+        total += len(rows)
     writer.close()
     if isinstance(target, _Compressed):
         target.end()
@@ -191,85 +213,20 @@ class _Compressed:
         self._stream.write(self._compressor.flush())
 
 
-class _Way(Protocol):
-    """How the rows of a kind of files are put aside, and written again."""
-
-    def pack(self, rows: Any) -> bytes | memoryview: ...
-
-    def unpack(self, piece: bytes) -> Any: ...
-
-    def writer(self, stream: BinaryIO) -> Any: ...
-
-
-class _Lines:
-    """Lines of delimited files: bytes that stay as they are, below the header that each file gets."""
-
-    def __init__(self, header: bytes) -> None:
-        self._header = header
-
-    def pack(self, rows: Any) -> memoryview:
-        return cast(memoryview, joined(rows))
-
-    def unpack(self, piece: bytes) -> bytes:
-        return piece
-
-    def writer(self, stream: BinaryIO) -> Any:
-        stream.write(self._header)
-        return _LineWriter(stream)
-
-
-class _LineWriter:
-    def __init__(self, stream: BinaryIO) -> None:
-        self.write = stream.write
-
-    def close(self) -> None:
-        pass
-
-
-class _Records:
-    """Avro records, encoded: with the schema, the codec and the head of the file that they come from."""
-
-    def __init__(self, source: Source) -> None:
-        with storage_for(source.path).open(source.path) as stream:
-            self._head = opened(whole(stream, source.compression))
-
-    def pack(self, rows: Any) -> bytes:
-        return _table_bytes(pa.record_batch([rows], ["record"]))
-
-    def unpack(self, piece: bytes) -> Any:
-        return (record for batch in _batches(piece) for record in batch.column(0).to_pylist())
-
-    def writer(self, stream: BinaryIO) -> BlockWriter:
-        head = self._head
-        return BlockWriter(stream, head.schema, head.codec, head.metadata, head.sync)
-
-
-class _Batches:
-    """Rows of Parquet and ORC, with the schema of the file and its compression."""
-
-    def __init__(self, source: Source) -> None:
-        assert source.file_schema is not None
-        self._kind, self._schema = FILE_FORMATS[source.kind], source.file_schema.schema
-        with storage_for(source.path).open(source.path) as stream:
-            said = _codec(source.kind, whole(stream, source.compression))
-        known = {name.lower(): name for name in self._kind.codecs.values()}
-        self._dialect = Dialect(codec=known.get(said.lower(), self._kind.codecs.get(said.lower())))
-
-    def pack(self, rows: Any) -> bytes:
-        return _table_bytes(rows)
-
-    def unpack(self, piece: bytes) -> Any:
-        (batch,) = _batches(piece)
-        return batch
-
-    def writer(self, stream: BinaryIO) -> Any:
-        return self._kind.writer(stream, self._schema, self._dialect)
-
-
-def _way_of(source: Source) -> _Way:
+def _output_of(source: Source) -> _Output:
+    """Return how files with rows of a feed file are written: as that file is."""
     if not FILE_FORMATS[source.kind].typed:
-        return _Lines(header_of(source))
-    return _Records(source) if source.kind == "avro" else _Batches(source)
+        return _Output("text", None, header_of(source))
+    with FileContent(source.path, source.bytes, compression=source.compression).file() as stream:
+        if source.kind == "avro":
+            head = opened(stream)
+            return _Output("avro", AvroOutput(head.schema, head.codec, head.metadata, head.sync))
+        codec = _codec(source.kind, stream)
+    assert source.file_schema is not None
+    codecs = FILE_FORMATS[source.kind].codecs
+    known = {name.lower(): name for name in codecs.values()}
+    dialect = Dialect(codec=known.get(codec.lower(), codecs.get(codec.lower())))
+    return _Output("columns", ColumnOutput(source.kind, source.file_schema.schema, dialect))
 
 
 def _codec(kind: str, stream: BinaryIO) -> str:
@@ -281,15 +238,3 @@ def _codec(kind: str, stream: BinaryIO) -> str:
         return ""
     said = str(found.row_group(0).column(0).compression).lower()
     return "none" if said == "uncompressed" else said
-
-
-def _table_bytes(batch: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
-
-
-def _batches(piece: bytes) -> Any:
-    with pa.ipc.open_stream(piece) as reader:
-        return list(reader)
