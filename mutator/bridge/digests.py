@@ -18,8 +18,7 @@ from mutator.bridge.contract import Partition
 from mutator.bridge.rows_by_partition import parted
 from mutator.bridge.tasks import Piece
 from mutator.dataset.file_content import FileContent
-from mutator.engine.guarded import checked, guarded
-from mutator.engine.spark.each import Each
+from mutator.engine.each import Each, checked, guarded
 from mutator.formats.files.escaped import Unescaped
 from mutator.formats.files.line_scan import Table, chunks
 from mutator.rules.byte_columns import PAD, ByteColumn

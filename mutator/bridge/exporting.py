@@ -17,7 +17,7 @@ from mutator.bridge.text_dataset import TEXT, check_apart, make_manifest, output
 from mutator.dataset.commit.publish import publish
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.schema_file import write_sidecar
-from mutator.engine.guarded import checked, guarded
+from mutator.engine.each import checked, guarded
 from mutator.errors import error
 from mutator.formats.files.contract import Dialect
 from mutator.storage import absolute, writable_storage_for

@@ -13,7 +13,7 @@ from mutator.bridge.write import write_table
 from mutator.dataset.commit.publish import publish
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import Manifest
-from mutator.engine.spark.each import Each
+from mutator.engine.each import Each
 from mutator.errors import error
 from mutator.rules.file_names import some
 from mutator.storage import absolute, writable_storage_for

@@ -21,8 +21,7 @@ from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.manifest import DataFile, Manifest
-from mutator.engine.guarded import checked, guarded
-from mutator.engine.spark.each import Each
+from mutator.engine.each import Each, checked, guarded
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets

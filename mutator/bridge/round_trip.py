@@ -29,7 +29,7 @@ from mutator.config import Config
 from mutator.dataset.commit.staging import staging
 from mutator.dataset.manifest import PATH as MANIFEST
 from mutator.dataset.manifest import Manifest
-from mutator.engine.spark.each import Each
+from mutator.engine.each import Each
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals

@@ -18,8 +18,7 @@ from mutator.bridge.text_dataset import output_dialect
 from mutator.dataset import manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.manifest import DataFile, Manifest
-from mutator.engine.guarded import checked, guarded
-from mutator.engine.spark.each import Each
+from mutator.engine.each import Each, checked, guarded
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.partition_paths import directory_of

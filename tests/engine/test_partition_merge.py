@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import mutator
 from mutator import config
-from mutator.engine.spark.each import in_turn
+from mutator.engine.each import in_turn
 from mutator.errors import ConfigError, DataError, MutatorError, StateError
 from mutator.rules.partition_transforms import parse_fields
 from mutator.workflow.partitions import split

@@ -48,7 +48,7 @@ def names(path):
     return [entry.name for entry in STORAGE.entries(path)]
 
 
-class Faulty:
+class TaskError:
     """A client whose rename fails, before or after it is done, or does what another process does meanwhile."""
 
     def __init__(self, real, fault, done=True, meanwhile=None):
@@ -70,7 +70,7 @@ def faulty(base, monkeypatch):
     def put(fault, **more):
         authority = base.split("/")[2]
         client = backend._client(authority)
-        monkeypatch.setitem(backend._clients, (os.getpid(), authority), Faulty(client, fault, **more))
+        monkeypatch.setitem(backend._clients, (os.getpid(), authority), TaskError(client, fault, **more))
 
     return put
 

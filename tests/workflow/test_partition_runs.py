@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator import cli, config
-from mutator.engine.spark.each import in_turn
+from mutator.engine.each import in_turn
 from mutator.errors import ConfigError, MutatorError, StateError, failpoints
 from mutator.rules.partition_transforms import parse_fields
 from mutator.storage import storage_for

@@ -21,7 +21,7 @@ from mutator import cli, config
 from mutator.dataset import split_record
 from mutator.dataset.checksum import whole
 from mutator.dataset.split_record import PATH
-from mutator.engine.spark.each import in_turn
+from mutator.engine.each import in_turn
 from mutator.errors import ConfigError, DataError, MutatorError, StateError, failpoints
 from mutator.formats.files.lines import rows as text_rows
 from mutator.rules.partition_transforms import directory_of_row, parse_fields

@@ -149,7 +149,7 @@ def test_kill_at_every_failpoint(place, step):
     assert seen == {1, 3}
 
 
-class Faulty:
+class TaskError:
     """A storage one of whose calls fails, or is done and its answer gets lost."""
 
     def __init__(self, inner, number, fault):
@@ -184,7 +184,7 @@ class Faulty:
 def faulty(path, number, fault):
     scheme = path.partition("://")[0]
     real = registry._BACKENDS[scheme]
-    storage = Faulty(real(), number, fault)
+    storage = TaskError(real(), number, fault)
     registry._BACKENDS[scheme] = lambda: storage
     try:
         yield storage

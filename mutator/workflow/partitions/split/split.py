@@ -21,8 +21,7 @@ from mutator.dataset.commit.publish import check_output, publish
 from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.manifest import SideFile
 from mutator.dataset.split_record import SplitFile, SplitRecord
-from mutator.engine.guarded import checked, guarded
-from mutator.engine.spark.each import Each
+from mutator.engine.each import Each, checked, guarded
 from mutator.errors import error
 from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject

@@ -1,0 +1,44 @@
+"""Apply a function to many tasks, and carry errors from a task to the driver as data.
+
+An exception that is raised in an executor loses its class on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from mutator.errors import MutatorError, rebuilt
+
+__all__ = ["Each", "TaskError", "checked", "guarded", "in_turn"]
+
+# (tasks, function of a task, its number and its attempt) -> what the function returned, in the order of the tasks
+Each = Callable[[Sequence[Any], Callable[[Any, int, int], Any]], list[Any]]
+
+
+def in_turn(tasks: Sequence[Any], work: Callable[[Any, int, int], Any]) -> list[Any]:
+    """Apply a function to one task after the other, without Spark."""
+    return [work(task, number, 0) for number, task in enumerate(tasks)]
+
+
+class TaskError(NamedTuple):
+    """A MutatorError on its way from a task to the driver."""
+
+    kind: str
+    text: str
+
+
+def guarded(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function returns, or a TaskError if it raises MutatorError."""
+    try:
+        return work(*arguments)
+    except MutatorError as fault:
+        return TaskError(fault.kind, str(fault))
+
+
+def checked(results: Sequence[Any]) -> list[Any]:
+    """Return the results of tasks; raises the first MutatorError among them."""
+    for result in results:
+        if isinstance(result, TaskError):
+            raise rebuilt(*result)
+    return list(results)
