@@ -1,11 +1,10 @@
-"""The files of a group of buckets, written side by side by either engine: data, sequences of rows, tombstones."""
+"""The files that either engine writes for a group of buckets: data, sequences of rows, tombstones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,52 +21,68 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 
-__all__ = ["Files"]
+__all__ = ["BucketFiles"]
 
 
-class Files:
-    """What a task writes, a file a bucket; an empty bucket has none."""
+class BucketFiles:
+    """One data file and one file of tombstones for each bucket of a unit; an empty bucket has none."""
 
-    def __init__(self, plan: Plan, staging: str | None, unit: MergeUnit, attempt: int, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        staging: str | None,
+        unit: MergeUnit,
+        attempt: int,
+        stack: ExitStack,
+        filter_pack: str | None = None,
+    ) -> None:
+        """Create no file yet.
+
+        staging: directory of the files, None for a dry run. filter_pack: path of the pack with the filters of their
+        keys, if they get filters.
+        """
         self._plan, self._unit = plan, unit
-        self._data = [_Data(plan, staging, unit, number, attempt, stack) for number in unit.numbers]
-        self._tombstones = [_Tombstones(plan, staging, unit, number, attempt, stack) for number in unit.numbers]
+        shared = (plan, staging, unit, attempt, filter_pack)
+        self._data = [_DataFile(*shared, number, stack) for number in unit.numbers]
+        self._tombstones = [_TombstoneFile(*shared, number, stack) for number in unit.numbers]
 
     def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
-        """Take the next rows, and how many they are.
+        """Write rows to the files of their buckets.
 
-        hashes: needed where there are several buckets, or filters of keys. sequences: needed where order comes from
-        file names.
+        rows: an array of the block type; where it is split by bucket, one element for each row. count: number of rows.
+        hashes: of their keys, one per row; needed for several buckets, and for filters. sequences: one per row; needed
+        where order comes from file names.
         """
         if len(self._data) == 1:
             self._data[0].write(rows, count, sequences, hashes)
             return
         assert hashes is not None
-        for file in self._data:
-            chosen = np.flatnonzero(hashes % np.uint64(self._unit.buckets or 1) == np.uint64(file.number))
-            if len(chosen):
-                own = None if sequences is None else sequences[chosen]
-                file.write(rows.take(pa.array(chosen)), len(chosen), own, hashes[chosen])
+        for file, chosen in self._by_bucket(self._data, hashes):
+            own = None if sequences is None else sequences[chosen]
+            file.write(rows.take(pa.array(chosen)), len(chosen), own, hashes[chosen])
 
     def insert(self, table: Any) -> None:
-        """Take inserted rows with their hashes and order values."""
+        """Write inserted rows. table: pa.Table with the columns "row", "hash" and "order"."""
         sequences = table.column("order").to_numpy() if self._plan.by_file_name else None
         rows = table.column("row").combine_chunks()
         self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
 
     def bury(self, table: Any) -> None:
-        """Take tombstones, sorted by key; with their hashes where there are several buckets."""
+        """Write tombstones, sorted by key. table: pa.Table, with the column "hash" if there are several buckets."""
         if len(self._tombstones) == 1:
             self._tombstones[0].write(table)
             return
-        hashes = table.column("hash").to_numpy()
-        for file in self._tombstones:
+        for file, chosen in self._by_bucket(self._tombstones, table.column("hash").to_numpy()):
+            file.write(table.take(pa.array(chosen)))
+
+    def _by_bucket(self, files: Sequence[_Bucket], hashes: Hashes) -> Iterator[tuple[_Bucket, Ints]]:
+        for file in files:
             chosen = np.flatnonzero(hashes % np.uint64(self._unit.buckets or 1) == np.uint64(file.number))
             if len(chosen):
-                file.write(table.take(pa.array(chosen)))
+                yield file, chosen
 
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
-        """Write inserted rows and tombstones, and close all files."""
+        """Write the last tables, of inserted rows and of tombstones; close all files and count their rows."""
         for table in inserted:
             self.insert(table)
         for table in tombstones:
@@ -77,7 +92,7 @@ class Files:
         tally.counts["tombstones out"] += self.tombstones
 
     def close(self) -> None:
-        """Write what is left, and make all files visible."""
+        """Flush all files and make them visible."""
         for data in self._data:
             data.close()
         for tombstones in self._tombstones:
@@ -85,51 +100,64 @@ class Files:
 
     @property
     def rows(self) -> int:
-        """How many rows were written, counted in what was written."""
+        """Number of rows that the writers counted."""
         return sum(file.rows for file in self._data)
 
     @property
     def tombstones(self) -> int:
-        """How many tombstones were written."""
+        """Number of tombstones."""
         return sum(file.rows for file in self._tombstones)
 
-    def hashes(self) -> dict[str, Hashes]:
-        """Return the key hashes of what was written to each file, where they were given."""
-        found: dict[str, Hashes] = {}
-        for file in self._data:
-            found |= {part.path: _joined(file.hashes) for part in file.parts if isinstance(part, DataFile)}
-        for one in self._tombstones:
-            found |= {part.path: _joined(one.hashes) for part in one.parts}
-        return found
+    def key_hashes(self) -> Iterator[tuple[str, Hashes]]:
+        """Yield (path, key hashes) of each closed data file and file of tombstones."""
+        for file in (*self._data, *self._tombstones):
+            if file.path is not None:
+                yield file.path, np.concatenate([*file.hashes, np.zeros(0, np.uint64)])
 
-    def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return what was written: data files, and files beside them."""
-        data = [asdict(part) for file in self._data for part in file.parts if isinstance(part, DataFile)]
-        beside = [asdict(part) for file in self._data for part in file.parts if isinstance(part, SideFile)]
-        return data, beside + [asdict(part) for file in self._tombstones for part in file.parts]
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """The data files, once they are closed."""
+        return tuple(data for file in self._data for data in file.files)
 
-
-def _joined(hashes: Sequence[Hashes]) -> Hashes:
-    return np.concatenate([*hashes, np.zeros(0, np.uint64)])
+    @property
+    def beside(self) -> tuple[SideFile, ...]:
+        """The files of sequences and of tombstones, once they are closed."""
+        return tuple(side for file in (*self._data, *self._tombstones) for side in file.beside)
 
 
-class _Data:
-    """One data file, and the file with the sequences of its rows."""
+class _BucketFile:
+    """One file of a bucket, created with its first row."""
 
     def __init__(
-        self, plan: Plan, staging: str | None, unit: MergeUnit, number: int, attempt: int, stack: ExitStack
+        self,
+        plan: Plan,
+        staging: str | None,
+        unit: MergeUnit,
+        attempt: int,
+        filter_pack: str | None,
+        number: int,
+        stack: ExitStack,
     ) -> None:
-        self.number, self.parts = number, list[DataFile | SideFile]()
-        self._said: dict[str, Any] = {"bucket": None if unit.buckets is None else number, **unit.described()}
-        self._plan, self._staging, self._attempt = plan, staging, attempt
-        self._name = unit.prefix + file_name(plan, number, attempt)
-        self._suffix = plan.block_type.suffix(plan.rows.output)
-        self._stack = stack.enter_context(ExitStack())
-        self._writer: Writer | None = None
-        self._stream: StagedFile | None = None
-        self._sequences: list[Ints] = []
+        self.number = number
+        self.files, self.beside = list[DataFile](), list[SideFile]()
+        self.path: str | None = None
         self.hashes: list[Hashes] = []
         self.rows = 0
+        self._plan, self._staging, self._attempt = plan, staging, attempt
+        self._members: dict[str, Any] = {"bucket": None if unit.buckets is None else number, **unit.described()}
+        self._filter = filter_pack
+        self._name = unit.prefix + file_name(plan, number, attempt)
+        self._stack = stack.enter_context(ExitStack())
+        self._stream: StagedFile | None = None
+
+
+_Bucket = TypeVar("_Bucket", bound=_BucketFile)
+
+
+class _DataFile(_BucketFile):
+    """One data file, and the file with the sequences of its rows."""
+
+    _writer: Writer | None = None
 
     def write(self, rows: Any, count: int, sequences: Ints | None, hashes: Hashes | None) -> None:
         if not count:
@@ -140,25 +168,25 @@ class _Data:
             self.rows += count
             return
         if self._writer is None:
-            self._stream = self._stack.enter_context(
-                create(
-                    self._plan,
-                    self._staging,
-                    self._name + self._suffix,
-                    self._path if self._plan.by_file_name else None,
-                )
-            )
-            failpoint("task.data.opened", self._attempt)
-            chunk = self._plan.chunks.written if self._plan.by_file_name else None
-            stream: Any = self._stream
-            self._writer = self._plan.block_type.writer(stream, self._plan.rows.output, chunk)
-            self._stack.callback(self._writer.close)
+            self._writer = self._create(self._staging)
         self._writer.write(rows)
         if self._plan.by_file_name:
             assert sequences is not None
             self._sequences.append(sequences)
 
-    def _path(self) -> str:
+    def _create(self, staging: str) -> Writer:
+        plan, block_type = self._plan, self._plan.block_type
+        self._suffix = block_type.suffix(plan.rows.output)
+        self._sequences: list[Ints] = []
+        final = self._final_path if plan.by_file_name else None
+        self._stream = self._stack.enter_context(create(plan, staging, self._name + self._suffix, final))
+        failpoint("task.data.opened", self._attempt)
+        stream: Any = self._stream
+        writer = block_type.writer(stream, plan.rows.output, plan.chunks.written if plan.by_file_name else None)
+        self._stack.callback(writer.close)
+        return writer
+
+    def _final_path(self) -> str:
         newest = max((int(part.max()) for part in self._sequences if len(part)), default=-1)
         return f"{self._name}_{newest}{self._suffix}" if newest >= 0 else self._name + self._suffix
 
@@ -166,33 +194,22 @@ class _Data:
         if self._writer is None or self._stream is None or self._staging is None:
             return
         self._stack.close()
-        self.rows = self._writer.rows
+        self.rows, self.path = self._writer.rows, self._stream.path
         failpoint("task.data.written", self._attempt)
         order = None
         if self._plan.by_file_name:
-            order = f"_mutator/order/{self._stream.path}.parquet"
+            order = f"_mutator/order/{self.path}.parquet"
             with create(self._plan, self._staging, order) as side:
                 write_sequences(side, np.concatenate(self._sequences), self._writer.rows_by_chunk)  # type: ignore[arg-type]
-            self.parts.append(side.side_file("order", self.rows, **self._said))
+            self.beside.append(side.side_file("order", self.rows, **self._members))
             failpoint("task.order.written", self._attempt)
-        self.parts.append(self._stream.data_file(self.rows, order=order, **self._said))
+        self.files.append(self._stream.data_file(self.rows, order=order, filter=self._filter, **self._members))
 
 
-class _Tombstones:
+class _TombstoneFile(_BucketFile):
     """One file of tombstones."""
 
-    def __init__(
-        self, plan: Plan, staging: str | None, unit: MergeUnit, number: int, attempt: int, stack: ExitStack
-    ) -> None:
-        self.number, self.parts = number, list[SideFile]()
-        self._said: dict[str, Any] = {"bucket": None if unit.buckets is None else number, **unit.described()}
-        self._plan, self._staging, self._attempt = plan, staging, attempt
-        self._name = f"_mutator/tombstones/{unit.prefix}{file_name(plan, number, attempt)}.parquet"
-        self._stack = stack.enter_context(ExitStack())
-        self._writer: TombstoneWriter | None = None
-        self._stream: StagedFile | None = None
-        self.hashes: list[Hashes] = []
-        self.rows = 0
+    _writer: TombstoneWriter | None = None
 
     def write(self, table: Any) -> None:
         self.rows += table.num_rows
@@ -201,7 +218,8 @@ class _Tombstones:
         if self._staging is None or not table.num_rows:
             return
         if self._writer is None:
-            self._stream = self._stack.enter_context(create(self._plan, self._staging, self._name))
+            path = f"_mutator/tombstones/{self._name}.parquet"
+            self._stream = self._stack.enter_context(create(self._plan, self._staging, path))
             self._writer = TombstoneWriter(self._stream, self._plan.key_width)  # type: ignore[arg-type]
             self._stack.callback(self._writer.close)
         self._writer.write(table)
@@ -210,5 +228,6 @@ class _Tombstones:
         if self._writer is None or self._stream is None:
             return
         self._stack.close()
+        self.path = self._stream.path
         failpoint("task.tombstones.written", self._attempt)
-        self.parts.append(self._stream.side_file("tombstones", self.rows, **self._said))
+        self.beside.append(self._stream.side_file("tombstones", self.rows, filter=self._filter, **self._members))

@@ -1,14 +1,14 @@
-"""The ledger, a partition of its own: what was read of each split, rejected rows, damage (``engine.content``)."""
+"""The ledger, a partition of its own in the shuffle: receipts of splits, rejected rows, damage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
 from mutator.dataset.commit.staged_file import StagedFile
-from mutator.engine.split_content import DAMAGE, RECEIPT, TALLY, Receipt
+from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt, RejectSample, SplitReceipt
+from mutator.engine.split_content import DAMAGE, RECEIPT, TALLY
 from mutator.engine.task_files import create
 from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets
@@ -17,56 +17,71 @@ from mutator.plan.run_plan import SAMPLES, Plan
 __all__ = ["write_ledger"]
 
 
-def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterable[Any]) -> dict[str, Any]:
-    """Collect what was read of each split, and write the rejected rows; return the receipt."""
-    receipts: dict[tuple[int, int], Receipt] = {}
-    lines_before: dict[tuple[int, int], int] = {}
-    samples: dict[str, list[tuple[str, int, int, str, str, bytes]]] = {}
-    damage: list[tuple[str, dict[str, Any]]] = []
-    beside: list[dict[str, Any]] = []
-    tallies: list[dict[str, Any]] = []
-    path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
-    rows = 0
+def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterable[Any]) -> LedgerReceipt:
+    """Collect the elements of the ledger, and write the rejected rows.
+
+    elements: sorted. staging: directory of the file of rejected rows, None for a dry run.
+    """
+    splits: dict[tuple[int, int], SplitReceipt] = {}
+    damage: list[Fault] = []
+    tallies: list[MergeReceipt] = []
     with ExitStack() as stack:
-        stream: StagedFile | None = None
-        for (_, _, kind, place), value in elements:
-            if kind == RECEIPT:
-                receipts[place] = Receipt(*value)
-            elif kind == DAMAGE:
+        rejects = _Rejects(plan, staging, attempt, stack)
+        for (_, _, content, number), value in elements:
+            if content == RECEIPT:
+                splits[number] = SplitReceipt(*value)
+            elif content == DAMAGE:
                 damage.append(value)
-            elif kind == TALLY:
+            elif content == TALLY:
                 tallies.append(value)
-                damage += value.get("damage", ())
+                damage += value.damage
             else:
-                index, offset = place
-                split, line, reason, row = value
-                one = plan.inputs[index]
-                # All receipts come before the first reject, so the lines of the splits before this one are known.
-                if (index, split) not in lines_before:
-                    lines_before[index, split] = sum(
-                        receipts[index, n].lines for n in range(split) if (index, n) in receipts
-                    )
-                line += lines_before[index, split]
-                rows += 1
-                kept = samples.setdefault(one.side, [])
-                if len(kept) < SAMPLES:
-                    where = one.source.place(offset, line)
-                    kept.append((without_secrets(one.source.path), offset, line, where, reason, row[:200]))
-                if staging is not None:
-                    if stream is None:
-                        stream = stack.enter_context(create(plan, staging, path))
-                    path_text = without_secrets(one.source.path)
-                    path_text = path_text.replace("\t", "\\t").replace("\n", "\\n")  # a directory may be named so
-                    place_text = f"{path_text}\t{offset}\t{line}\t{reason}\t".encode("utf-8", "surrogateescape")
-                    stream.write(place_text + row + b"\n")
-    if stream is not None:
+                rejects.add(splits, number, value)
+    if rejects.stream is not None:
         failpoint("task.rejected.written", attempt)
-        beside.append(asdict(stream.side_file("rejected", rows)))
-    return {
-        "receipts": [(place, tuple(receipt)) for place, receipt in receipts.items()],
-        "rejects": samples,
-        "rejects met": rows,
-        "damage": damage,
-        "tallies": tallies,
-        "beside": beside,
-    }
+    return LedgerReceipt(
+        splits=splits,
+        rejects=rejects.samples,
+        rejected=rejects.rows,
+        damage=tuple(damage),
+        tallies=tuple(tallies),
+        beside=() if rejects.stream is None else (rejects.stream.side_file("rejected", rejects.rows),),
+    )
+
+
+class _Rejects:
+    """The file of rejected rows, created with its first row, and the samples for the report."""
+
+    def __init__(self, plan: Plan, staging: str | None, attempt: int, stack: ExitStack) -> None:
+        self._plan, self._staging, self._stack = plan, staging, stack
+        self._path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
+        self._lines_before: dict[tuple[int, int], int] = {}
+        self.samples: dict[str, list[RejectSample]] = {}
+        self.stream: StagedFile | None = None
+        self.rows = 0
+
+    def add(
+        self,
+        receipts: dict[tuple[int, int], SplitReceipt],
+        position: tuple[int, int],
+        reject: tuple[int, int, str, bytes],
+    ) -> None:
+        """Add a rejected row. position: (input, offset). reject: (split, line in the split, reason, row)."""
+        (index, offset), (split, line, reason, row) = position, reject
+        source, side = self._plan.inputs[index].source, self._plan.inputs[index].side
+        # All receipts come before the first reject, so the lines of the splits before this one are known.
+        if (index, split) not in self._lines_before:
+            before = (receipts[index, number].lines for number in range(split) if (index, number) in receipts)
+            self._lines_before[index, split] = sum(before)
+        line += self._lines_before[index, split]
+        self.rows += 1
+        path = without_secrets(source.path)
+        samples = self.samples.setdefault(side, [])
+        if len(samples) < SAMPLES:
+            samples.append(RejectSample(path, offset, line, source.place(offset, line), reason, row[:200]))
+        if self._staging is None:
+            return
+        if self.stream is None:
+            self.stream = self._stack.enter_context(create(self._plan, self._staging, self._path))
+        path = path.replace("\t", "\\t").replace("\n", "\\n")  # a directory's name may contain them
+        self.stream.write(f"{path}\t{offset}\t{line}\t{reason}\t".encode("utf-8", "surrogateescape") + row + b"\n")

@@ -2,16 +2,16 @@
 
 Plain functions, no Spark. What no record is goes to the ledger, a partition of its own:
 
-    ((ledger, (), RECEIPT, (input, split)), Receipt as a tuple)
+    ((ledger, (), RECEIPT, (input, split)), SplitReceipt as a tuple)
     ((ledger, (), REJECT, (input, offset)), (split, line in the split, reason, row))
     ((ledger, (), DAMAGE, (input, split)), (kind of error, its fields))
-    ((ledger, (), TALLY, (task, 0)), receipt of a step that writes nothing)
+    ((ledger, (), TALLY, (task, 0)), MergeReceipt of a step that writes nothing)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from pyarrow import ArrowException
@@ -19,6 +19,7 @@ from pyarrow import ArrowException
 from mutator.dataset.checksum import chunk_of, combine, of_blocks
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.side_columns import count_tombstones, read_sequences
+from mutator.engine.receipts import Fault, SplitReceipt
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Batch
 from mutator.formats.content import Unfit
@@ -34,9 +35,10 @@ __all__ = [
     "REJECT",
     "TALLY",
     "Damage",
-    "Receipt",
+    "LedgerElement",
     "SplitContent",
     "checked",
+    "damage_element",
     "damage_of",
     "damaged",
     "receipt_of",
@@ -47,23 +49,19 @@ __all__ = [
 
 RECEIPT, REJECT, DAMAGE, TALLY = range(4)
 
-
-class Receipt(NamedTuple):
-    """What a task read of one split."""
-
-    rows: int
-    rejected: int
-    ignored: int  # blank lines and headers
-    lines: int
-    size: int  # bytes as stored
-    digests: Sequence[bytes]  # of the checksum chunks that the split covers
+LedgerElement = tuple[tuple[int, tuple[()], int, tuple[int, int]], Any]
 
 
 class Damage(Exception):
-    """A file that is not what it should be: kind of error, fields."""
+    """A damaged file. Arguments: error kind, fields of its message."""
+
+    @property
+    def fault(self) -> Fault:
+        """Error kind and fields, as they travel to the driver."""
+        return self.args[0], self.args[1]
 
 
-def damaged(one: Input, why: object) -> tuple[str, dict[str, Any]]:
+def damaged(one: Input, why: object) -> Fault:
     """Return the kind and the fields of the error for a damaged input."""
     kind = "damaged" if one.source.checksum is None else "manifest.damage"
     if isinstance(why, Unfit):
@@ -71,10 +69,10 @@ def damaged(one: Input, why: object) -> tuple[str, dict[str, Any]]:
     return kind, {"path": one.source.path, "why": str(why)}
 
 
-def damage_of(one: Input, fault: Exception) -> tuple[str, dict[str, Any]]:
+def damage_of(one: Input, fault: Exception) -> Fault:
     """Say what a fault means that reading an input has raised."""
     if isinstance(fault, Damage):
-        return fault.args[0], fault.args[1]
+        return fault.fault
     if isinstance(fault, MutatorError):
         return fault.kind, {"path": one.source.path, "text": str(fault)}
     return damaged(one, fault)
@@ -87,10 +85,15 @@ def checked(plan: Plan, splits: Iterable[Split], read: Callable[[Split, Input], 
         try:
             yield from read(split, one)
         except (Damage, CorruptStream, MutatorError) as fault:
-            yield (plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(one, fault)
+            yield damage_element(plan, split, damage_of(one, fault))
 
 
-def receipt_of(plan: Plan, split: Split, receipt: Receipt) -> tuple[Any, ...]:
+def damage_element(plan: Plan, split: Split, fault: Fault) -> LedgerElement:
+    """Return the ledger's element of a damaged split."""
+    return (plan.ledger, (), DAMAGE, (split.input, split.number)), fault
+
+
+def receipt_of(plan: Plan, split: Split, receipt: SplitReceipt) -> LedgerElement:
     """Make the ledger's element of a receipt."""
     return (plan.ledger, (), RECEIPT, (split.input, split.number)), tuple(receipt)
 
@@ -126,7 +129,7 @@ def sequences_of_batch(sequences: Ints, row: int, batch: Batch) -> tuple[Ints, i
     return sequences[rows[rows < len(sequences)]], row + len(rows) + len(passed)
 
 
-def tombstones_receipt(plan: Plan, split: Split, one: Input) -> Receipt:
+def tombstones_receipt(plan: Plan, split: Split, one: Input) -> SplitReceipt:
     """Hold a file of tombstones against its checksum, before Parquet stumbles over it; raises Damage."""
     part = one.source.part
     assert part is not None
@@ -139,7 +142,7 @@ def tombstones_receipt(plan: Plan, split: Split, one: Input) -> Receipt:
         raise Damage(*damaged(one, f"its checksum is {found} and should be {part.checksum}"))
     with storage_for(one.source.path).open(one.source.path) as stream:
         rows = count_tombstones(stream)
-    return Receipt(rows, 0, 0, rows, size, digests)
+    return SplitReceipt(rows, 0, 0, rows, size, digests)
 
 
 class SplitContent(FileContent):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from mutator.engine.receipts import Key, MergeReceipt
 from mutator.plan.run_plan import SAMPLES
 
 __all__ = ["Tally"]
@@ -18,24 +19,24 @@ class Tally:
     """What was counted in one bucket."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    samples: dict[str, list[tuple[bytes, ...]]] = field(default_factory=dict)
+    samples: dict[str, list[Key]] = field(default_factory=dict)
     expired: Any = None  # highest order value of a tombstone that expired here
     highest: Any = None  # highest order value of a winner
 
-    def note(self, name: str, key: tuple[bytes, ...]) -> None:
+    def note(self, name: str, key: Key) -> None:
         """Count a remark on a key, and keep the first few keys (they come sorted)."""
         self.counts[name] += 1
         kept = self.samples.setdefault(name, [])
         if len(kept) < SAMPLES:
             kept.append(key)
 
-    def note_all(self, name: str, keys: Iterable[tuple[bytes, ...]]) -> None:
+    def note_all(self, name: str, keys: Iterable[Key]) -> None:
         """Count a remark on many keys, in any order, and keep the smallest few."""
         found = list(keys)
         self.counts[name] += len(found)
         self.sample(name, found)
 
-    def sample(self, name: str, keys: Iterable[tuple[bytes, ...]]) -> None:
+    def sample(self, name: str, keys: Iterable[Key]) -> None:
         """Keep the smallest few keys of a remark."""
         found = heapq.nsmallest(SAMPLES, [*self.samples.get(name, ()), *keys])
         if found:
@@ -52,11 +53,8 @@ class Tally:
         if self.expired is None or order > self.expired:
             self.expired = order
 
-    def receipt(self) -> dict[str, Any]:
-        """Return what travels to the driver."""
-        return {
-            "counts": dict(self.counts),
-            "samples": self.samples,
-            "expired": self.expired,
-            "highest": self.highest,
-        }
+    def receipt(self, **members: Any) -> MergeReceipt:
+        """Return the receipt that travels to the driver. members: other fields of ``MergeReceipt``."""
+        return MergeReceipt(
+            counts=dict(self.counts), samples=self.samples, expired=self.expired, highest=self.highest, **members
+        )

@@ -13,15 +13,16 @@ __all__ = ["create", "file_name"]
 
 
 def file_name(plan: Plan, number: int, attempt: int) -> str:
-    """Return the name of a task's files, which no other attempt has."""
+    """Return the name of a task's files, unique to the attempt and without a suffix."""
     return f"part-{number:05d}-{plan.run}" + (f"-{attempt}" if attempt else "")
 
 
 @contextmanager
 def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None = None) -> Iterator[StagedFile]:
-    """Create a file below the staging directory, visible once it is whole.
+    """Create a file below the staging directory; it becomes visible when it is complete.
 
-    final: returns the path it gets, where that is known only when all of it is written.
+    path: relative to the staging directory. final: returns the path to rename it to, where that is known only after
+    the last byte.
     """
     staged: list[StagedFile] = []
 

@@ -7,7 +7,7 @@ count twice when a task is retried.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from mutator.dataset import checksum
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile
 from mutator.dataset.partition_index import EARLIER
-from mutator.engine.split_content import Receipt
+from mutator.engine.receipts import Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
 from mutator.errors import error, key_text, rebuilt
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
@@ -23,110 +23,135 @@ from mutator.plan.splits import Input
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.outcome import check_sums
 
-__all__ = ["Result", "add_up", "check", "check_written", "receipts_checksum", "sum_of_buckets"]
+__all__ = ["Result", "add_up", "check", "check_written", "receipts_checksum", "sum_of_receipts"]
 
-Key = tuple[bytes, ...]
+Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a merge did: the sums of all receipts."""
+    """The sums of all receipts of a merge."""
 
     counts: Counter[str]
     samples: dict[str, list[Key]]
     files: tuple[DataFile, ...]
     beside: tuple[SideFile, ...]
     feed: tuple[tuple[str, int, str], ...]  # (name, bytes, checksum) of each feed file
-    rejects: dict[str, list[tuple[str, int, int, str, str, bytes]]]  # side -> (path, offset, line, place, reason, row)
-    carried: int  # data files that were taken over unread
-    expired: Any
-    highest: Any
-    partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # those that were written, by directory
+    rejects: Mapping[str, Sequence[RejectSample]]  # side -> samples
+    carried: int  # data files that were carried over unread
+    expired: Any  # highest order value of a tombstone that expired, None if none did
+    highest: Any  # highest order value of a winner, None without winners
+    partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
 
 
 @paused()
-def add_up(plan: Plan, receipts: Sequence[dict[str, Any]]) -> Result:
-    """Combine the receipts of all buckets and, last, of the ledger.
+def add_up(plan: Plan, receipts: Receipts) -> Result:
+    """Combine the receipts of all tasks.
 
     Raises DataError or StateError for a damaged input, StorageError where a split was not read.
     """
-    *buckets, ledger = receipts
-    damage = [*ledger["damage"], *(fault for bucket in buckets for fault in bucket.get("damage", ()))]
-    for kind, fields in sorted(damage, key=repr):
-        if "text" in fields:
-            raise rebuilt(kind, fields["text"])
-        raise error(kind, **fields)
-    counts, samples = sum_of_buckets([*buckets, *ledger["tallies"]])
-    # What a task reads where it merges has its receipts beside that task's own, and what it carries over has none.
-    receipts_read = (*ledger["receipts"], *(one for bucket in buckets for one in bucket.get("receipts", ())))
-    read = {tuple(place): Receipt(*receipt) for place, receipt in receipts_read}
-    carried = {index for bucket in buckets for index in bucket.get("carried", ())}
-    for index in carried:
-        one = plan.inputs[index]
-        assert one.source.part is not None
-        counts["tombstones read" if one.side == "tombstones" else "master rows"] += one.source.part.rows
-    shipped = sum(
-        min(receipt.rejected, plan.rejects_shipped[plan.inputs[index].side])
-        for (index, _), receipt in read.items()
-        if receipt.rejected
-    )
-    if ledger["rejects met"] != shipped:
-        raise error("sums", problems=f"{shipped:,} rejected rows were sent and {ledger['rejects met']:,} met")
-    lost = [split for split in plan.splits if (split.input, split.number) not in read and split.input not in carried]
-    if lost:
-        raise error(
-            "sums", problems=f"{len(lost)} byte ranges have no receipt, one of {plan.inputs[lost[0].input].source.path}"
-        )
-    for (index, _), receipt in read.items():
-        one = plan.inputs[index]
-        counts["tombstones read" if one.side == "tombstones" else f"{one.side} rows"] += receipt.rows
-        counts[f"{one.side} ignored"] += receipt.ignored
-        counts[f"{one.side} rejected"] += receipt.rejected
-    feed = []
-    for index, one in enumerate(plan.inputs):
-        if index in carried:
-            continue
-        text = receipts_checksum(plan, index, one, read)
-        if one.source.checksum is not None and text != one.source.checksum:
-            raise error(
-                "manifest.damage",
-                path=one.source.path,
-                why=f"its checksum is {text} and should be {one.source.checksum}",
-            )
-        if one.side == "feed":
-            feed.append((one.source.name, one.source.bytes, text))
-    if counts["met twice"]:  # said only now, because a damaged file might look so, too
+    merges, ledger = receipts.merges, receipts.ledger
+    _raise_damage(receipts)
+    tallies = [*merges, *ledger.tallies]
+    counts, samples = sum_of_receipts(tallies)
+    splits = dict(ledger.splits)
+    for receipt in merges:
+        splits |= receipt.splits
+    carried = {index for receipt in merges for index in receipt.carried}
+    _check_splits(plan, ledger, splits, carried)
+    _count_inputs(plan, counts, splits, carried)
+    feed = _feed_files(plan, splits, carried)
+    if counts["met twice"]:  # reported only now, because a damaged file might look the same
         shown = "; ".join(map(key_text, samples["met twice"]))
         raise error("master.twice", count=f"{counts['met twice']:,}", samples=shown)
-    files = [DataFile(**part) for bucket in buckets for part in bucket["files"]]
-    beside = [SideFile(**part) for receipt in receipts for part in receipt["beside"]]
+    files = [part for receipt in merges for part in receipt.files]
+    beside = [*(part for receipt in merges for part in receipt.beside), *ledger.beside]
     taken_over = sum(plan.inputs[index].side == "master" for index in carried)
     if plan.master is not None:
-        joined = ledger["joined"]
-        packs = dict.fromkeys(joined_packs(plan, ledger["touched"]), joined["path"]) if joined is not None else {}
-        beside += [SideFile(**joined)] if joined is not None else []
-        kept = [_as_it_is(plan, part, packs) for _, part in untouched(plan, ledger["touched"])]
+        kept = _kept_parts(plan, receipts)
+        beside += [] if receipts.joined is None else [receipts.joined]
         _count_untouched(counts, kept)
         files += [part for part in kept if isinstance(part, DataFile)]
         beside += [part for part in kept if isinstance(part, SideFile)]
         taken_over += sum(isinstance(part, DataFile) for part in kept)
-    tallied = [*buckets, *ledger["tallies"]]
     return Result(
         counts=counts,
         samples=samples,
         files=tuple(files),
         beside=tuple(beside),
-        feed=tuple(feed),
-        rejects=ledger["rejects"],
+        feed=feed,
+        rejects=ledger.rejects,
         carried=taken_over,
-        expired=max((one["expired"] for one in tallied if one["expired"] is not None), default=None),
-        highest=max((one["highest"] for one in tallied if one["highest"] is not None), default=None),
-        partitions=_by_partition(plan, buckets),
+        expired=max((receipt.expired for receipt in tallies if receipt.expired is not None), default=None),
+        highest=max((receipt.highest for receipt in tallies if receipt.highest is not None), default=None),
+        partitions=_by_partition(merges),
     )
 
 
-def _as_it_is(plan: Plan, part: Part, packs: Mapping[str, str]) -> Part:
-    """Return what the new manifest says of a file that stays: where its filter is now, and in which form it is."""
+def _raise_damage(receipts: Receipts) -> None:
+    """Raise the first error that any task returned, in a fixed order."""
+    damage = [*receipts.ledger.damage, *(fault for receipt in receipts.merges for fault in receipt.damage)]
+    for kind, fields in sorted(damage, key=repr):
+        raise rebuilt(kind, fields["text"]) if "text" in fields else error(kind, **fields)
+
+
+def _check_splits(plan: Plan, ledger: LedgerReceipt, splits: Splits, carried: Collection[int]) -> None:
+    """Raise StorageError where a rejected row was lost on its way, or a split has no receipt."""
+    shipped = sum(
+        min(receipt.rejected, plan.rejects_shipped[plan.inputs[index].side])
+        for (index, _), receipt in splits.items()
+        if receipt.rejected
+    )
+    if ledger.rejected != shipped:
+        raise error("sums", problems=f"{shipped:,} rejected rows were sent and {ledger.rejected:,} met")
+    lost = [split for split in plan.splits if (split.input, split.number) not in splits and split.input not in carried]
+    if lost:
+        path = plan.inputs[lost[0].input].source.path
+        raise error("sums", problems=f"{len(lost)} byte ranges have no receipt, one of {path}")
+
+
+def _count_inputs(plan: Plan, counts: Counter[str], splits: Splits, carried: Collection[int]) -> None:
+    """Add what was read of each input, and what was carried over unread."""
+    for index in carried:
+        part = plan.inputs[index].source.part
+        assert part is not None
+        counts[_rows_of(plan.inputs[index].side)] += part.rows
+    for (index, _), receipt in splits.items():
+        side = plan.inputs[index].side
+        counts[_rows_of(side)] += receipt.rows
+        counts[f"{side} ignored"] += receipt.ignored
+        counts[f"{side} rejected"] += receipt.rejected
+
+
+def _rows_of(side: str) -> str:
+    return "tombstones read" if side == "tombstones" else f"{side} rows"
+
+
+def _feed_files(plan: Plan, splits: Splits, carried: Collection[int]) -> tuple[tuple[str, int, str], ...]:
+    """Return (name, bytes, checksum) of each feed file; raise StateError where another input was damaged."""
+    feed = []
+    for index, one in enumerate(plan.inputs):
+        if index in carried:
+            continue
+        source, text = one.source, receipts_checksum(plan, index, one, splits)
+        if source.checksum is not None and text != source.checksum:
+            why = f"its checksum is {text} and should be {source.checksum}"
+            raise error("manifest.damage", path=source.path, why=why)
+        if one.side == "feed":
+            feed.append((source.name, source.bytes, text))
+    return tuple(feed)
+
+
+def _kept_parts(plan: Plan, receipts: Receipts) -> list[Part]:
+    """Return the new manifest's entries of the files of untouched partitions."""
+    packs: dict[str, str] = {}
+    if receipts.joined is not None:
+        packs = dict.fromkeys(joined_packs(plan, receipts.touched), receipts.joined.path)
+    return [_as_kept(plan, part, packs) for _, part in untouched(plan, receipts.touched)]
+
+
+def _as_kept(plan: Plan, part: Part, packs: Mapping[str, str]) -> Part:
+    """Return the new manifest's entry of a file that stays. packs: path of a pack -> the one that replaces it."""
     assert plan.master is not None
     if part.filter is not None and part.filter in packs:
         part = replace(part, filter=packs[part.filter])
@@ -142,25 +167,24 @@ def _count_untouched(counts: Counter[str], kept: Sequence[Part]) -> None:
     counts.update(dict.fromkeys(("tombstones read", "tombstones in", "tombstones out"), tombstones))
 
 
-def _by_partition(plan: Plan, buckets: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:
-    """Return what became of each partition that was written, by its directory."""
+def _by_partition(merges: Sequence[MergeReceipt]) -> dict[str, Counter[str]]:
+    """Return the counts of each partition that was written, by its directory."""
     found: dict[str, Counter[str]] = {}
-    for bucket in buckets:
-        directory = bucket.get("partition")
-        if directory is not None:
-            counts = found.setdefault(directory, Counter())
-            counts.update(bucket["counts"])
-            counts["rows written"] += bucket["rows"]  # a dry run has no files
+    for receipt in merges:
+        if receipt.partition is not None:
+            counts = found.setdefault(receipt.partition, Counter())
+            counts.update(receipt.counts)
+            counts["rows written"] += receipt.rows
     return found
 
 
-def sum_of_buckets(buckets: Sequence[Mapping[str, Any]]) -> tuple[Counter[str], dict[str, list[Key]]]:
-    """Add up the counts of all buckets, and keep the smallest of their sample keys."""
+def sum_of_receipts(receipts: Sequence[MergeReceipt]) -> tuple[Counter[str], dict[str, list[Key]]]:
+    """Return the sums of all counts, and the smallest of the sample keys."""
     counts: Counter[str] = Counter()
     samples: dict[str, list[Key]] = {}
-    for bucket in buckets:
-        counts.update(bucket["counts"])
-        for name, keys in bucket["samples"].items():
+    for receipt in receipts:
+        counts.update(receipt.counts)
+        for name, keys in receipt.samples.items():
             samples[name] = sorted([*samples.get(name, []), *keys])[:SAMPLES]
     return counts, samples
 
@@ -229,11 +253,11 @@ def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
         raise error("snapshot.older", now=order_text(plan.rows.order_type, result.highest), before=known.snapshot)
 
 
-def receipts_checksum(plan: Plan, index: int, one: Input, read: Mapping[tuple[Any, ...], Receipt]) -> str:
+def receipts_checksum(plan: Plan, index: int, one: Input, splits: Splits) -> str:
     """Combine the digests of the splits of one input to the checksum of the file."""
     digests: list[bytes] = []
     number = 0
-    while (index, number) in read:
-        digests += read[index, number].digests
+    while (index, number) in splits:
+        digests += splits[index, number].digests
         number += 1
     return checksum.combine(digests, plan.chunk_of(one))

@@ -15,6 +15,7 @@ from mutator.config import Config
 from mutator.dataset.commit.publish import check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
+from mutator.engine.receipts import Receipts
 from mutator.engine.spark import blocks, partitions, records
 from mutator.engine.spark.shuffle import spark_faults
 from mutator.errors import error
@@ -46,9 +47,8 @@ __all__ = [
 ]
 
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
-# Reads, shuffles, reduces and writes as a plan says, into a directory (None: nowhere); returns the receipts of the
-# buckets and, last, that of the ledger.
-Engine = Callable[[Plan, str | None], list[dict[str, Any]]]
+# Reads, shuffles, reduces and writes as a plan says, into a directory (None: nowhere).
+Engine = Callable[[Plan, str | None], Receipts]
 
 
 def mutate(
@@ -79,7 +79,7 @@ def mutate(
     return run(merge_on, config, master=master, feed=feed, output=output, dry_run=dry_run, engine=engine)
 
 
-def engine_of(plan: Plan) -> Callable[[SparkContext, Plan, str | None], list[dict[str, Any]]]:
+def engine_of(plan: Plan) -> Callable[[SparkContext, Plan, str | None], Receipts]:
     """Return the function that merges a plan on Spark."""
     if plan.is_partitioned:
         return partitions.merge
@@ -89,7 +89,7 @@ def engine_of(plan: Plan) -> Callable[[SparkContext, Plan, str | None], list[dic
 def on_spark(context: Callable[[], AbstractContextManager[SparkContext]], progress: Progress | None = None) -> Engine:
     """Return an engine on Spark. context: makes the Spark context, not before the merge, because that takes seconds."""
 
-    def merge_on(plan: Plan, staging: str | None) -> list[dict[str, Any]]:
+    def merge_on(plan: Plan, staging: str | None) -> Receipts:
         merge = engine_of(plan)
         with context() as sc, spark_faults(sc), (progress or _silent)(sc):
             return merge(sc, plan, staging)
@@ -162,9 +162,9 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
     return made, report
 
 
-def _verified(plan: Plan, known: Manifest | None, receipts: list[dict[str, Any]], staging: str | None) -> Result:
+def _verified(plan: Plan, known: Manifest | None, receipts: Receipts, staging: str | None) -> Result:
     """Return the sums of the receipts. Raises the error of a merge that must not be published."""
-    followed = with_units(plan, receipts[-1]["touched"]) if plan.is_partitioned else plan
+    followed = with_units(plan, receipts.touched) if plan.is_partitioned else plan
     result = add_up(followed, receipts)
     check(plan, known, result)
     if staging is not None:

@@ -20,11 +20,11 @@ from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.dataset.partition_index import SPEC, is_partitioned
 from mutator.engine.ledger import write_ledger
+from mutator.engine.receipts import LedgerReceipt, MergeReceipt
 from mutator.engine.records.read import MASTER, TOMBSTONE, Element, read_task
 from mutator.engine.spark.shuffle import each_on, on_partitions, shared_with, spark_faults
-from mutator.engine.split_content import Receipt
 from mutator.errors import MutatorError, error, key_text, printable
-from mutator.pipeline.accounting import receipts_checksum, sum_of_buckets
+from mutator.pipeline.accounting import receipts_checksum, sum_of_receipts
 from mutator.pipeline.verify_partitions import check_partition, plan_of_partitions, read_keys
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.run_plan import SAMPLES, Plan, plan_of_dataset
@@ -96,7 +96,7 @@ def verify(sc: SparkContext, path: str) -> Verification:
     with spark_faults(sc), shared_with(sc, plan) as shared:
         *buckets, ledger = on_partitions(sc, shared, plan.tasks, plan.groups + 1, read, check)
     problems += _contents(path, plan, known, ledger)
-    totals, samples = sum_of_buckets(buckets)
+    totals, samples = sum_of_receipts(buckets)
     for name, number in sorted(totals.items()):
         problems.append(f"{number:,} {name}, for example {'; '.join(map(key_text, samples[name]))}")
     return _verification(given, known, problems)
@@ -168,15 +168,15 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
     return problems, readable
 
 
-def _contents(path: str, plan: Plan, known: Manifest, ledger: dict[str, Any]) -> list[str]:
+def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> list[str]:
     """Compare rows and checksums of what was read as records."""
     problems = []
     damaged = set()
-    for kind, fields in sorted(ledger["damage"], key=repr):
+    for kind, fields in sorted(ledger.damage, key=repr):
         text = fields["text"] if "text" in fields else str(error(kind, **fields))
         damaged.add(fields.get("path"))
         problems.append(text)
-    read = {tuple(place): Receipt(*receipt) for place, receipt in ledger["receipts"]}
+    read = ledger.splits
     rows = {posixpath.join(path, part.path): part.rows for part in known.parts()}
     for index, one in enumerate(plan.inputs):
         if one.source.path in damaged:
@@ -191,20 +191,20 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: dict[str, Any]) ->
         rejected = sum(receipt.rejected for (number, _), receipt in read.items() if number == index)
         if rejected:
             problems.append(f"{name}: has {rejected:,} rows that cannot be read as records")
-    for rejects in ledger["rejects"].values():
+    for rejects in ledger.rejects.values():
         problems += [
             f"{posixpath.relpath(place, path)}: {where}: {reason}" for place, _, _, where, reason, _ in rejects
         ]
     return problems
 
 
-def _check(plan: Plan, partition: int, elements: Iterable[Element]) -> dict[str, Any]:
+def _check(plan: Plan, partition: int, elements: Iterable[Element]) -> MergeReceipt | LedgerReceipt:
     if partition == plan.ledger:
         return write_ledger(plan, None, 0, elements)
     return _check_bucket(plan, partition, elements)
 
 
-def _check_bucket(plan: Plan, bucket: int, elements: Iterable[Element]) -> dict[str, Any]:
+def _check_bucket(plan: Plan, bucket: int, elements: Iterable[Element]) -> MergeReceipt:
     counts: Counter[str] = Counter()
     samples: dict[str, list[Any]] = {}
     expected = {one.rank: one.source.bucket for one in plan.inputs if one.side == "master"}
@@ -229,7 +229,7 @@ def _check_bucket(plan: Plan, bucket: int, elements: Iterable[Element]) -> dict[
             note("keys have both a row and a tombstone", key)
         if tombstones > 1:
             note("keys have more than one tombstone", key)
-    return {"counts": dict(counts), "samples": samples}
+    return MergeReceipt(counts=dict(counts), samples=samples)
 
 
 def _key(element: Element) -> tuple[bytes, ...]:

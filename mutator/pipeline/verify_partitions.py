@@ -19,6 +19,7 @@ from mutator.dataset.partition_index import EARLIER, by_partition, form_of, is_p
 from mutator.engine.blocks.mutations import groups_of_keys
 from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
+from mutator.engine.receipts import LedgerReceipt, MergeReceipt
 from mutator.engine.split_content import checked, receipt_of, tombstones_receipt
 from mutator.plan.inspect.managed import file_source, tombstone_source
 from mutator.plan.rows.schema_rows import stored_schema_row_plan
@@ -106,7 +107,7 @@ def _sent(
         yield (group, (), 0, place), table_bytes(table.slice(start, end - start))
 
 
-def check_partition(shared: Plan, partition: int, elements: Iterable[Any]) -> dict[str, Any]:
+def check_partition(shared: Plan, partition: int, elements: Iterable[Any]) -> MergeReceipt | LedgerReceipt:
     """Find the keys of a group that are not as they should be; collect the ledger."""
     if partition == shared.ledger:
         return write_ledger(shared, None, 0, elements)
@@ -114,7 +115,7 @@ def check_partition(shared: Plan, partition: int, elements: Iterable[Any]) -> di
     samples: dict[str, list[Any]] = {}
     tables = [pa.ipc.open_stream(value).read_all() for _, value in elements]
     if not tables:
-        return {"counts": {}, "samples": {}}
+        return MergeReceipt()
     table = pa.concat_tables(tables).combine_chunks()
     table = table.take(pa.array(np.argsort(table.column("hash").to_numpy(), kind="stable")))
     names = [name for name in table.column_names if name.startswith("key_")]
@@ -137,4 +138,4 @@ def check_partition(shared: Plan, partition: int, elements: Iterable[Any]) -> di
     note("keys have more than one row", first[rows > 1])
     note("keys have both a row and a tombstone", first[(rows > 0) & (buried > 0)])
     note("keys have more than one tombstone", first[buried > 1])
-    return {"counts": dict(counts), "samples": samples}
+    return MergeReceipt(counts=dict(counts), samples=samples)

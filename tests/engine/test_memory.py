@@ -108,10 +108,10 @@ def reduce(work):
         (work / "staging" / "_mutator" / name).mkdir(parents=True)
     before = peak()
     receipt = write_group(plan, str(work / "staging"), 0, 0, streamed(work))
-    assert "damage" not in receipt, receipt
+    assert not receipt.damage, receipt
     data = sum(path.stat().st_size for path in work.glob("elements-*"))
     data += sum(one.source.bytes for one in plan.inputs if one.side == "master" and plan.strategy.join == "aligned")
-    return {"reduce": peak() - before, "map": mapped, "data": data, "counts": receipt["counts"]}
+    return {"reduce": peak() - before, "map": mapped, "data": data, "counts": receipt.counts}
 
 
 # -- the tests

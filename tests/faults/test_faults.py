@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 
@@ -287,7 +288,7 @@ def test_second_attempt_of_a_task_that_carried_a_bucket_over(places, tmp_path, m
 
     check_whole(tmp_path / "out")
     assert attempts[0] == "failpoint task.carried"
-    assert len(attempts[1]["files"]) == 1
+    assert len(attempts[1].files) == 1
     assert [path.samefile(twin) for path, twin in quiet_files(places, tmp_path / "out")] == [links] * 3
 
 
@@ -600,8 +601,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_row_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, fault):
-    sort = local_engine.sort_by_place
-    monkeypatch.setattr(local_engine, "sort_by_place", lambda rows: iter(FAULTS[fault](list(sort(rows)))))
+    sort = local_engine.sort_by_position
+    monkeypatch.setattr(local_engine, "sort_by_position", lambda rows: iter(FAULTS[fault](list(sort(rows)))))
 
     with pytest.raises(StorageError) as caught:
         local_engine.mutate(**call_of("records", places, tmp_path / "out"))
@@ -636,11 +637,12 @@ def test_block_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_pat
 def test_receipt_of_a_bucket_that_is_lost_or_doubled_stops_the_run(places, tmp_path, join, fault, bucket):
     def engine(plan, staging):
         receipts = local_engine.merge(plan, staging)
+        merges = list(receipts.merges)
         if fault == "lost":
-            del receipts[bucket]
+            del merges[bucket]
         else:
-            receipts.insert(0, receipts[bucket])
-        return receipts
+            merges.insert(0, merges[bucket])
+        return replace(receipts, merges=tuple(merges))
 
     with pytest.raises(StorageError) as caught:
         merge.run(engine, **call_of(join, places, tmp_path / "out"))
@@ -648,13 +650,14 @@ def test_receipt_of_a_bucket_that_is_lost_or_doubled_stops_the_run(places, tmp_p
 
 
 def test_receipt_of_a_carried_bucket_that_is_lost_or_doubled_stops_the_run(places, tmp_path):
-    for change in (lambda receipts: receipts.pop(QUIET_BUCKET), lambda receipts: receipts.insert(0, receipts[-2])):
+    for change in (lambda merges: merges.pop(QUIET_BUCKET), lambda merges: merges.insert(0, merges[-1])):
 
         def engine(plan, staging, change=change):
             receipts = local_engine.merge(plan, staging)
-            assert receipts[QUIET_BUCKET]["carried"]
-            change(receipts)
-            return receipts
+            merges = list(receipts.merges)
+            assert merges[QUIET_BUCKET].carried
+            change(merges)
+            return replace(receipts, merges=tuple(merges))
 
         with pytest.raises(StorageError) as caught:
             merge.run(engine, **call_of("aligned", places, tmp_path / "out"))
@@ -665,7 +668,7 @@ def test_receipt_of_a_carried_bucket_that_is_lost_or_doubled_stops_the_run(place
 def test_staged_file_that_is_lost_stops_the_run(places, tmp_path, join):
     def engine(plan, staging):
         receipts = local_engine.merge(plan, staging)
-        os.unlink(f"{staging}/{receipts[1]['files'][0]['path']}")
+        os.unlink(f"{staging}/{receipts.merges[1].files[0].path}")
         return receipts
 
     with pytest.raises(StorageError, match="it is missing") as caught:

@@ -25,6 +25,7 @@ from mutator.engine.partitions.locate import located
 from mutator.engine.partitions.merge import write_units
 from mutator.engine.partitions.place import merged_and_placed, placed_as_read
 from mutator.engine.partitions.routes import LEDGER, spread
+from mutator.engine.receipts import Receipts
 from mutator.engine.records.read import read_task
 from mutator.engine.records.write import write_bucket
 from mutator.errors.failpoints import failpoint
@@ -36,11 +37,11 @@ from mutator.plan.run_plan import Plan
 Row = tuple[tuple[Any, ...], bytes, Any]
 
 
-def sort_by_place(rows: Iterable[Row]) -> Iterator[Row]:
+def sort_by_position(rows: Iterable[Row]) -> Iterator[Row]:
     return iter(sorted(rows, key=lambda row: row[0]))
 
 
-def merge(plan: Plan, staging: str | None, seed: int = 0, tasks: int = 2) -> list[dict[str, Any]]:
+def merge(plan: Plan, staging: str | None, seed: int = 0, tasks: int = 2) -> Receipts:
     """Run a plan in this process; ``seed`` shuffles what arrives, as a cluster would.
 
     tasks: at least so many merge the partitions of a partitioned master.
@@ -60,24 +61,27 @@ def merge(plan: Plan, staging: str | None, seed: int = 0, tasks: int = 2) -> lis
         partition.sort(key=lambda element: element[0])
     ledger = write_ledger(plan, staging, 0, partitions.pop())
     if blocks:
-        return [*(write_group(plan, staging, group, 0, part) for group, part in enumerate(partitions)), ledger]
-    return [*(write_bucket(plan, staging, n, 0, part, sort_by_place) for n, part in enumerate(partitions)), ledger]
+        merges = [write_group(plan, staging, group, 0, part) for group, part in enumerate(partitions)]
+    else:
+        merges = [write_bucket(plan, staging, n, 0, part, sort_by_position) for n, part in enumerate(partitions)]
+    return Receipts(tuple(merges), ledger)
 
 
-def merge_by_broadcast(plan: Plan, staging: str | None, seed: int) -> list[dict[str, Any]]:
+def merge_by_broadcast(plan: Plan, staging: str | None, seed: int) -> Receipts:
     fold_plan = replace(plan, groups=1)
     elements = [element for task in plan.tasks for element in read_runs(fold_plan, task)]
     random.Random(seed).shuffle(elements)
     elements.sort(key=lambda element: element[0])
     folded = broadcast.fold_feed(fold_plan, [element for element in elements if element[0][0] == 0])
     tasks = list(range(len(plan.local) - 1))
-    patched = [broadcast.patch(plan, staging, folded, task, 0) for task in tasks]
+    patches = [broadcast.patch(plan, staging, folded, task, 0) for task in tasks]
     ledger = [element for element in elements if element[0][0] == fold_plan.ledger]
-    ledger += [element for one in patched for element in one["ledger"]]
-    return [*patched, *broadcast.finish(plan, staging, folded, broadcast.met_by(patched), ledger, 0)]
+    ledger += [element for patch in patches for element in patch.ledger]
+    last = broadcast.finish(plan, staging, folded, broadcast.met_by(patches), ledger, 0)
+    return broadcast.receipts_of(patches, *last)
 
 
-def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2) -> list[dict[str, Any]]:
+def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2) -> Receipts:
     by_table = plan.by_table
     check_master(plan)
     read = [element for task in plan.tasks for element in (read_runs if by_table else placed_as_read)(plan, task)]
@@ -102,13 +106,13 @@ def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2)
     ]
     random.Random(seed).shuffle(elements)
     *units, last = parted(elements, len(shares) + 1)
-    receipts = [
+    merges = [
         receipt for task, found in enumerate(units) for receipt in write_units(whole, staging, shares, task, 0, found)
     ]
     ledger = write_ledger(whole, staging, 0, last)
     for number, part in enumerate(carry_partitions(whole, staging, arrived)):
         copied(part, number, 0)
-    return [*receipts, {**ledger, "touched": dict(arrived), "joined": join_packs(whole, staging, arrived)}]
+    return Receipts(tuple(merges), ledger, dict(arrived), join_packs(whole, staging, arrived))
 
 
 def parted(elements, count):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,25 +23,42 @@ from mutator.engine.blocks.merge import Output, insert_and_bury, merge_blocks, m
 from mutator.engine.blocks.mutations import fold, joined_mutations, mutations_of_table, table_of_mutations
 from mutator.engine.blocks.read import Run, mutations_of_run, rejected, table_bytes, tombstones
 from mutator.engine.blocks.winners import Winners
-from mutator.engine.bucket_files import Files
+from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.ledger import write_ledger
 from mutator.engine.malloc import keep_freed_memory
-from mutator.engine.split_content import DAMAGE, Damage, Receipt, damage_of, receipt_of, tombstones_receipt
+from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts, SplitReceipt
+from mutator.engine.split_content import (
+    Damage,
+    LedgerElement,
+    damage_element,
+    damage_of,
+    receipt_of,
+    tombstones_receipt,
+)
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 
-__all__ = ["Met", "finish", "fold_feed", "met_by", "patch"]
+__all__ = ["MetWinners", "Patch", "finish", "fold_feed", "met_by", "patch", "receipts_of"]
 
 
-class Met(NamedTuple):
-    """Numbers of winners, int64: those that rows met, the tied ones of them, and those that become tombstones."""
+class MetWinners(NamedTuple):
+    """Numbers of winners, as the bytes of int64 arrays."""
 
-    rows: bytes
-    mixed: bytes
-    buried: bytes
+    rows: bytes  # met by a row, as often as they were met
+    mixed: bytes  # tied, among those
+    buried: bytes  # to become tombstones
+
+
+@dataclass(frozen=True)
+class Patch:
+    """What the task that patches some splits of the master returns."""
+
+    receipt: MergeReceipt
+    met: MetWinners
+    ledger: tuple[LedgerElement, ...]
 
 
 def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
@@ -49,58 +67,54 @@ def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
     return table_bytes(table_of_mutations(fold(plan, joined_mutations(runs)))) if runs else b""
 
 
-def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: int) -> dict[str, Any]:
-    """Merge the winners into the splits of one task; the receipt also has "met" and "ledger"."""
+def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: int) -> Patch:
+    """Merge the winners into the splits of one task, and write the file."""
     failpoint("task.started", attempt)
     keep_freed_memory()
     tally = Tally()
-    ledger: list[Any] = []
-    receipts: dict[tuple[int, int], Any] = {}
+    ledger: list[LedgerElement] = []
+    receipts: dict[tuple[int, int], LedgerElement] = {}
 
-    def done(split: Split, one: Input, batch: Any, receipt: Receipt) -> None:
-        ledger.extend(rejected(plan, split, one, batch, receipt))
+    def done(split: Split, source: Input, batch: Any, receipt: SplitReceipt) -> None:
+        ledger.extend(rejected(plan, split, source, batch, receipt))
         receipts[split.input, split.number] = receipt_of(plan, split, receipt)
 
     winners = _winners(plan, folded, tally)
     none = np.zeros(0, np.int64)
-    none_met = Met(b"", b"", b"")
+    none_met = MetWinners(b"", b"", b"")
     try:
         with ExitStack() as stack:
             output = Output(plan, tally, plan.by_file_name, stack)
-            files = Files(plan, staging, plan.unit(task), attempt, stack)
+            files = BucketFiles(plan, staging, plan.unit(task), attempt, stack)
             blocks = partial(from_files, plan, plan.local[task], done)
             for kept in merge_blocks(winners, blocks, none, output, _nothing, stack):
                 files.write(*kept)
             files.close()
     except Damage as fault:
-        split = plan.local[task][0]
-        element = ((plan.ledger, (), DAMAGE, (split.input, split.number)), fault.args)
-        return {**Tally().receipt(), "files": [], "beside": [], "ledger": [element], "met": none_met}
+        return Patch(MergeReceipt(), none_met, (damage_element(plan, plan.local[task][0], fault.fault),))
     tally.counts["output rows"] += files.rows
-    data, beside = files.receipts()
-    met = Met(*(places.tobytes() for places in winners[0].met_rows())) if winners else none_met
-    return {
-        **tally.receipt(),
-        "files": data,
-        "beside": beside,
-        "ledger": [*ledger, *receipts.values()],
-        "met": met,
-    }
+    met = MetWinners(*(places.tobytes() for places in winners[0].met_rows())) if winners else none_met
+    return Patch(tally.receipt(files=files.files, beside=files.beside), met, (*ledger, *receipts.values()))
 
 
-def met_by(patched: Sequence[dict[str, Any]]) -> Met:
-    """Return which winners some row met, one as often as it was met."""
-    return Met(*(b"".join(column) for column in zip(*(one["met"] for one in patched), strict=True)))
+def met_by(patches: Sequence[Patch]) -> MetWinners:
+    """Return the winners that rows of any patch met."""
+    return MetWinners(*map(b"".join, zip(*(part.met for part in patches), strict=True)))
+
+
+def receipts_of(patches: Sequence[Patch], last: MergeReceipt, ledger: LedgerReceipt) -> Receipts:
+    """Return all receipts of a run, given those of the patches and of the last task."""
+    return Receipts((*(part.receipt for part in patches), last), ledger)
 
 
 def finish(
-    plan: Plan, staging: str | None, folded: bytes, met: Met, ledger: list[Any], attempt: int
-) -> list[dict[str, Any]]:
-    """Insert and bury what met no row; return the receipts of this last task and of the ledger."""
+    plan: Plan, staging: str | None, folded: bytes, met: MetWinners, ledger: list[LedgerElement], attempt: int
+) -> tuple[MergeReceipt, LedgerReceipt]:
+    """Insert and bury the winners that met no row; return the receipts of this last task and of the ledger."""
     tally = Tally()
     with ExitStack() as stack:
         output = Output(plan, tally, True, stack)
-        files = Files(plan, staging, plan.unit(len(plan.local) - 1), attempt, stack)
+        files = BucketFiles(plan, staging, plan.unit(len(plan.local) - 1), attempt, stack)
         tables = (table for split in plan.local[-1] for table in _tombstones(plan, split, ledger))
         winners = _winners(plan, folded, tally)
         for one in winners:
@@ -113,19 +127,18 @@ def finish(
         for one in winners:
             insert_and_bury(one, output)
         files.finish(output.inserted.tables(), output.tombstones.tables(), tally)
-        data, beside = files.receipts()
-    receipt = {**tally.receipt(), "files": data, "beside": beside}
-    return [receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0][2:]))]
+    receipt = tally.receipt(files=files.files, beside=files.beside)
+    return receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0][2:]))
 
 
-def _tombstones(plan: Plan, split: Split, ledger: list[Any]) -> Iterator[Any]:
+def _tombstones(plan: Plan, split: Split, ledger: list[LedgerElement]) -> Iterator[Any]:
     one = plan.inputs[split.input]
     try:
         receipt = tombstones_receipt(plan, split, one)
         yield from tombstones(plan, split, one)
         ledger.append(receipt_of(plan, split, receipt))
     except (Damage, MutatorError) as fault:
-        ledger.append(((plan.ledger, (), DAMAGE, (split.input, split.number)), damage_of(one, fault)))
+        ledger.append(damage_element(plan, split, damage_of(one, fault)))
 
 
 def _winners(plan: Plan, folded: bytes, tally: Tally) -> list[Winners]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from typing import Any
 
 from pyarrow import ArrowException
 
@@ -18,6 +16,7 @@ from mutator.dataset.checksum import ChunkedChecksum, chunk_of
 from mutator.dataset.commit.staged_file import output_directory
 from mutator.dataset.directory import check_files
 from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
+from mutator.dataset.manifest import SideFile
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.engine.blocks.merge import merge_tombstones
 from mutator.engine.blocks.merge_task import UnitTask
@@ -156,12 +155,12 @@ def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> 
         try:
             link_or_copy(*part)
         except Damage as fault:
-            kind, fields = fault.args
+            kind, fields = fault.fault
             raise error(kind, **fields) from None
         failpoint("carry.copied", attempt)
 
 
-def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dict[str, Any] | None:
+def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> SideFile | None:
     """Write one pack of the filters of several; return what the manifest says of it, None where there is none.
 
     Raises StateError where one is damaged.
@@ -178,7 +177,7 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> dic
             one = min(live)
             raise error("manifest.damage", path=f"{plan.master.path}/{live[one]}", why=f"it has no filter of {one}")
     failpoint("merge.packs.joined")
-    return asdict(sink.side_file("filters", count))
+    return sink.side_file("filters", count)
 
 
 def _filters_of(master: str, packs: Sequence[str], live: dict[str, str | None]) -> Iterator[KeyFilter]:

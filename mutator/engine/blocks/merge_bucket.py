@@ -14,15 +14,16 @@ from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, Rows, Run, mutations_of_run
 from mutator.engine.blocks.spool import SortedSpool
-from mutator.engine.bucket_files import Files
+from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.receipts import MergeReceipt
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
 
 __all__ = ["Sections", "merge_group", "write_group"]
 
 
-def write_group(plan: Plan, staging: str | None, group: int, attempt: int, elements: Iterable[Any]) -> dict[str, Any]:
+def write_group(plan: Plan, staging: str | None, group: int, attempt: int, elements: Iterable[Any]) -> MergeReceipt:
     """Merge a group of buckets and write their files; return the receipt.
 
     elements: what ``blocks.read`` made for the group, sorted. staging: None for a dry run.
@@ -32,7 +33,7 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
     with ExitStack() as stack:
         unit = plan.unit(group)
         splits = plan.local[group] if plan.strategy.join == "aligned" else ()
-        files = Files(plan, staging, unit, attempt, stack)
+        files = BucketFiles(plan, staging, unit, attempt, stack)
         task = UnitTask(plan, unit, splits, files, stack)
         carrier = Carrier(task, staging, attempt)
         return task.done(lambda: merge_group(task, Sections(plan, elements, stack), carrier))

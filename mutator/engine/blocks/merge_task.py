@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from mutator.dataset.manifest import Part
+from mutator.dataset.manifest import DataFile, Part, SideFile
 from mutator.engine.blocks.duplicates import duplicates
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import MasterBlock, from_files
 from mutator.engine.blocks.merge import Blocks, Output, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blocks.read import tombstones
 from mutator.engine.blocks.winners import Winners
-from mutator.engine.split_content import Damage, Receipt, damage_of, tombstones_receipt
+from mutator.engine.receipts import MergeReceipt, SplitReceipt
+from mutator.engine.split_content import Damage, damage_of, tombstones_receipt
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Hashes
@@ -26,7 +26,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
 
-__all__ = ["Taker", "UnitTask"]
+__all__ = ["Taker", "UnitTask", "no_tombstones"]
 
 
 class Taker(Protocol):
@@ -38,8 +38,22 @@ class Taker(Protocol):
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
         """Take inserted rows and tombstones, which are the last; count all."""
 
-    def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return what was written: data files, and files beside them."""
+    @property
+    def rows(self) -> int:
+        """Number of rows written so far."""
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """The data files that were written."""
+
+    @property
+    def beside(self) -> tuple[SideFile, ...]:
+        """The files beside them."""
+
+
+def no_tombstones() -> Iterator[Any]:
+    """Return no tables: no tombstones came with the shuffle."""
+    return iter(())
 
 
 class UnitTask:
@@ -62,7 +76,7 @@ class UnitTask:
         """
         self.plan, self.unit, self.stack, self.files = plan, unit, stack, files
         self.tally = Tally()
-        self.receipts: dict[tuple[int, int], Receipt] = {}
+        self.receipts: dict[tuple[int, int], SplitReceipt] = {}
         self.carried: list[int] = []
         self.kept: list[Part] = []
         self.data = [split for split in splits if plan.inputs[split.input].side == "master"]
@@ -72,27 +86,26 @@ class UnitTask:
         self.output = Output(plan, self.tally, exact, stack, hashed=hashed)
         self.parts = Parts(plan, self.tally, stack)
 
-    def done(self, work: Callable[[], None]) -> dict[str, Any]:
-        """Do the work, and return the receipt: of damage, where there is any."""
+    def done(self, work: Callable[[], None]) -> MergeReceipt:
+        """Do the work, and return its receipt; if a file is damaged, one with nothing but the damage."""
         try:
             work()
         except Damage as fault:
-            return {**Tally().receipt(), "files": [], "beside": [], "damage": [fault.args]}
-        files, beside = self.files.receipts()
-        kept = [asdict(part) for part in self.kept]
-        return {
-            **self.tally.receipt(),
-            "files": files + [part for part in kept if "role" not in part],
-            "beside": beside + [part for part in kept if "role" in part],
-            "receipts": [(place, tuple(receipt)) for place, receipt in self.receipts.items()],
-            "carried": self.carried,
-        }
+            return MergeReceipt(damage=(fault.fault,))
+        return self.tally.receipt(
+            files=(*self.files.files, *(part for part in self.kept if isinstance(part, DataFile))),
+            beside=(*self.files.beside, *(part for part in self.kept if isinstance(part, SideFile))),
+            splits=self.receipts,
+            carried=tuple(self.carried),
+            partition=self.unit.partition,
+            rows=self.files.rows,
+        )
 
     def from_master(self) -> Iterator[MasterBlock]:
         """Read the master's rows where they lie."""
         return from_files(self.plan, self.data, self._read)
 
-    def _read(self, split: Split, one: Input, _: Any, receipt: Receipt) -> None:
+    def _read(self, split: Split, one: Input, _: Any, receipt: SplitReceipt) -> None:
         self.receipts[split.input, split.number] = receipt
 
     def merge(self, rows: Blocks, shuffled: Callable[[], Iterator[Any]]) -> None:

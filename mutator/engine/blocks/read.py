@@ -20,10 +20,10 @@ import pyarrow as pa
 from mutator.dataset.side_columns import tombstone_tables
 from mutator.engine.blocks.mutations import Mutations, fold, joined_mutations, mutations_of
 from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.receipts import SplitReceipt
 from mutator.engine.split_content import (
     REJECT,
     Damage,
-    Receipt,
     SplitContent,
     checked,
     damaged,
@@ -94,7 +94,7 @@ def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
     yield from master.pieces()
 
 
-def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tuple[Batch, Receipt]]:
+def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tuple[Batch, SplitReceipt]]:
     """Read a split; yield its batches, each with the receipt of all so far (the last one is whole). Raises Damage."""
     content = SplitContent(plan, split, one)
     layout = plan.rows.layouts[one.layout]
@@ -108,18 +108,18 @@ def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tup
             after = next(reader, None)
             if after is None:
                 break
-            yield batch, Receipt(rows, rejects, ignored, lines, 0, ())
+            yield batch, SplitReceipt(rows, rejects, ignored, lines, 0, ())
             batch = after
     except NotReadable as fault:
         raise Damage(*damaged(one, fault)) from None
-    receipt = Receipt(rows, rejects, ignored, lines, *content.result())
+    receipt = SplitReceipt(rows, rejects, ignored, lines, *content.result())
     if batch is not None:
         yield batch, receipt
     else:
         yield Batch(plan.block_type.load([], layout), (), 0, 0), receipt
 
 
-def rejected(plan: Plan, split: Split, one: Input, batch: Batch, receipt: Receipt) -> Iterator[Any]:
+def rejected(plan: Plan, split: Split, one: Input, batch: Batch, receipt: SplitReceipt) -> Iterator[Any]:
     """Yield the ledger's elements of a batch's rejects."""
     # More than may be set aside need not travel: they are counted, and the run will fail.
     before = receipt.rejected - len(batch.rejects)
@@ -141,7 +141,7 @@ class Feed:
     def read(self, split: Split, one: Input) -> Iterator[Any]:
         """Read a split; yield what it holds that is no mutation, and runs where they become too many."""
         self._place = (split.input, split.number)
-        receipt = Receipt(0, 0, 0, 0, 0, ())
+        receipt = SplitReceipt(0, 0, 0, 0, 0, ())
         for batch, receipt in batches(self.plan, split, one, trusted=False):
             yield from rejected(self.plan, split, one, batch, receipt)
             block = batch.block
@@ -206,7 +206,7 @@ class _Master:
         plan, form = self._plan, self._plan.block_type
         self._place = (split.input, split.number)
         sequences = row_sequences(plan, split, one)
-        receipt, row = Receipt(0, 0, 0, 0, 0, ()), 0
+        receipt, row = SplitReceipt(0, 0, 0, 0, 0, ()), 0
         for batch, receipt in batches(plan, split, one, trusted=False):
             yield from rejected(plan, split, one, batch, receipt)
             block = batch.block

@@ -40,7 +40,8 @@ from mutator.engine.blocks.read import tombstones
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
-from mutator.engine.split_content import DAMAGE, TALLY, Damage, Receipt, damage_of, tombstones_receipt
+from mutator.engine.receipts import SplitReceipt
+from mutator.engine.split_content import DAMAGE, TALLY, Damage, damage_of, tombstones_receipt
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
@@ -210,9 +211,9 @@ class _Search:
 
 
 def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
-    digests: dict[int, Receipt] = {}
+    digests: dict[int, SplitReceipt] = {}
 
-    def done(split: Split, one: Input, _: Any, receipt: Receipt) -> None:
+    def done(split: Split, one: Input, _: Any, receipt: SplitReceipt) -> None:
         digests[split.number] = receipt
 
     found = []

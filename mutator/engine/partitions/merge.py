@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,13 @@ import pyarrow.compute as pc
 
 from mutator.dataset.filter_packs import KeyFilter, write_filters
 from mutator.engine.blocks.master import MasterBlock
-from mutator.engine.blocks.merge_task import UnitTask
+from mutator.engine.blocks.merge_task import UnitTask, no_tombstones
 from mutator.engine.blocks.mutations import mutations_of_table
-from mutator.engine.bucket_files import Files
+from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import FEED, ROWS, TOMBSTONES, ByUnit
+from mutator.engine.receipts import MergeReceipt
+from mutator.engine.tally import Tally
 from mutator.engine.task_files import create, file_name
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
@@ -28,139 +29,128 @@ __all__ = ["write_units"]
 
 def write_units(
     plan: Plan, staging: str | None, tasks: Sequence[Sequence[int]], task: int, attempt: int, elements: Iterable[Any]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[MergeReceipt]:
     """Merge the units of a task and write their files; yield a receipt for each.
 
-    elements: what ``routes.spread`` made for the task, sorted. staging: None for a dry run.
+    tasks: numbers of the units of each task. elements: sorted, as ``routes.spread`` yields them for the task.
+    staging: None for a dry run.
     """
     failpoint("task.started", attempt)
     keep_freed_memory()
     with ExitStack() as stack:
-        arrived = {kind: ByUnit(plan, kind, stack) for kind in (FEED, ROWS, TOMBSTONES)}
-        for (_, _, kind, _), value in elements:
-            arrived[kind].append(pa.ipc.open_stream(value).read_all())
+        arrived = {content: ByUnit(plan, content, stack) for content in (FEED, ROWS, TOMBSTONES)}
+        for (_, _, content, _), value in elements:
+            arrived[content].append(pa.ipc.open_stream(value).read_all())
         pack = _Pack(plan, staging, task, attempt) if plan.by_table and staging is not None else None
+        work = _write if plan.strategy.join == "shuffle" and plan.by_table else _merge
         for number in tasks[task]:
             with ExitStack() as own:
                 unit = plan.units[number]
-                files = Files(plan, staging, unit, attempt, own)
-                bounds = _Bounds(files)
-                merge = UnitTask(plan, unit, plan.local[number], bounds, own, hashed=pack is not None)
-                receipt = merge.done(_work(plan, number, merge, bounds, arrived))
-                receipt |= {"partition": unit.partition, "rows": files.rows}
+                files = _BoundedFiles(plan, staging, unit, attempt, own, None if pack is None else pack.path)
+                merge = UnitTask(plan, unit, plan.local[number], files, own, hashed=pack is not None)
+                receipt = merge.done(lambda: work(merge, files, number, arrived))  # noqa: B023  # called at once
                 if pack is not None:
-                    pack.take(receipt, bounds)
+                    pack.add(files)
                 yield receipt
-        if pack is not None:
-            yield from pack.written()
+        if pack is not None and (written := pack.written()) is not None:
+            yield written
 
 
-def _work(plan: Plan, number: int, merge: UnitTask, bounds: _Bounds, arrived: dict[int, ByUnit]) -> Callable[[], None]:
-    """Return what is to be done: a merge, or, where all was merged in the first step, just to write."""
+def _write(_: UnitTask, files: _BoundedFiles, unit: int, arrived: dict[int, ByUnit]) -> None:
+    """Write the rows and tombstones that the first step has merged."""
+    for table in arrived[ROWS].of(unit):
+        files.note_rows(table)
+        hashes, sequences = table.column("hash").to_numpy(), table.column("sequence").to_numpy()
+        files.write(table.column("row").combine_chunks(), table.num_rows, hashes, sequences)
+    for table in arrived[TOMBSTONES].of(unit):
+        files.note(table.column("key_0"))
+        files.bury(table.drop_columns(["unit"]))
+    files.close()
 
-    def write() -> None:
-        for table in arrived[ROWS].of(number):
-            bounds.note_rows(plan, table)
-            hashes, sequences = table.column("hash").to_numpy(), table.column("sequence").to_numpy()
-            bounds.files.write(table.column("row").combine_chunks(), table.num_rows, hashes, sequences)
-        for table in arrived[TOMBSTONES].of(number):
-            bounds.note(table.column("key_0"))
-            bounds.files.bury(table.drop_columns(["unit"]))
-        bounds.files.close()
 
-    def meet() -> None:
-        for table in arrived[FEED].of(number):
-            merge.parts.append(mutations_of_table(table.drop_columns(["unit"])))
-        if plan.strategy.join == "shuffle":
-            held = list(_blocks(plan, arrived[ROWS].of(number)))
-            merge.merge(lambda: bounds.noting(iter(held)), lambda: iter(()))
-        else:
-            merge.merge(lambda: bounds.noting(merge.from_master()), lambda: iter(()))
-
-    return write if plan.strategy.join == "shuffle" and plan.by_table else meet
+def _merge(merge: UnitTask, files: _BoundedFiles, unit: int, arrived: dict[int, ByUnit]) -> None:
+    """Merge the mutations of a unit with its rows: those that arrived, or those of the master's files."""
+    for table in arrived[FEED].of(unit):
+        merge.parts.append(mutations_of_table(table.drop_columns(["unit"])))
+    if merge.plan.strategy.join == "shuffle":
+        shuffled = list(_blocks(merge.plan, arrived[ROWS].of(unit)))
+        merge.merge(lambda: files.noting(iter(shuffled)), no_tombstones)
+    else:
+        merge.merge(lambda: files.noting(merge.from_master()), no_tombstones)
 
 
 def _blocks(plan: Plan, tables: Iterator[Any]) -> Iterator[MasterBlock]:
     base = 0
-    form = plan.block_type
+    block_type = plan.block_type
     for table in tables:
-        block = form.load([form.pack(table.column("row").combine_chunks())], plan.rows.layouts["master"])
+        block = block_type.load([block_type.pack(table.column("row").combine_chunks())], plan.rows.layouts["master"])
         yield MasterBlock(plan, None, base, block, table.column("sequence").to_numpy())
         base += len(block)
 
 
-class _Bounds:
-    """Files of a unit, and the lowest and highest first ID value of what came into them, or could have."""
+class _BoundedFiles(BucketFiles):
+    """Files of a unit, with the lowest and the highest first ID value that they may contain."""
 
-    def __init__(self, files: Files) -> None:
-        self.files, self.known = files, True
-        self.low: bytes | None = None
-        self.high: bytes | None = None
+    _known = True
+    _low: bytes | None = None
+    _high: bytes | None = None
 
     def note(self, column: Any) -> None:
-        """Take notice of a column of first ID values."""
+        """Extend the bounds to a column of first ID values."""
         found = pc.min_max(column)
         low, high = found["min"].as_py(), found["max"].as_py()
         if low is not None:
-            self.low = low if self.low is None else min(self.low, low)
-            self.high = high if self.high is None else max(self.high, high)
+            self._low = low if self._low is None else min(self._low, low)
+            self._high = high if self._high is None else max(self._high, high)
 
-    def note_rows(self, plan: Plan, table: Any) -> None:
-        """Take notice of rows as they are written."""
-        form, rows = plan.block_type, table.column("row").combine_chunks()
-        layout = plan.rows.layouts["written"]
+    def note_rows(self, table: Any) -> None:
+        """Extend the bounds to rows as they are written. table: pa.Table with the column "row"."""
+        block_type, rows = self._plan.block_type, table.column("row").combine_chunks()
+        layout = self._plan.rows.layouts["written"]
         if rows.type == getattr(layout, "row_type", rows.type):
-            self.note(form.load([form.pack(rows)], layout).keys(None)[0])
+            self.note(block_type.load([block_type.pack(rows)], layout).keys(None)[0])
         else:
-            self.known = False  # rows that are written do not say their keys again
+            self._known = False  # keys cannot be read from rows as they are written
 
     def noting(self, blocks: Iterator[MasterBlock]) -> Iterator[MasterBlock]:
-        """Take notice of the rows of blocks."""
-        for one in blocks:
-            self.note(one.keys(np.arange(len(one.block)))[0])
-            yield one
+        """Yield blocks, and extend the bounds to their rows."""
+        for block in blocks:
+            self.note(block.keys(np.arange(len(block.block)))[0])
+            yield block
 
+    @property
     def bounds(self) -> tuple[bytes, bytes | None]:
-        """Return the lowest and the highest value, as far as they are known."""
-        return (self.low or b"", self.high) if self.known else (b"", None)
+        """Lowest and highest first ID value; None for an unknown highest."""
+        return (self._low or b"", self._high) if self._known else (b"", None)
 
-    def write(self, *kept: Any) -> None:
-        self.files.write(*kept)
-
-    def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Any) -> None:
-        self.files.finish(self._noted(inserted), self._noted(tombstones), tally)
+    def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
+        """Write the last tables, and extend the bounds to their rows."""
+        super().finish(self._noted(inserted), self._noted(tombstones), tally)
 
     def _noted(self, tables: Iterator[Any]) -> Iterator[Any]:
         for table in tables:
             self.note(table.column("key_0"))
             yield table
 
-    def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        return self.files.receipts()
-
 
 class _Pack:
     """The filters of all files that a task writes, in one file."""
 
-    def __init__(self, plan: Plan, staging: str | None, task: int, attempt: int) -> None:
+    def __init__(self, plan: Plan, staging: str, task: int, attempt: int) -> None:
         self._plan, self._staging, self._attempt = plan, staging, attempt
-        self._path = f"_mutator/filters/{file_name(plan, task, attempt)}.parquet"
+        self.path = f"_mutator/filters/{file_name(plan, task, attempt)}.parquet"
         self._filters: list[KeyFilter] = []
 
-    def take(self, receipt: dict[str, Any], bounds: _Bounds) -> None:
-        """Take the filters of a unit's files, and note in its receipt where they will be."""
-        hashes = bounds.files.hashes()
-        for part in (*receipt["files"], *(part for part in receipt["beside"] if part["role"] == "tombstones")):
-            part["filter"] = self._path
-            words = filter_of(hashes[part["path"]])
-            self._filters.append(KeyFilter(part["path"], *bounds.bounds(), words))
+    def add(self, files: _BoundedFiles) -> None:
+        """Add a filter for each file of a unit."""
+        for path, hashes in files.key_hashes():
+            self._filters.append(KeyFilter(path, *files.bounds, filter_of(hashes)))
 
-    def written(self) -> Iterator[dict[str, Any]]:
-        """Write the pack, if there is anything to write; yield the receipt."""
-        if not self._filters or self._staging is None:
-            return
-        with create(self._plan, self._staging, self._path) as stream:
-            write_filters(stream, self._filters)  # type: ignore[arg-type]
+    def written(self) -> MergeReceipt | None:
+        """Write the pack and return its receipt; None if it would be empty."""
+        if not self._filters:
+            return None
+        with create(self._plan, self._staging, self.path) as stream:
+            write_filters(stream, self._filters)  # type: ignore[arg-type]  # as much of a stream as it needs
         failpoint("task.filters.written", self._attempt)
-        side = stream.side_file("filters", len(self._filters))
-        yield {"counts": {}, "samples": {}, "expired": None, "highest": None, "files": [], "beside": [asdict(side)]}
+        return MergeReceipt(beside=(stream.side_file("filters", len(self._filters)),))

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.manifest import DataFile, SideFile
 from mutator.engine.blocks.merge_bucket import Sections, merge_group
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations, fold, joined_mutations
@@ -23,10 +24,10 @@ from mutator.engine.blocks.read import Feed, batches, rejected
 from mutator.engine.blocks.spool import scratch_directory
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
+from mutator.engine.receipts import SplitReceipt
 from mutator.engine.split_content import (
     TALLY,
     Damage,
-    Receipt,
     checked,
     damaged,
     receipt_of,
@@ -83,7 +84,7 @@ def _folded_apart(plan: Plan, found: Mutations, codes: Ints, names: list[str]) -
 def _master_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
     form = plan.block_type
     sequences = row_sequences(plan, split, one)
-    receipt, row = Receipt(0, 0, 0, 0, 0, ()), 0
+    receipt, row = SplitReceipt(0, 0, 0, 0, 0, ()), 0
     for batch, receipt in batches(plan, split, one, trusted=False):
         yield from rejected(plan, split, one, batch, receipt)
         block = batch.block
@@ -125,6 +126,7 @@ class _Placed:
         self._bytes = 0
         self._file: BinaryIO | None = None
         self.rows = self.tombstones = 0
+        self.files, self.beside = tuple[DataFile, ...](), tuple[SideFile, ...]()
 
     def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
         if not count:
@@ -168,6 +170,3 @@ class _Placed:
             while self._file.tell() < end:
                 yield pickle.load(self._file)
         yield from self._held
-
-    def receipts(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        return [], []

@@ -17,10 +17,10 @@ from functools import partial
 from typing import Any
 
 from mutator.dataset.side_columns import read_tombstones
+from mutator.engine.receipts import SplitReceipt
 from mutator.engine.split_content import (
     REJECT,
     Damage,
-    Receipt,
     SplitContent,
     checked,
     damaged,
@@ -88,7 +88,7 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Element]:
         )
     if sequences is not None and next(sequences, _NO_MORE) != _NO_MORE:
         raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
-    yield receipt_of(plan, split, Receipt(rows, rejected, ignored, lines, *content.result()))
+    yield receipt_of(plan, split, SplitReceipt(rows, rejected, ignored, lines, *content.result()))
 
 
 def records_of(plan: Plan, content: SplitContent, one: Input) -> Iterator[Record | Reject | None]:

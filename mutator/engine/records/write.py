@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from mutator.dataset.side_columns import Tombstone, tombstone_table
-from mutator.engine.bucket_files import Files
+from mutator.engine.bucket_files import BucketFiles
+from mutator.engine.receipts import MergeReceipt
 from mutator.engine.records.merge import merge_bucket
 from mutator.engine.records.read import Element
 from mutator.engine.tally import Tally
@@ -32,7 +33,7 @@ Sorter = Callable[[Iterable[Row]], Iterator[Row]]
 
 def write_bucket(
     plan: Plan, staging: str | None, bucket: int, attempt: int, elements: Iterable[Element], sort: Sorter
-) -> dict[str, Any]:
+) -> MergeReceipt:
     """Merge one bucket and write its rows, their sequences and its tombstones; return the receipt.
 
     staging: directory that the files go to, None for a dry run. attempt: number of this task's attempt, from 0.
@@ -42,7 +43,7 @@ def write_bucket(
     tally = Tally()
     form = plan.block_type
     with ExitStack() as stack:
-        files = Files(plan, staging, plan.unit(bucket), attempt, stack)
+        files = BucketFiles(plan, staging, plan.unit(bucket), attempt, stack)
         tombstones = _Tombstones(plan, files)
         rows = merge_bucket(
             elements,
@@ -61,8 +62,7 @@ def write_bucket(
         files.close()
     tally.counts["output rows"] += files.rows
     tally.counts["tombstones out"] += files.tombstones
-    data, beside = files.receipts()
-    return {**tally.receipt(), "files": data, "beside": beside}
+    return tally.receipt(files=files.files, beside=files.beside)
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -81,7 +81,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 class _Tombstones:
     """Tombstones that come one by one."""
 
-    def __init__(self, plan: Plan, files: Files) -> None:
+    def __init__(self, plan: Plan, files: BucketFiles) -> None:
         self._plan, self._files = plan, files
         self._batch: list[Tombstone] = []
 

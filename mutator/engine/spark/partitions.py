@@ -28,7 +28,8 @@ from mutator.engine.partitions.locate import located
 from mutator.engine.partitions.merge import write_units
 from mutator.engine.partitions.place import merged_and_placed, placed_as_read
 from mutator.engine.partitions.routes import LEDGER, Route, spread
-from mutator.engine.spark.shuffle import Receipts, attempt, each_on, partition_of, shared_with
+from mutator.engine.receipts import Receipts
+from mutator.engine.spark.shuffle import attempt, each_on, partition_of, shared_with
 from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import packed_units, with_units
 from mutator.plan.run_plan import Plan
@@ -37,7 +38,7 @@ __all__ = ["merge"]
 
 
 def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
-    """Run the merge of a plan on Spark; return the receipts of its units and, last, of its ledger.
+    """Run the merge of a plan on Spark; return all receipts.
 
     staging: directory that the files go to, None for a dry run.
     """
@@ -79,15 +80,15 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
                     routes.mapPartitionsWithIndex(partial(_spread, second))
                     # -> the same, in their task, sorted
                     .repartitionAndSortWithinPartitions(len(shares) + 1, partition_of)
-                    # -> receipt of each unit; of the ledger, last
+                    # -> MergeReceipt, ...; of the last partition, LedgerReceipt
                     .mapPartitionsWithIndex(partial(_write, second, staging))
                     .collect()
                 )
         finally:
             routes.unpersist()
-    *units, ledger = receipts
+    *merges, ledger = receipts
     each_on(sc)(carrying.result(), copied)
-    return [*units, {**ledger, "touched": dict(arrived), "joined": join_packs(whole, staging, arrived)}]
+    return Receipts(tuple(merges), ledger, dict(arrived), join_packs(whole, staging, arrived))
 
 
 def _read(shared: Any, tasks: Iterable[Any]) -> Iterator[Any]:
@@ -120,7 +121,7 @@ def _spread(shared: Any, number: int, routes: Iterable[Route]) -> Iterator[Any]:
     return spread(plan, shares, number, routes)
 
 
-def _write(shared: Any, staging: str | None, task: int, elements: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def _write(shared: Any, staging: str | None, task: int, elements: Iterable[Any]) -> Iterator[Any]:
     plan, shares = shared.value
     if task == len(shares):
         yield write_ledger(plan, staging, attempt(), elements)

@@ -26,9 +26,10 @@ from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 from pyspark.shuffle import ExternalSorter
 
 from mutator.engine.ledger import write_ledger
+from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
 from mutator.engine.records.read import Element, read_task
 from mutator.engine.records.write import Row, Sorter, write_bucket
-from mutator.engine.spark.shuffle import Receipts, attempt, on_partitions, shared_with
+from mutator.engine.spark.shuffle import attempt, on_partitions, shared_with
 from mutator.errors import error
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import murmur64a
@@ -37,13 +38,14 @@ __all__ = ["last_mutations", "merge"]
 
 
 def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
-    """Run the merge of a plan on Spark; return the receipts of its buckets and, last, of its ledger.
+    """Run the merge of a plan on Spark; return all receipts.
 
     staging: directory that the files go to, None for a dry run.
     """
     with shared_with(sc, plan) as shared:
         write = partial(_write, staging, partial(_sort_by_place, _sort_memory(sc)))
-        return on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_task, write)
+        *merges, ledger = on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_task, write)
+    return Receipts(tuple(merges), ledger)
 
 
 def last_mutations(
@@ -131,7 +133,7 @@ def _canonical(value: Any) -> bytes:
 
 def _write(
     staging: str | None, sort: Sorter, plan: Plan, partition: int, elements: Iterable[Element]
-) -> dict[str, Any]:
+) -> MergeReceipt | LedgerReceipt:
     if partition == plan.ledger:
         return write_ledger(plan, staging, attempt(), elements)
     return write_bucket(plan, staging, partition, attempt(), elements, sort)

@@ -17,10 +17,9 @@ from mutator.errors.interrupts import check_signals
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split
 
-__all__ = ["Receipts", "attempt", "each_on", "on_partitions", "partition_of", "shared_with", "spark_faults"]
+__all__ = ["attempt", "each_on", "on_partitions", "partition_of", "shared_with", "spark_faults"]
 
 Element = tuple[tuple[Any, ...], Any]  # ((partition, …), value): the first part is the sort key
-Receipts = list[dict[str, Any]]
 
 
 def on_partitions(
@@ -29,11 +28,11 @@ def on_partitions(
     tasks: tuple[tuple[Split, ...], ...],
     partitions: int,
     read: Callable[[Plan, tuple[Split, ...]], Iterator[Element]],
-    reduce: Callable[[Plan, int, Iterator[Element]], dict[str, Any]],
-) -> Receipts:
+    reduce: Callable[[Plan, int, Iterator[Element]], Any],
+) -> list[Any]:
     """Read tasks, shuffle what they yield, and apply a function to each sorted partition.
 
-    shared: the broadcast plan. read: yields ``((partition, …), value)``.
+    shared: the broadcast plan. read: yields ``((partition, …), value)``. Returns one value for each partition.
     """
     return (
         # [split, ...]
@@ -42,7 +41,7 @@ def on_partitions(
         .mapPartitions(partial(_map, shared, read))
         # -> the same, in their partition, sorted
         .repartitionAndSortWithinPartitions(partitions, partition_of)
-        # -> receipt
+        # -> what reduce returned, one value for each partition
         .mapPartitionsWithIndex(partial(_reduce, shared, reduce))
         .collect()
     )
@@ -124,8 +123,8 @@ def partition_of(sort_key: tuple[Any, ...]) -> int:
 
 def _reduce(
     shared: Any,
-    reduce: Callable[[Plan, int, Iterator[Element]], dict[str, Any]],
+    reduce: Callable[[Plan, int, Iterator[Element]], Any],
     index: int,
     elements: Iterator[Element],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Any]:
     yield reduce(shared.value, index, elements)

@@ -16,9 +16,10 @@ from mutator.engine.blocks import broadcast
 from mutator.engine.blocks.merge_bucket import write_group
 from mutator.engine.blocks.read import read_runs
 from mutator.engine.ledger import write_ledger
+from mutator.engine.receipts import Receipts
 from mutator.engine.records.read import read_task
 from mutator.engine.records.write import Row, write_bucket
-from mutator.engine.spark.shuffle import Receipts, attempt
+from mutator.engine.spark.shuffle import attempt
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import INFLATED
 
@@ -41,12 +42,13 @@ def is_small(plan: Plan) -> bool:
 
 
 def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
-    """Run the merge of a plan as one task of Spark; return the receipts that the plan's own engine would.
+    """Run the merge of a plan as one task of Spark; return the receipts that the plan's own engine would return.
 
     staging: directory that the files go to, None for a dry run.
     """
-    # None -> receipt, ...
-    return sc.parallelize([None], 1).flatMap(partial(_merge, plan, staging)).collect()
+    # None -> Receipts
+    (receipts,) = sc.parallelize([None], 1).map(partial(_merge, plan, staging)).collect()
+    return receipts
 
 
 def _merge(plan: Plan, staging: str | None, _: None) -> Receipts:
@@ -54,23 +56,24 @@ def _merge(plan: Plan, staging: str | None, _: None) -> Receipts:
 
 
 def merge_here(plan: Plan, staging: str | None, attempt: int) -> Receipts:
-    """Merge in this process; return the receipts of the plan's groups and, last, of its ledger."""
+    """Merge in this process; return all receipts."""
     if plan.strategy.join == "broadcast":
         return _by_broadcast(plan, staging, attempt)
     blocks = plan.strategy.engine == "blocks"
     *groups, ledger = _partitions(plan, read_runs if blocks else read_task)
     write: Any = write_group if blocks else partial(write_bucket, sort=_by_place)
-    made = [write(plan, staging, number, attempt, elements) for number, elements in enumerate(groups)]
-    return [*made, write_ledger(plan, staging, attempt, ledger)]
+    merges = tuple(write(plan, staging, number, attempt, elements) for number, elements in enumerate(groups))
+    return Receipts(merges, write_ledger(plan, staging, attempt, ledger))
 
 
 def _by_broadcast(plan: Plan, staging: str | None, attempt: int) -> Receipts:
     alone = replace(plan, groups=1)
     winners, read = _partitions(alone, read_runs)
     folded = broadcast.fold_feed(alone, winners)
-    patched = [broadcast.patch(plan, staging, folded, task, attempt) for task in range(len(plan.local) - 1)]
-    ledger = [element for one in (read, *(receipt["ledger"] for receipt in patched)) for element in one]
-    return [*patched, *broadcast.finish(plan, staging, folded, broadcast.met_by(patched), ledger, attempt)]
+    patches = [broadcast.patch(plan, staging, folded, task, attempt) for task in range(len(plan.local) - 1)]
+    elements = [*read, *(element for patch in patches for element in patch.ledger)]
+    last = broadcast.finish(plan, staging, folded, broadcast.met_by(patches), elements, attempt)
+    return broadcast.receipts_of(patches, *last)
 
 
 def _partitions(plan: Plan, read: Any) -> list[list[Any]]:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mutator.engine.receipts import Receipts
 from mutator.engine.spark import single_task
-from mutator.engine.spark.shuffle import Receipts, spark_faults
+from mutator.engine.spark.shuffle import spark_faults
 from mutator.errors import MutatorError, error
 from mutator.pipeline.merge import engine_of
 from mutator.plan.run_plan import Plan

@@ -1,0 +1,76 @@
+"""What the tasks of a merge return to the driver: counts, and the files they read and wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mutator.dataset.manifest import DataFile, SideFile
+
+__all__ = ["Fault", "Key", "LedgerReceipt", "MergeReceipt", "Receipts", "RejectSample", "SplitReceipt"]
+
+Key = tuple[bytes, ...]  # canonical bytes of a record ID's values
+Fault = tuple[str, dict[str, Any]]  # error kind, and the fields of its message
+SplitNumber = tuple[int, int]  # number of the input, number of the split in it
+
+
+class SplitReceipt(NamedTuple):
+    """What a task read of one split."""
+
+    rows: int
+    rejected: int
+    ignored: int  # blank lines and headers
+    lines: int
+    size: int  # bytes as stored
+    digests: Sequence[bytes]  # of the checksum chunks that the split covers
+
+
+class RejectSample(NamedTuple):
+    """A rejected row, shown as an example."""
+
+    path: str
+    offset: int
+    line: int
+    position: str  # offset or line, in words
+    reason: str
+    row: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeReceipt:
+    """What one merge counted, read and wrote: of a bucket, a group of buckets, or a unit of a partition."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[Key]] = field(default_factory=dict)
+    expired: Any = None  # highest order value of a tombstone that expired
+    highest: Any = None  # highest order value of a winner
+    files: tuple[DataFile, ...] = ()
+    beside: tuple[SideFile, ...] = ()
+    splits: Mapping[SplitNumber, SplitReceipt] = field(default_factory=dict)  # read where they were merged
+    carried: tuple[int, ...] = ()  # inputs whose files were carried over unread
+    damage: tuple[Fault, ...] = ()
+    partition: str | None = None  # directory of the partition, if the master is partitioned
+    rows: int = 0  # rows written, also counted in a dry run, which writes no files
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerReceipt:
+    """What the ledger collected: receipts of splits, rejected rows, damage."""
+
+    splits: Mapping[SplitNumber, SplitReceipt]
+    rejects: Mapping[str, Sequence[RejectSample]]  # side -> samples
+    rejected: int  # rejected rows that reached the ledger
+    damage: tuple[Fault, ...]
+    tallies: tuple[MergeReceipt, ...]  # of steps that write nothing
+    beside: tuple[SideFile, ...]
+
+
+@dataclass(frozen=True)
+class Receipts:
+    """All receipts of a run."""
+
+    merges: tuple[MergeReceipt, ...]
+    ledger: LedgerReceipt
+    touched: Mapping[str, int] = field(default_factory=dict)  # directory of a touched partition -> bytes sent to it
+    joined: SideFile | None = None  # pack that replaces several packs of filters
