@@ -1,4 +1,4 @@
-"""The part of the catalogue of errors that is about runs of many tables: kind, exit code and text."""
+"""The error catalogue of runs over many tables: error kind to exit code and message."""
 
 from __future__ import annotations
 
@@ -6,26 +6,17 @@ __all__ = ["MANY"]
 
 MANY: dict[str, tuple[int, str]] = {
     # 2: usage and configuration
-    "many.nothing": (
-        2,
-        "{path}: is no record of a run, so there is nothing to resume; run without --resume",
-    ),
+    "many.nothing": (2, "{path}: is not a record of a run, so there is nothing to resume; run without --resume"),
     "many.threads": (
         2,
-        (
-            "PYSPARK_PIN_THREAD is false, and then Spark cannot tell the jobs of one table from those of another; "
-            "unset it"
-        ),
+        "PYSPARK_PIN_THREAD is false, so Spark cannot tell the jobs of one table from those of another; unset it",
     ),
     # 5: state
-    "many.busy": (
-        5,
-        "{path}: another run of these tables is at work now, for it has this record; wait for it, or end it",
-    ),
+    "many.busy": (5, "{path}: another run of these tables is at work and uses this record; wait for it, or stop it"),
     "many.deadline": (
         5,
         (
-            "{table}: was stopped after {seconds} s at its deadline, and nothing of it was published; give it more "
+            "{table}: was stopped at its deadline, after {seconds} s, and nothing of it was published; give it more "
             "time, and run again with --resume"
         ),
     ),

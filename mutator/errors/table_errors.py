@@ -1,4 +1,4 @@
-"""The part of the catalogue of errors that is about tables which others own: kind, exit code and text."""
+"""The error catalogue of tables that others own: error kind to exit code and message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TABLES: dict[str, tuple[int, str]] = {
     "hive.session": (
         2,
         (
-            "this Spark session has no Hive support, so it knows no table of the metastore; start it with "
+            "this Spark session has no Hive support, so it sees no tables of the metastore; start it with "
             "spark.sql.catalogImplementation=hive"
         ),
     ),
@@ -23,62 +23,56 @@ TABLES: dict[str, tuple[int, str]] = {
     "hive.kind": (2, "{table}: {what}; {cure}"),
     "hive.setting": (
         2,
-        "{setting} is true: Spark would leave out files without a word, and their rows would be lost; set it to false",
+        "{setting} is true: Spark would silently skip files, and their rows would be lost; set it to false",
     ),
     "table.place": (2, "{path}: {why}; {cure}"),
     "hive.pandas": (
         2,
         (
-            "Spark gives the rows of tables as Arrow columns only where pandas is installed, and {where} has none it "
-            "can use: pip install 'mutator[hive]'"
+            "Spark returns the rows of tables as Arrow columns only where pandas is installed, but {where} has no "
+            "pandas that it can use: pip install 'mutator[hive]'"
         ),
     ),
     # 3: data
     "hive.nested": (
         3,
         (
-            "{path}: is a directory among the data files of {table}, and Spark leaves out what is in it; move its "
-            "files up, or insert the table's rows anew"
+            "{path}: is a directory among the data files of {table}, and Spark skips the files in it; move them up, or "
+            "insert the table's rows anew"
         ),
     ),
     # 4: storage
-    "hive.metastore": (4, "{table}: the metastore or its storage failed: {why}; see to it, and run again"),
+    "hive.metastore": (4, "{table}: the metastore or its storage failed: {why}; fix that, and run again"),
     "hive.uncertain": (
         4,
         (
-            "{table}: whether the change was committed is not known ({why}); nothing was removed, and the next run "
+            "{table}: it is not known whether the change was committed ({why}); nothing was removed, and the next run "
             "finds out"
         ),
     ),
     # 5: state
     "table.changed": (
         5,
-        "{table}: the table changed while it {what}; nothing was published: run again when nobody else writes to it",
+        (
+            "{table}: the table changed while it {what}; nothing was published: run again when nobody else is writing "
+            "to it"
+        ),
     ),
     "table.left": (
         5,
         (
-            "{path}: is what the table was before the last run, and somebody has written to it since: {files}; move "
-            "what is new to the table, and remove this directory"
+            "{path}: is the table as it was before the last run, but somebody has written to it since: {files}; move "
+            "the new files to the table, and remove this directory"
         ),
     ),
-    "table.other": (
-        5,
-        "{path}: is the text copy of {other}, and not of {table}; name another directory",
-    ),
+    "table.other": (5, "{path}: is the text copy of {other}, not of {table}; name another directory"),
     "hive.derby": (
         5,
         (
-            "the embedded metastore is open in another process, and only one can use it; wait for that process, or "
-            "end it, or name a metastore for several with hive.metastore.uris"
+            "the embedded metastore is open in another process, and only one process can use it; wait for that "
+            "process, or stop it, or name a shared metastore with hive.metastore.uris"
         ),
     ),
-    "hive.changed": (
-        5,
-        "{table}: somebody else changed {what} meanwhile; nothing was changed by this run: run again",
-    ),
-    "hive.live": (
-        5,
-        "{table}: {path} is what the table holds now, and was not removed; the run that wrote it has committed",
-    ),
+    "hive.changed": (5, "{table}: somebody else changed {what} in the meantime; this run changed nothing: run again"),
+    "hive.live": (5, "{table}: {path} is in use by the table and was not removed; the run that wrote it has committed"),
 }

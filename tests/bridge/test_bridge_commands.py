@@ -92,7 +92,7 @@ def test_commands_and_jobs_answer(sc, tmp_path, table, capsys, by):
             ":: cannot stand between the fields",
         ),
         (["export", "--from", "{}/none", "--to", "{}/x"], 2, "there is no such table"),
-        (["export", "--from", "{}/table", "--to", "{}/feed"], 5, "the output directory exists already"),
+        (["export", "--from", "{}/table", "--to", "{}/feed"], 5, "the output directory already exists"),
         (["run", "--from", "{}/table", "--text", "{}/copy", "--feed", "{}/feed"], 2, "id.field.ordinals"),
     ],
 )

@@ -503,7 +503,7 @@ def test_file_that_comes_at_the_last_moment_is_not_lost(flat, monkeypatch, kille
         with pytest.raises(StateError) as caught:
             flat.run()
         assert caught.value.kind == "table.left"
-        assert f"{calls[0]}: is what the table was before the last run, and somebody has written" in str(caught.value)
+        assert f"{calls[0]}: is the table as it was before the last run, but somebody has written" in str(caught.value)
         assert (flat.root / calls[0] / "late.orc").exists()
         (flat.root / calls[0] / "late.orc").rename(flat.table / "late.orc")
         shutil.rmtree(calls[0])

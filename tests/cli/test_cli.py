@@ -257,10 +257,10 @@ def test_warning_goes_to_stderr_once(place, capsys):
         (["run", *options("out", feed=["none/*.txt"])], ["/none/*.txt: there is no such feed"]),
         (
             ["run", *options("out", feed=["gopher://bucket/feed"])],
-            ["'gopher' is not a known kind of storage", "file://"],
+            ["'gopher' is not a known storage scheme", "file://"],
         ),
         (["run", *options("file://host/out")], ["file:///host/"]),
-        (["run", *options("sample/feed/out", feed=["sample/feed"])], ["feed and output", "different places"]),
+        (["run", *options("sample/feed/out", feed=["sample/feed"])], ["feed and output", "different directories"]),
         (["run", *options("sample/master/out", master="sample/master")], ["master and output"]),
         (["run", *options("out", feed=["sample/master"], master="sample/master")], ["master and feed"]),
         (["verify", "none"], ["/none: there is no such directory"]),
@@ -328,7 +328,7 @@ def test_promise_of_unique_ids_that_is_broken(place, capsys):
     before = listing(place)
     argv = ["run", *options("out", "-Dmaster.unique=true", master="sample/master")]
 
-    err = fails(capsys, 3, argv, "the master has several rows of", "IDs that the feed mutates", "leave it out")
+    err = fails(capsys, 3, argv, "the master has several rows for", "IDs that the feed mutates", "leave it out")
 
     assert re.search(r"for example [A-Z0-9]{10}(; [A-Z0-9]{10}){4};", err)
     assert listing(place) == before
@@ -376,7 +376,7 @@ def test_report_that_cannot_be_written(place, capsys, monkeypatch):
             full.close()  # still cannot
 
     assert "the report cannot be written" in (said := capsys.readouterr().err)
-    assert "out is published as it should be" in said
+    assert "out is published and complete" in said
     assert Path("out", "_SUCCESS").exists()
 
 
@@ -393,7 +393,7 @@ def test_signal(place, capsys, monkeypatch, number, code):
 def test_output_exists(place, capsys):
     Path("out").mkdir()
 
-    fails(capsys, 5, ["run", *options("out")], f"{place}/out: the output directory exists already")
+    fails(capsys, 5, ["run", *options("out")], f"{place}/out: the output directory already exists")
 
 
 def test_output_is_being_written(place, capsys):

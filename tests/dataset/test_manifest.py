@@ -87,5 +87,5 @@ def test_a_manifest_of_a_newer_program(monkeypatch):
     monkeypatch.setattr(manifest, "FORMAT_VERSION", 2)
     data = manifest.dump(MANIFEST)
     monkeypatch.undo()
-    with pytest.raises(StateError, match="has format version 2, and this program knows 1; use a newer program"):
+    with pytest.raises(StateError, match="has format version 2, but this program knows 1; use a newer program"):
         manifest.parse(data, "m")

@@ -78,7 +78,7 @@ def test_a_tree_of_masters_is_refused(tmp_path, tree_of_masters):
     late = put_all(tmp_path / "late", {"ups_2.txt": b"a,15,x\n"})
 
     remembers = "masters with manifests of their own (_mutator/): k=x, k=y"
-    refused(StateError, BY, tree_of_masters, late, tree_of_masters, remembers, "set master.adopt=true to take")
+    refused(StateError, BY, tree_of_masters, late, tree_of_masters, remembers, "set master.adopt=true to use")
 
 
 def test_a_tree_of_masters_is_adopted_and_what_is_forgotten_is_said(tmp_path, tree_of_masters):
@@ -122,5 +122,5 @@ def test_files_of_hive_lack_what_their_directory_says(tmp_path, form):
         pq.write_table(pa.table({"id": [1], "ts": [1]}), f"{master}/k=x/a.parquet")
     settings = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "ts", "partitioned.by": "k"}
 
-    says = (f"k=x/a.{form}: field k is missing: it stands in the name of the directory alone", "mutator bridge export")
+    says = (f"k=x/a.{form}: field k is missing: its value is only in the directory's name", "mutator bridge export")
     refused(DataError, settings, master, None, *says)

@@ -131,7 +131,7 @@ def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(
         point in POINTS[kind][POINTS[kind].index("publish.renamed" if kind == "hdfs" else "stage.manifest.written") :]
     )
     if done:
-        with pytest.raises(MutatorError, match="exists already"):
+        with pytest.raises(MutatorError, match="already exists"):
             publish(output, run_id(2), merge_of(run_id(2)))
         expected = 1
     else:
@@ -199,7 +199,7 @@ def test_run_of_another_machine_is_never_taken_for_dead(place, monkeypatch):
     if storage_for(place).renames:
         publish(output, run_id(2), merge_of(run_id(2)))
     else:  # what lies there says nothing of itself any more
-        with pytest.raises(MutatorError, match="exists already"):
+        with pytest.raises(MutatorError, match="already exists"):
             publish(output, run_id(2), merge_of(run_id(2)))
 
 

@@ -140,7 +140,7 @@ def refused(work: Path, settings_: dict[str, str], master: str, family: type, *p
         ({"partitioned.by": "week(2)"}, ConfigError, ["partitioned.by", "no derivation", "date, year, month"]),
         ({"key.scope": "row"}, ConfigError, ["key.scope", "'row'", "table", "partition"]),
         ({"op.code.field.ordinal": "2"}, ConfigError, ["partitioned.by", "field 2 is also the op.code.field.ordinal"]),
-        ({"field.delim.regex": r"\s*,\s*"}, ConfigError, ["merged by the block", "a delimiter of one byte"]),
+        ({"field.delim.regex": r"\s*,\s*"}, ConfigError, ["merges a partitioned master", "a delimiter of one byte"]),
     ],
 )
 def test_settings_that_cannot_be(tmp_path, change, family, parts):
@@ -165,7 +165,12 @@ def test_tombstones_that_say_no_partition(tmp_path):
     settings_ = {**CONFIG, "deleted.record.file.prefix": "del"}
     run(settings_, put_all(tmp_path / "m", {"a.txt": b"a,1,x\nb,1,x\n"}), feed, tmp_path / "one")
     by = {**BY, "key.scope": "partition"}
-    parts = (str(tmp_path / "one"), "remembers deletes", "use key.scope=table", "master.adopt=true")
+    parts = (
+        str(tmp_path / "one"),
+        "tombstones of records without a partition",
+        "set key.scope=table",
+        "master.adopt=true",
+    )
     refused(tmp_path, by, str(tmp_path / "one"), StateError, *parts)
     fresh = put_all(tmp_path / "g", {"u.txt": b"a,1,y\n"})
     adopted = run({**by, "master.adopt": "true"}, str(tmp_path / "one"), fresh, tmp_path / "two")

@@ -33,7 +33,7 @@ def a_file(job, kind):
     return next(job.master.glob(pattern))
 
 
-ADOPT = "set master.adopt=true to take the files that are there as an unmanaged master"
+ADOPT = "set master.adopt=true to use the files that are there as an unmanaged master"
 
 
 def test_extra_file(managed):

@@ -386,7 +386,7 @@ def test_snapshot_older_than_the_last_one_is_refused(tmp_path, engine):
     first = run(run.master(()), snapshot(0, 3), sync_mode="full", engine=engine)
     again = run(first.path, snapshot(1, 3), sync_mode="full", engine=engine)
     assert [row.row for row in sorted(again.rows)] == [b"0,0,x", b"1,10,x"]
-    with pytest.raises(StateError, match="highest order value is 9, and the master has already had one with 10"):
+    with pytest.raises(StateError, match="highest order value is 9, but the master has already had one with 10"):
         run(again.path, snapshot(1, 2), sync_mode="full", engine=engine)
 
 

@@ -90,7 +90,7 @@ def test_truncated_file(job, kind, block, monkeypatch):
     monkeypatch.setattr(storage, "BLOCK", block)  # the survey looks at the first block that has a row
     path = job.put(f"ups.txt.{kind}", packed(kind, b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(2000)))[:-5])
 
-    job.refused(DataError, path, "ends early", "the file is damaged: have it delivered again, or take it out")
+    job.refused(DataError, path, "ends early", "the file is damaged: have it delivered again, or remove it")
 
 
 @pytest.mark.parametrize("unique", ["true", "false"])
@@ -125,7 +125,7 @@ def test_broken_stream(job, kind):
 def test_text_with_the_name_of_a_compression(job, suffix):
     path = job.put(f"ups.{suffix}")
 
-    job.refused(DataError, path, "and the content is plain text; give the file the suffix of its content")
+    job.refused(DataError, path, "but the content is plain text; give the file the suffix of its content")
 
 
 @pytest.mark.parametrize(("kind", "name"), [("gz", "gzip"), ("bz2", "bzip2"), ("zst", "zstd"), ("xz", "xz")])
@@ -133,13 +133,13 @@ def test_text_with_the_name_of_a_compression(job, suffix):
 def test_compressed_file_with_the_name_of_text(job, kind, name, where):
     path = job.put("more.txt", packed(kind), where)
 
-    job.refused(DataError, path, f"the name says plain text and the content is {name}")
+    job.refused(DataError, path, f"the name says plain text, but the content is {name}")
 
 
 def test_one_compression_with_the_name_of_another(job):
     path = job.put("ups.bz2", packed("gz"))
 
-    job.refused(DataError, path, "the name says bzip2 and the content is gzip")
+    job.refused(DataError, path, "the name says bzip2, but the content is gzip")
 
 
 @pytest.mark.parametrize("kind", ["gz", "bz2", "zst", "xz"])
@@ -163,7 +163,7 @@ def test_empty_file_with_the_name_of_a_compression(job, kind):
 def test_content_that_is_not_read_here(job, content, name, where):
     path = job.put("more.txt", content, where)
 
-    job.refused(DataError, path, f"is {name}, which is not read here; deliver it as plain text, .gz, .bz2, .zst or .xz")
+    job.refused(DataError, path, f"is {name}, which is not supported; deliver it as plain text, .gz, .bz2, .zst or .xz")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_damaged_container(job, kind, where, keep):
     path = job.root / where / "base.txt"
     path.write_bytes(content[: int(len(content) * keep)])
 
-    job.refused(DataError, path, "the file is damaged: have it delivered again, or take it out")
+    job.refused(DataError, path, "the file is damaged: have it delivered again, or remove it")
 
 
 @pytest.mark.parametrize("content", [b"Obj\x01\x04\x16avro.schema", b"ORC\n\x0b\0\0", b"PAR1\x15\x04\x15\x14PAR1"])
@@ -274,7 +274,7 @@ def test_wide_encoding(job, encoding, where):
     path = job.put("ups.txt", (mark + "b,2,200\n").encode(encoding), where)
 
     name = encoding[:6].upper()
-    job.refused(DataError, path, f"the file is {name} text; convert it to a single-byte encoding or UTF-8")
+    job.refused(DataError, path, f"the file is {name} text; convert it to UTF-8 or to a single-byte encoding")
 
 
 def test_wide_encoding_in_a_compressed_file(job):
@@ -345,9 +345,9 @@ def test_file_that_changes_while_it_is_read(job, where, split, content, after):
     job.refused(
         DataError,
         path,
-        "the file changed while it was read",
+        "the file changed while it was being read",
         after,
-        "let it be written whole before the run",
+        "finish writing files before the run",
         settings={**CONFIG, "split.bytes": split},
         mutate=mutate,
     )
@@ -378,7 +378,7 @@ def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
                 path.write_bytes(whole)
                 opened.close()
 
-    why = "the file changed while it was read" if kind == "txt" else "the file is damaged"
+    why = "the file changed while it was being read" if kind == "txt" else "the file is damaged"
     job.refused(DataError, path, why, mutate=lambda settings, **more: merge.run(change_and_merge, settings, **more))
 
 
@@ -446,7 +446,7 @@ def test_odd_names_are_read_as_they_are(job, name):
 @pytest.mark.parametrize("where", ["feed", "master"])
 def test_control_characters_in_names(job, name, where):
     job.put(name, where=where)
-    message = job.refused(ConfigError, job.root / where, "the name holds a control character", "rename the file")
+    message = job.refused(ConfigError, job.root / where, "the name contains a control character", "rename the file")
 
     assert "\x1b" not in message
 
@@ -470,7 +470,7 @@ def test_only_regular_files(job, where, kind):
             os.chdir(old)
         nested = "name it as a --feed of its own" if where == "feed" else "a master's files lie in its directory, or"
         cure = nested if kind == "directory" else "copy the data into a plain file"
-        job.refused(ConfigError, path, f"is a {kind}, and only regular files are read; {cure}")
+        job.refused(ConfigError, path, f"is a {kind}, but only regular files are read; {cure}")
 
 
 def test_link_that_is_asked_for(job):
@@ -516,7 +516,7 @@ def test_name_without_a_sequence(job, name):
     job.refused(
         DataError,
         path,
-        "order comes from file names, and this name has no sequence",
+        "order comes from file names, but this name has no sequence",
         "rename the file, or set temporal.ordering.field.ordinal",
         settings=BY_NAME,
     )

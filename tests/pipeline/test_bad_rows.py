@@ -400,7 +400,7 @@ def test_an_op_code_column_of_the_master_that_was_only_inferred_is_told(job):
 @pytest.mark.parametrize(
     ("settings", "code", "part"),
     [
-        (CONFIG, 3, "ups.txt: line 2, byte 8: has 1 fields and should have 3: x\nMend the rows, or set reject.policy="),
+        (CONFIG, 3, "ups.txt: line 2, byte 8: has 1 fields and should have 3: x\nFix the rows, or set reject.policy="),
         ({**CONFIG, "reject.policy": "quarantine", "reject.limit": "0"}, 3, "(limit 0)"),
         ({**CONFIG, "num.reducer": "x"}, 2, "num.reducer: 'x' must be a whole number"),
         ({**CONFIG, "field.delim.regex": ";"}, 2, "field 2 is beyond the 1 fields of a row"),

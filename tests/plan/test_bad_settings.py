@@ -39,7 +39,7 @@ def test_unknown_scheme(job, role):
     place = {role: [address] if role == "feed" else address}
 
     job.refused(
-        ConfigError, address, "'gopher' is not a known kind of storage; known are: azure://, file://, ", **place
+        ConfigError, address, "'gopher' is not a known storage scheme; the known ones are: azure://, file://, ", **place
     )
 
 
@@ -67,14 +67,16 @@ def test_output_that_exists(job, there, dry_run):
         if there == "directory":
             (job.output / "x").write_bytes(b"precious")
 
-    job.refused(StateError, job.output, "the output directory exists already; name a new one", dry_run=dry_run)
+    job.refused(StateError, job.output, "the output directory already exists; name a new one", dry_run=dry_run)
 
 
 @pytest.mark.parametrize("inside", ["master", "feed", "master/deep/er", "feed/deep"])
 def test_output_inside_of_an_input(job, inside):
     job.put("ups.txt")
     role = inside.split("/")[0]
-    kinds = (ConfigError, f"{role} and output must be different places") if "/" in inside else (StateError, "exists")
+    kinds = (
+        (ConfigError, f"{role} and output must be different directories") if "/" in inside else (StateError, "exists")
+    )
 
     job.refused(*kinds, job.root / inside, output=str(job.root / inside))
 
@@ -83,12 +85,12 @@ def test_output_inside_of_an_input_behind_a_link(job):
     job.put("ups.txt")
     (job.root / "link").symlink_to(job.feed)
 
-    job.refused(ConfigError, "feed and output must be different places", output=str(job.root / "link" / "new"))
+    job.refused(ConfigError, "feed and output must be different directories", output=str(job.root / "link" / "new"))
 
 
 @pytest.mark.parametrize("feed", ["master", "master/base.txt", "master/*"])
 def test_master_as_feed(job, feed):
-    job.refused(ConfigError, "master and feed must be different places", feed=[f"{job.root}/{feed}"])
+    job.refused(ConfigError, "master and feed must be different directories", feed=[f"{job.root}/{feed}"])
 
 
 def test_a_file_in_the_way_of_the_output(job):
@@ -109,9 +111,9 @@ def test_paths_of_python_are_paths(job):
 def test_file_that_the_prefix_catches_by_mistake(job):
     job.put("delaware.txt", b"a,1,200\nb,1,200\nc,1,200\n")
     settings = {**CONFIG, "deleted.record.file.prefix": "del"}
-    message = "the run would remove 3 of 4 master rows, and max.delete.fraction is 0.5"
+    message = "the run would remove 3 of 4 master rows, but max.delete.fraction is 0.5"
 
-    job.refused(DataError, message, "if that is meant, run again with -D max.delete.fraction=1", settings=settings)
+    job.refused(DataError, message, "if that is intended, run again with -D max.delete.fraction=1", settings=settings)
     job.refused(DataError, message, settings=settings, dry_run=True)
     assert job.run({**settings, "max.delete.fraction": "0.75"}).counts["feed deleted"] == 3
 
@@ -138,7 +140,7 @@ def test_empty_snapshot(job, content):
     job.refused(
         DataError,
         job.feed,
-        "sync.mode=full needs a complete snapshot, and the feed has no rows",
+        "sync.mode=full needs a complete snapshot, but the feed has no rows",
         settings={**settings, "max.delete.fraction": "1"},
     )
 
@@ -146,7 +148,7 @@ def test_empty_snapshot(job, content):
 def test_two_snapshots(job):
     job.put("all_1.txt", MASTER)
     job.put("all_2.txt", MASTER)
-    parts = "sync.mode=full takes one snapshot, and the feed files have different sequences (1, 2)"
+    parts = "sync.mode=full needs exactly one snapshot, but the feed files have different sequences (1, 2)"
     job.refused(DataError, parts, "run one snapshot at a time, oldest first", settings=FULL)
     (job.feed / "all_1.txt").rename(job.feed / "all.txt")
     job.refused(DataError, "(2, none)", settings=FULL)
@@ -168,7 +170,7 @@ def test_older_snapshot(job):
 
     job.refused(
         StateError,
-        "the snapshot's highest order value is 199, and the master has already had one with 200",
+        "the snapshot's highest order value is 199, but the master has already had one with 200",
         "run again with -D allow.older.snapshot=true",
         settings=FULL,
     )

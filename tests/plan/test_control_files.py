@@ -148,7 +148,7 @@ def test_what_is_wrong_is_refused(job, name, key):
     found, other = about(content)[key], about(content + b"x\n", count=5)[key]
     job.put(f"{name}.ctl", "".join(f"{one}={said}\n" for one, said in {**about(content), key: other}.items()).encode())
 
-    says = f"{path}: its control file {name}.ctl says {key}={other}, and it has {key}={found}; have the feed file"
+    says = f"{path}: its control file {name}.ctl says {key}={other}, and it has {key}={found}; have both the feed file"
     job.refused(DataError, says, settings=QUARANTINE)
 
 
@@ -208,7 +208,7 @@ def test_control_file_without_its_feed_file(job):
     job.put("ups_1.txt")
     job.put("ups_1.txt.ctl", b"1")
     orphan = job.put("ups_2.txt.ctl", b"1")
-    words = (DataError, f"{orphan}: a control file whose feed file is not in the feed; wait for that")
+    words = (DataError, f"{orphan}: a control file whose feed file is not in the feed; wait for the feed file")
 
     job.refused(*words, settings=WITH_CONTROL)
     job.refused(*words, settings=WITH_CONTROL, feed=[f"{job.feed}/*"])
@@ -648,6 +648,6 @@ def test_where_nothing_moves_a_control_file_must_not_change_meanwhile():
         return made
 
     with mounted(storage) as path:
-        with pytest.raises(DataError, match=r"ups_1\.txt\.ctl: the file changed while it was read"):
+        with pytest.raises(DataError, match=r"ups_1\.txt\.ctl: the file changed while it was being read"):
             run_it(path, merge)
         assert json.dumps(Log(path).latest().counts) == "{}"

@@ -557,7 +557,7 @@ def test_broadcast_gives_what_a_shuffle_gives(rng):
 def test_two_rows_of_one_id_that_a_broadcast_mutation_meets(tmp_path, split):
     master = unmanaged(tmp_path)
     put(master / "m9.txt", [(KEYS[0], 1), (KEYS[1], 1)])
-    with pytest.raises(DataError, match=r"several rows of 1 IDs that the feed mutates, for example k00;") as fault:
+    with pytest.raises(DataError, match=r"several rows for 1 IDs that the feed mutates, for example k00;") as fault:
         merge(tmp_path, master, feed(tmp_path, u=[(KEYS[0], 5), (KEYS[2], 5)]), **promised(split_bytes=split))
 
     assert (fault.value.kind, fault.value.exit_code) == ("master.twice", 3)

@@ -141,7 +141,7 @@ def test_nothing_is_written_there(sc, http_server, tmp_path, role):
     (tmp_path / "base.txt").write_bytes(MASTER)
     feed = f"{http_server}/in/ups_prod_1.txt"
     places = {"master": str(tmp_path / "base.txt"), "output": str(tmp_path / "out")} | {role: f"{http_server}/in"}
-    with pytest.raises(ConfigError, match="http:// is only read, file by file"):
+    with pytest.raises(ConfigError, match="http:// can only be read, file by file"):
         mutate(sc, SETTINGS, feed=feed, **places)
 
 
@@ -153,7 +153,7 @@ def test_each_method_that_writes_says_so(name):
     arguments = ("http://host/a", "http://host/b") if name in ("link_new", "rename_new", "swap") else ("http://host/a",)
     if name == "replace":
         arguments = ("http://host/a", b"")
-    with pytest.raises(ConfigError, match="http:// is only read, file by file"):
+    with pytest.raises(ConfigError, match="http:// can only be read, file by file"):
         method(*arguments)
 
 

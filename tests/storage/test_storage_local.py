@@ -48,7 +48,7 @@ def test_entry_that_vanishes_while_it_is_listed_is_left_out(tmp_path, monkeypatc
 
 
 def test_unknown_scheme_names_the_known_ones():
-    with pytest.raises(MutatorError, match=r"'gopher' is not a known kind of storage.*file://") as caught:
+    with pytest.raises(MutatorError, match=r"'gopher' is not a known storage scheme.*file://") as caught:
         storage_for("gopher://host/path")
     assert caught.value.exit_code == 2
 

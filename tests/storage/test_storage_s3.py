@@ -231,7 +231,7 @@ def test_without_the_probe_a_server_that_knows_no_conditions_still_replaces_noth
 )
 def test_what_is_not_allowed_is_told(s3, bucket, methods, act):
     s3.behave(deny=methods)
-    with pytest.raises(StorageError, match=r"(AccessDenied|403).*see to the address, the credentials") as caught:
+    with pytest.raises(StorageError, match=r"(AccessDenied|403).*check the address, the credentials") as caught:
         act(f"{bucket}/file")
     assert caught.value.kind == "storage.service"
 

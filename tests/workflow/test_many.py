@@ -148,7 +148,7 @@ def test_what_somebody_else_has_published_is_not_done(folder, sc):
 
 
 def test_nothing_to_resume(folder):
-    with pytest.raises(MutatorError, match="is no record of a run") as caught:
+    with pytest.raises(MutatorError, match="is not a record of a run") as caught:
         many.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
 
     assert caught.value.exit_code == 2

@@ -52,7 +52,7 @@ def test_deadline_of_one_table(folder, sc, monkeypatch):
     assert states(done) == {"t0": "done", "t1": "deadline", "t2": "done", "t3": "done"}
     (result,) = [one for one in done.results if one.table == "t1"]
     assert (result.kind, result.code, done.exit_code, done.undone) == ("many.deadline", 5, 5, ("t1",))
-    assert "was stopped after" in result.error
+    assert "was stopped at its deadline, after" in result.error
     assert sorted(path.name for path in (folder.root / "out").iterdir()) == ["t0", "t2", "t3"]
 
     monkeypatch.undo()

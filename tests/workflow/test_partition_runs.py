@@ -232,7 +232,7 @@ def test_a_fault_in_one_partition_stops_the_loop_and_leaves_the_others(case):
     case.feed(b"a,1,200,U,y\nb,1,soon,U,y\nc,1,200,U,y\n")
     with pytest.raises(MutatorError, match=r"k=b/ups_2\.txt"):
         case.run()
-    with pytest.raises(StateError, match="was begun with another config"):
+    with pytest.raises(StateError, match="was started with another config"):
         case.run(settings={"reject.policy": "quarantine", "reject.limit": "7"})
     assert [path.name for path in (case.root / ".output.partitions").glob("k=*")] == ["k=a"]
 
@@ -247,7 +247,7 @@ def test_another_feed_does_not_go_on_with_it(case, monkeypatch):
     monkeypatch.delenv(failpoints.VARIABLE)
     case.feed(FEED)
 
-    case.refused(StateError, "begun with another feed and split")
+    case.refused(StateError, "started with another feed and split")
 
 
 def touch(path):
@@ -272,7 +272,7 @@ def test_changed_inputs_do_not_go_on_with_it(case, monkeypatch, change, says):
     monkeypatch.delenv(failpoints.VARIABLE)
     change(case)
 
-    case.refused(StateError, "was begun with another content of", says, "run with what it was begun with")
+    case.refused(StateError, "was started with another content of", says, "run with the original one")
 
 
 def test_another_commit_of_a_managed_partition_does_not_go_on_with_it(case, monkeypatch):
@@ -286,13 +286,13 @@ def test_another_commit_of_a_managed_partition_does_not_go_on_with_it(case, monk
     shutil.rmtree(case.parted / "k=c")
     shutil.copytree(case.root / "other" / "k=c", case.parted / "k=c")
 
-    case.refused(StateError, "was begun with another content of", "output/k=c")
+    case.refused(StateError, "was started with another content of", "output/k=c")
 
 
 def test_the_output_must_not_exist(case):
     case.output.mkdir()
 
-    case.refused(StateError, "exists already")
+    case.refused(StateError, "already exists")
 
 
 def test_two_at_once(case):
@@ -431,7 +431,7 @@ def test_on_s3(s3, case, monkeypatch, point):
         monkeypatch.delenv(failpoints.VARIABLE)
     if point != "runs.recorded":
         case.run(place)
-    with pytest.raises(StateError, match="exists already"):
+    with pytest.raises(StateError, match="already exists"):
         case.run(place)
     done = case.feed(b"a,1,900,D,\n").run(master=place)
 

@@ -382,7 +382,7 @@ def test_places_that_must_be_apart(feed):
 
     feed.refused(ConfigError, "feed and split feed", by="0", to=feed.feed / "split")
     feed.to.mkdir()
-    feed.refused(StateError, "exists already", by="0")
+    feed.refused(StateError, "already exists", by="0")
 
 
 def test_empty_feed(feed):
@@ -401,7 +401,7 @@ def test_a_file_that_grows_meanwhile(feed):
         path.write_bytes(b"a\nb\n")
         return in_turn(tasks, work)
 
-    with pytest.raises(DataError, match="the file changed while it was read"):
+    with pytest.raises(DataError, match="the file changed while it was being read"):
         feed.split("0", each=each)
     assert not feed.to.exists()
 
@@ -476,7 +476,7 @@ def test_on_s3(s3, feed, monkeypatch, point):
         assert storage_for(place).stat(place) is None
     split.split_feed(settings, by, [str(feed.feed)], place, in_turn)
 
-    with pytest.raises(StateError, match="exists already"):
+    with pytest.raises(StateError, match="already exists"):
         split.split_feed(settings, by, [str(feed.feed)], place, in_turn)
     feed.split("k=0", feed=[f"{place}/k=a"])
     assert feed.parts("ups_1.txt") == {"k=a": b"a,1\n"}

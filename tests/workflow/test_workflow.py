@@ -115,7 +115,7 @@ def test_name_that_comes_again_with_another_content(request, place, more, fails)
     place.run(**more)
     place.arrive("ups_2.txt", "a,3,U", "b,3,U")
     if fails:
-        refused(lambda: place.run(**more), 3, "ups_2.txt", "merged before with another content", "reused.names=accept")
+        refused(lambda: place.run(**more), 3, "ups_2.txt", "merged before with other content", "reused.names=accept")
         assert place.names("incr") == ["ups_2.txt"]
     else:
         assert place.run(**more).version == 2
@@ -358,7 +358,7 @@ def test_file_that_grows_after_it_was_taken_stops_the_run(by_name):
             stream.write("b,2\n")
         return made
 
-    refused(lambda: directory.run(str(by_name.path), config, while_it_runs), 3, "changed while it was read")
+    refused(lambda: directory.run(str(by_name.path), config, while_it_runs), 3, "changed while it was being read")
     assert by_name.names("incr") == ["ups_2.txt"]
     assert by_name.run().version == 1
     assert by_name.rows()[:2] == ["a,2", "b,2"]
@@ -500,14 +500,14 @@ def test_commands_of_an_operators_day(sample_base, capsys):
     [
         (["run", "nowhere", "--config", SAMPLE / "bumu.properties"], 2, "nowhere: there is no such directory"),
         (["run", "base"], 2, "id.field.ordinals: is missing"),
-        (["run", ".", "--config", SAMPLE / "bumu.properties"], 2, ".: is no base of a workflow"),
+        (["run", ".", "--config", SAMPLE / "bumu.properties"], 2, ".: is not the base of a workflow"),
         (["status", "linked"], 2, "linked/master: is a symbolic link; it must be a directory"),
         (["watch", "base", "--interval", "-1"], 2, "--interval"),
         (["status", "nowhere"], 2, "there is no such directory"),
         (["restore", "base"], 2, "--to"),
         (["restore", "base", "--to", "3"], 5, "there is no version 3"),
         (["fly", "."], 2, "fly"),
-        (["status", "s9://bucket/base"], 2, "'s9' is not a known kind of storage"),
+        (["status", "s9://bucket/base"], 2, "'s9' is not a known storage scheme"),
     ],
 )
 def test_bad_commands_say_what_and_where(tmp_path, monkeypatch, capsys, words, code, said):

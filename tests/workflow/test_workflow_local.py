@@ -278,7 +278,7 @@ def test_base_that_has_lost_its_log_is_left_alone(tmp_path):
     before = tree(base)
     shutil.rmtree(base / "_mutator")
     for act in (run_it, lambda base: restore(str(base), 1, CONFIG)):
-        with pytest.raises(MutatorError, match="the log, _mutator/log/, is not there") as caught:
+        with pytest.raises(MutatorError, match="the log, _mutator/log/, is missing") as caught:
             act(base)
         assert caught.value.exit_code == 5
     assert "is not there" in look(base).problems[0]

@@ -434,7 +434,7 @@ def test_base_that_has_lost_its_log_is_left_alone(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     storage_for(base).remove(f"{base}/_mutator/log")
     before = tree(base)
-    assert "the log, _mutator/log/, is not there" in look(base).problems[0]
+    assert "the log, _mutator/log/, is missing" in look(base).problems[0]
     with pytest.raises(MutatorError, match="is not there"):
         run_it(base)
     assert tree(base) == before
