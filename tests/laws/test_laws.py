@@ -1,30 +1,21 @@
-"""The laws of DESIGN 3.4, and engine == reference model, on small random masters and feeds.
-
-Values come from short lists, so that ties, late rows, deletes, re-inserts and repeated rows are the rule.
-"""
+"""The laws of any batching and any partitioning (DESIGN 3.4), on small random masters and feeds."""
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
-from decimal import Decimal
 from functools import reduce
-from operator import itemgetter
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
-from pyspark.errors import PythonException
 
 import mutator
 from mutator.errors import DataError, StateError
-from mutator.rules.key_hash import bucket_of
 from mutator.rules.order_values import precedence
 from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
 from tests.support import model
@@ -33,10 +24,7 @@ from tests.support.model import Key, Row
 from tests.support.text_runs import (
     ENGINES,
     PARTITIONS,
-    Dataset,
     Runs,
-    few_hashes,
-    horizon_text,
     local,
     make_speed,
     scratch,
@@ -53,105 +41,6 @@ from tests.support.text_worlds import (
     make_world,
     worlds,
 )
-
-# -- worlds: what a master and a feed can look like
-
-
-# -- runs
-
-
-# -- the engine against the model
-
-
-def expected_buckets(master: list[Row], merged: model.Merged, buckets: int | None) -> dict[int | None, list[bytes]]:
-    """Lay out the model's records: survivors by (file name, position), updated ones in place, inserted ones by key."""
-    held = model.last(master)
-    files: dict[int | None, list[bytes]] = {}
-    places = {key: (0, held[key].name, held[key].offset) if key in held else (1, key) for key in merged.records}
-    for key in sorted(places, key=lambda key: places[key]):
-        files.setdefault(buckets and bucket_of(key, buckets), []).append(merged.records[key][1])
-    return files
-
-
-def compare(made: Dataset, master: list[Row], merged: model.Merged, buckets: int | None) -> None:
-    assert made.records == merged.records
-    assert made.tombstones == merged.tombstones
-    counted = {name: made.counts[name] for name in made.counts if not name.endswith((" rows", " ignored", " rejected"))}
-    assert counted == {name: merged.counts[name] for name in counted}
-    assert set(merged.counts) - set(counted) == {"output rows"}
-    shown = {
-        note: [",".join(value.decode("utf-8", "backslashreplace") for value in key) for key in keys[:5]]
-        for note, keys in merged.notes.items()
-    }
-    assert made.samples == shown
-    assert made.buckets == expected_buckets(master, merged, buckets)
-
-
-def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[..., mutator.Report] = local) -> None:
-    """Run several feeds, each into what the run before left, with retention; compare everything after each run."""
-    bad = not full and rng.random() < 0.3
-    world = make_world(rng, deletes="none" if full else None, bad=bad)
-    shape = world.shape
-    with scratch() as work:
-        run = Runs(work, shape, engine)
-        path, horizon = run.master(world.master), None
-        rows = [row for file in world.master for row in file.rows(shape)]
-        tombstones: dict[Key, tuple[int, int]] = {}
-        retention = rng.choice([None, 0, 1, 2])
-        for number in range(rng.randint(1, 4)):
-            feed = world.feed
-            if number:
-                feed = make_files(rng, shape, rng.randint(1, 3), of_master=False, bad=bad, most=3, places=2)
-            if full:
-                feed = tuple(file for file in feed if file.sequence == feed[0].sequence)
-            run.now += rng.choice([0, 500, 1000, 2500])
-            options = make_speed(rng)
-            if len(model.last(rows)) == len(rows):
-                options["master_unique"] = rng.choice(["true", "false"])
-            if retention is not None:
-                options["tombstone_retention"] = f"{retention}s"
-            if full:
-                options |= {"sync_mode": "full", "allow_older_snapshot": "true"}
-                if not any(file.sequence >= -1 and list(file.rows(shape)) for file in feed):
-                    with pytest.raises(DataError, match="needs a complete snapshot"):
-                        run(path, feed, **options)
-                    return
-            made = run(path, feed, seed=rng.randrange(99), **options)
-            merged = model.merge(
-                rows,
-                tombstones,
-                [row for file in feed for row in file.rows(shape)],
-                now=run.now,
-                full=full,
-                expire_before=None if retention is None else run.now - retention * 1000,
-                horizon=horizon,
-            )
-            compare(made, rows, merged, None if made.report.join == "broadcast" else options["num_reducer"])
-            horizon = merged.horizon
-            assert made.horizon == horizon_text(shape, horizon)
-            path, rows, tombstones = made.path, made.rows, made.tombstones
-
-
-@given(st.randoms(use_true_random=False))
-@law(250)
-def test_engine_is_the_model(rng):
-    engine_is_model(rng)
-
-
-@given(st.randoms(use_true_random=False))
-@law(80)
-def test_engine_is_the_model_for_full_snapshots(rng):
-    engine_is_model(rng, full=True)
-
-
-@given(st.randoms(use_true_random=False), st.sampled_from([1, 2, 5]))
-@law(100)
-def test_engine_is_the_model_where_keys_share_their_hashes(rng, number):
-    with few_hashes(number):
-        engine_is_model(rng, full=rng.random() < 0.2)
-
-
-# -- laws
 
 
 @given(worlds(), st.randoms(use_true_random=False))
@@ -449,14 +338,6 @@ def test_rows_of_a_file_survivors_in_place_then_the_inserted_by_key(tmp_path, en
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(40))
-def test_soak_engine_is_the_model(seed):
-    rng = random.Random(seed)
-    for _ in range(500):
-        engine_is_model(rng, full=rng.random() < 0.2)
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(20))
 def test_soak_cuts_and_retention(seed):
     rng = random.Random(seed)
@@ -512,66 +393,3 @@ def test_spark_writes_the_same_bytes(sc, seed, reducers, engine):
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_soak_spark_writes_the_same_bytes(sc, seed):
     same_on_spark(sc, seed, 2 + seed % 6, ENGINES[seed % 2])
-
-
-Mutation = tuple[Any, Any, str]  # key, precedence, what it says
-
-KEYS: dict[str, list[Any]] = {
-    "text": ["", "a", "b", "\u00e9", "\U00010000", "\ue000"],
-    "integers": [0, -1, -2, 7, 2**61 - 1, 2**64],
-    "tuples": [("a", 1), ("a", 2), ("b", 0), ("", 0)],
-    # Equal keys are one key, whatever their type.
-    "numbers": [1, 1.0, True, Decimal(1), 0, False, -0.0, 0.5, Decimal("0.5")],
-    "dates": [date(2026, 1, 31), date(1969, 12, 31)],
-}
-
-
-# Not functions of this module, which the workers cannot import.
-FIRST, SECOND = itemgetter(0), itemgetter(1)
-
-
-def last_of_each(mutations: list[Mutation], is_delete: Callable[[Mutation], bool]) -> dict[Any, Mutation]:
-    found: dict[Any, Mutation] = {}
-    for mutation in mutations:
-        rank = (mutation[1], repr(mutation))
-        if mutation[0] not in found or rank > (found[mutation[0]][1], repr(found[mutation[0]])):
-            found[mutation[0]] = mutation
-    return {key: mutation for key, mutation in found.items() if not is_delete(mutation)}
-
-
-@pytest.mark.parametrize("partitions", [1, 2, 7])
-@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS.keys())
-def test_last_mutations_are_those_of_a_dict(sc, keys, partitions):
-    rng = random.Random(partitions)
-    # Few precedences, so that repr() decides often.
-    mutations = [(rng.choice(keys), rng.randrange(4), rng.choice("xyzD")) for _ in range(60)]
-    expected = last_of_each(mutations, lambda m: m[2] == "D")
-
-    made = mutator.last_mutations(
-        sc.parallelize(mutations, 3),
-        FIRST,
-        SECOND,
-        is_delete=lambda m: m[2] == "D",
-        partitions=partitions,
-    )
-    parts = made.glom().collect()
-
-    assert len(parts) == partitions
-    assert sorted(map(repr, (m for part in parts for m in part))) == sorted(map(repr, expected.values()))
-    for part in parts:
-        assert [m[0] for m in part] == sorted(m[0] for m in part)
-
-
-def test_last_mutations_without_deletes_and_in_as_many_partitions_as_there_are(sc):
-    made = mutator.last_mutations(sc.parallelize([("a", 1, "x"), ("b", 1, "D"), ("a", 0, "y")], 2), FIRST, SECOND)
-
-    assert made.getNumPartitions() == 2
-    assert sorted(made.collect()) == [("a", 1, "x"), ("b", 1, "D")]
-
-
-def test_last_mutations_refuses_a_key_that_it_cannot_hash_alike_everywhere(sc):
-    mutations = sc.parallelize([(frozenset("a"), 1, "x")], 2)
-
-    # Spark 3.5 raises the exception of the JVM, Spark 4 one of its own.
-    with pytest.raises((Py4JJavaError, PythonException), match="a key of type frozenset has no canonical bytes"):
-        mutator.last_mutations(mutations, FIRST, SECOND).collect()

@@ -79,7 +79,10 @@ def make_speed(rng: random.Random, *, partitions: Sequence[int] = (1, 1, 2, 2, 2
 
 @contextmanager
 def few_hashes(number: int) -> Iterator[None]:
-    """Give all keys together only so many hashes, so that nothing but the keys themselves tells them apart."""
+    """Give all keys together only so many hashes, so that nothing but the keys themselves tells them apart.
+
+    Tests that need the bucket of a key then call `text_runs.bucket_of`, which is patched, too.
+    """
 
     def few(hashes: Any) -> Any:
         # Spread over the 64 bits: the highest of them say which part of a feed a key is in.

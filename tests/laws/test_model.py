@@ -1,0 +1,125 @@
+"""The engine is the reference model, on small random masters and feeds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mutator
+from mutator.errors import DataError
+from tests.support import model, text_runs
+from tests.support.effort import law
+from tests.support.model import Key, Row
+from tests.support.text_runs import (
+    Dataset,
+    Runs,
+    few_hashes,
+    horizon_text,
+    local,
+    make_speed,
+    scratch,
+)
+from tests.support.text_worlds import (
+    make_files,
+    make_world,
+)
+
+
+def expected_buckets(master: list[Row], merged: model.Merged, buckets: int | None) -> dict[int | None, list[bytes]]:
+    """Lay out the model's records: survivors by (file name, position), updated ones in place, inserted ones by key."""
+    held = model.last(master)
+    files: dict[int | None, list[bytes]] = {}
+    places = {key: (0, held[key].name, held[key].offset) if key in held else (1, key) for key in merged.records}
+    for key in sorted(places, key=lambda key: places[key]):
+        files.setdefault(buckets and text_runs.bucket_of(key, buckets), []).append(merged.records[key][1])
+    return files
+
+
+def compare(made: Dataset, master: list[Row], merged: model.Merged, buckets: int | None) -> None:
+    assert made.records == merged.records
+    assert made.tombstones == merged.tombstones
+    counted = {name: made.counts[name] for name in made.counts if not name.endswith((" rows", " ignored", " rejected"))}
+    assert counted == {name: merged.counts[name] for name in counted}
+    assert set(merged.counts) - set(counted) == {"output rows"}
+    shown = {
+        note: [",".join(value.decode("utf-8", "backslashreplace") for value in key) for key in keys[:5]]
+        for note, keys in merged.notes.items()
+    }
+    assert made.samples == shown
+    assert made.buckets == expected_buckets(master, merged, buckets)
+
+
+def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[..., mutator.Report] = local) -> None:
+    """Run several feeds, each into what the run before left, with retention; compare everything after each run."""
+    bad = not full and rng.random() < 0.3
+    world = make_world(rng, deletes="none" if full else None, bad=bad)
+    shape = world.shape
+    with scratch() as work:
+        run = Runs(work, shape, engine)
+        path, horizon = run.master(world.master), None
+        rows = [row for file in world.master for row in file.rows(shape)]
+        tombstones: dict[Key, tuple[int, int]] = {}
+        retention = rng.choice([None, 0, 1, 2])
+        for number in range(rng.randint(1, 4)):
+            feed = world.feed
+            if number:
+                feed = make_files(rng, shape, rng.randint(1, 3), of_master=False, bad=bad, most=3, places=2)
+            if full:
+                feed = tuple(file for file in feed if file.sequence == feed[0].sequence)
+            run.now += rng.choice([0, 500, 1000, 2500])
+            options = make_speed(rng)
+            if len(model.last(rows)) == len(rows):
+                options["master_unique"] = rng.choice(["true", "false"])
+            if retention is not None:
+                options["tombstone_retention"] = f"{retention}s"
+            if full:
+                options |= {"sync_mode": "full", "allow_older_snapshot": "true"}
+                if not any(file.sequence >= -1 and list(file.rows(shape)) for file in feed):
+                    with pytest.raises(DataError, match="needs a complete snapshot"):
+                        run(path, feed, **options)
+                    return
+            made = run(path, feed, seed=rng.randrange(99), **options)
+            merged = model.merge(
+                rows,
+                tombstones,
+                [row for file in feed for row in file.rows(shape)],
+                now=run.now,
+                full=full,
+                expire_before=None if retention is None else run.now - retention * 1000,
+                horizon=horizon,
+            )
+            compare(made, rows, merged, None if made.report.join == "broadcast" else options["num_reducer"])
+            horizon = merged.horizon
+            assert made.horizon == horizon_text(shape, horizon)
+            path, rows, tombstones = made.path, made.rows, made.tombstones
+
+
+@given(st.randoms(use_true_random=False))
+@law(250)
+def test_engine_is_the_model(rng):
+    engine_is_model(rng)
+
+
+@given(st.randoms(use_true_random=False))
+@law(80)
+def test_engine_is_the_model_for_full_snapshots(rng):
+    engine_is_model(rng, full=True)
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from([1, 2, 5]))
+@law(100)
+def test_engine_is_the_model_where_keys_share_their_hashes(rng, number):
+    with few_hashes(number):
+        engine_is_model(rng, full=rng.random() < 0.2)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(40))
+def test_soak_engine_is_the_model(seed):
+    rng = random.Random(seed)
+    for _ in range(500):
+        engine_is_model(rng, full=rng.random() < 0.2)
