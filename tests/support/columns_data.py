@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mutator.formats.content import InMemory, Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.rows.storable_types import storable_type
+from mutator.plan.rows.storable_types import map_leaf_types
 from mutator.rules.typed_values import exact
 
 HEADER = Dialect(header=True)
@@ -127,7 +127,7 @@ def tables(draw: Any, kind: str, most: int = 8) -> Any:
         if kind == "orc" and holds(found, pa.types.is_map) and holds(found, pa.types.is_time):
             found = pa.int64()
         leaves: list[Any] = []
-        held = storable_type(
+        held = map_leaf_types(
             found,
             lambda leaf, leaves=leaves: leaves.append(FILE_FORMATS[kind].storable_type(leaf)) or leaves[-1] or leaf,
         )

@@ -251,7 +251,7 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
             fits = batch.schema.types == [layout.result.field(name).type for name in batch.schema.names]
             kind = NotReadable if fits or not layout.typed else Unfit
             raise kind(f"row {int(offsets[row]) + 1}: {bad_rows[row]}")
-        good = bad_rows.others(count)
+        good = bad_rows.good(count)
         places = sorted(bad_rows)
         shown = shown_rows(batch.take(pa.array(places)))
         rejects += tuple(

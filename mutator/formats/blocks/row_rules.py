@@ -1,4 +1,4 @@
-"""What fields with names mean, and which rows cannot be read by it: for all formats whose fields have names."""
+"""Rules that rows of files with a schema are read by, and the code that their block types share."""
 
 from __future__ import annotations
 
@@ -36,54 +36,54 @@ _HEAD = 8  # bytes of the length before packed rows
 
 @dataclass(frozen=True, kw_only=True)
 class RowRules:
-    """What is the same for the layouts of all formats."""
+    """The rules for reading rows; the layouts of all block types with a schema begin with them."""
 
     order_type: str
     null_lowest: bool = False  # a record without an order value is older than every other
     op_field: str | None = None
     delete_codes: frozenset[bytes] = frozenset()
-    upsert_codes: frozenset[bytes] | None = None  # None: whatever is not a delete code
+    upsert_codes: frozenset[bytes] | None = None  # None: all others
     deletes: bool = False  # every row is a delete (a delete file)
-    deletes_allowed: bool = True  # a master row with a delete code is none
-    feed: bool = True
-    partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are names
-    placed: bool = False  # each row must say its partition, deletes too
+    deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
+    feed: bool = True  # the rows carry a delete mark
+    partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
+    placed: bool = False  # deletes need values for the partition fields, too
 
 
 class BadRows(dict[int, str]):
-    """The rows of a batch that cannot be read as records, each with the first reason."""
+    """The rows of a batch that cannot be read as records: row number to first reason."""
 
     def note(self, bad: Flags, reason: str) -> None:
-        """Note rows."""
+        """Add a reason to the rows that have none yet."""
         for row in np.flatnonzero(bad).tolist():
             self.setdefault(row, reason)
 
-    def others(self, count: int) -> Flags:
-        """Return which rows of so many have none."""
+    def good(self, count: int) -> Flags:
+        """Return which of ``count`` rows have no reason to be rejected."""
         good = np.ones(count, np.bool_)
         good[list(self)] = False
         return good
 
 
 def deletes_of(rules: RowRules, codes: Any, count: int, bad_rows: BadRows) -> Flags:
-    """Tell which rows are deletes; note those whose op code their side may not have. codes: None without op codes."""
+    """Return which rows are deletes; note rows with a forbidden op code. codes: pa.Array, None without op codes."""
     if codes is None:
         return np.full(count, rules.deletes)
     codes, name = canonical(codes), rules.op_field
 
-    def are(known: Collection[bytes]) -> Flags:
+    def among(known: Collection[bytes]) -> Flags:
         return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
 
-    delete = are(rules.delete_codes)
+    delete = among(rules.delete_codes)
     if not rules.deletes_allowed:
         bad_rows.note(delete, f"field {name} (op code) marks a delete in the master")
     if rules.upsert_codes is not None:
-        bad_rows.note(~delete & ~are(rules.upsert_codes), f"field {name} (op code) is none of the known codes")
+        bad_rows.note(~delete & ~among(rules.upsert_codes), f"field {name} (op code) is none of the known codes")
     return delete
 
 
 def note_partitions(rules: RowRules, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> None:
-    """Note the rows that say no partition, and have to. columns: of the fields that there are."""
+    """Note rows without the partition that they need. columns: pa.Array by name, of the fields in the file."""
     sources = [str(one.source) for one in rules.partition]
     lacking = [name for name in sources if name not in columns]
     if lacking and rules.placed:
@@ -96,7 +96,7 @@ def note_partitions(rules: RowRules, columns: Mapping[str, Any], bad_rows: BadRo
 
 
 def orders_of(rules: RowRules, name: str, column: Any, bad_rows: BadRows) -> Any:
-    """Return a column of order values; note the rows that have none."""
+    """Return a pa.Array of order values; note the rows without one."""
     found, bad, why = order_column(rules.order_type, column, rules.null_lowest)
     null = flags(column.is_null())
     bad_rows.note(bad & null, f"field {name} (order value) is NULL")
@@ -105,9 +105,9 @@ def orders_of(rules: RowRules, name: str, column: Any, bad_rows: BadRows) -> Any
 
 
 def records_of(
-    form: BlockType, batches: Iterator[Batch], rules: RowRules, *, ordered: bool
+    block_type: BlockType, batches: Iterator[Batch], rules: RowRules, *, ordered: bool
 ) -> Iterator[Record | Reject | None]:
-    """Return the rows of batches one by one. ordered: they have order values."""
+    """Yield the rows of batches one by one, in the order of their offsets. ordered: they have order values."""
     for batch in batches:
         yield from (None for _ in range(batch.ignored))
         block = batch.block
@@ -120,12 +120,10 @@ def records_of(
             zip(*(column.to_pylist() for column in block.keys(None)), strict=True),
             orders,
             block.deletes().tolist(),
-            form.contents(block.written()).to_pylist(),
-            form.contents(block.rows).to_pylist(),
+            block_type.contents(block.written()).to_pylist(),
+            block_type.contents(block.rows).to_pylist(),
         )
-        yield from heapq.merge(
-            batch.rejects, found, key=_offset
-        )  # in the order of the file: some files number their rows
+        yield from heapq.merge(batch.rejects, found, key=_offset)
 
 
 def _offset(one: Record | Reject) -> int:
@@ -133,31 +131,31 @@ def _offset(one: Record | Reject) -> int:
 
 
 class RowWriter:
-    """Writes one file whose rows have fields with names, and counts them."""
+    """Write one file with a schema, and count its rows."""
 
     def __init__(self, inner: Any, convert: Callable[[Any], Any]) -> None:
-        """convert: makes of rows what the writer of the file takes."""
+        """inner: a ``TableWriter`` or the like. convert: from rows to the argument of its ``write``."""
         self._inner, self._convert = inner, convert
         self.rows = 0
 
     def write(self, rows: Any) -> None:
-        """Take the next rows."""
+        """Write the next rows."""
         if len(rows):
             self._inner.write(self._convert(rows))
             self.rows += len(rows)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Finish the file."""
         self._inner.close()
 
     @property
     def rows_by_chunk(self) -> list[int]:
-        """All of them: such a file has one checksum."""
+        """The number of rows: the file has one checksum chunk."""
         return [self.rows]
 
 
 def packed(rows: Any) -> bytes:
-    """Write structs as an Arrow message, with its length before it: such can be joined."""
+    """Serialize a pa.StructArray as an Arrow message after its length; the results can be joined."""
     if not len(rows):
         return b""
     message = bytes(pa.RecordBatch.from_struct_array(rows).serialize())
@@ -165,7 +163,7 @@ def packed(rows: Any) -> bytes:
 
 
 def loaded(pieces: Sequence[bytes], kind: Any) -> Any:
-    """Read structs that were packed, and maybe joined."""
+    """Return the pa.StructArray of packed pieces, each of which may be several that were joined."""
     schema, parts = pa.schema(list(kind)), []
     for piece in pieces:
         at = 0

@@ -1,4 +1,4 @@
-"""Avro files as columns; where all of a run is Avro, records stay encoded (``blocks.avro_rows``)."""
+"""Read and write Avro files as columns; ``blocks.avro_rows`` keeps the records of all-Avro runs encoded."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.formats.content import Content, NotReadable
-from mutator.formats.files.avro_container import PLACE, BlockWriter, blocks, faults, opened, split_records
+from mutator.formats.files.avro_container import ROW_BITS, BlockWriter, blocks, faults, opened, split_records
 from mutator.formats.files.avro_schema import (
     arrow_field,
     collapsed,
+    decoder,
     expanded,
     from_arrow,
+    is_opaque,
     json_value,
+    map_writer,
     parsed,
     physical,
-    reader_of,
     to_arrow,
 )
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
@@ -33,7 +35,7 @@ __all__ = ["AvroFiles", "decoded", "default_of", "encoded", "encoded_default"]
 
 
 class AvroFiles:
-    """The kind "avro"."""
+    """The file format "avro"."""
 
     suffix = ".avro"
     in_ranges = True
@@ -48,61 +50,60 @@ class AvroFiles:
     }
 
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
-        """Read the head."""
+        """Return the schema in the header."""
         with faults():
-            return _look(opened(stream).schema)
+            return _file_schema(opened(stream).schema)
 
     def count(self, content: Content, dialect: Dialect) -> int:
-        """Add up what the blocks say."""
+        """Return the sum of the row counts of the blocks."""
         with content.file() as stream, faults():
             return sum(block.num_records for block in fastavro.block_reader(stream))
 
     def stored(self, spec: Mapping[str, Any]) -> FileSchema:
-        """Return what the Avro schema says."""
+        """Return the Avro schema in the manifest."""
         with faults():
-            return _look(spec["schema"])
+            return _file_schema(spec["schema"])
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Read the blocks of the window."""
         with content.file() as stream:
-            known, seen = opened(stream), 0
-            fields = [one for name in names for one in known.expanded["fields"] if one["name"] == name]
-            projected = {
-                **physical(known.expanded),
-                "fields": [{**one, "type": physical(one["type"])} for one in fields],
-            }
-            for one in projected["fields"]:
-                one.pop("default", None)
+            container, seen = opened(stream), 0
+            fields = [field for name in names for field in container.expanded["fields"] if field["name"] == name]
+            projected = physical({**container.expanded, "fields": fields})
             arrow = to_arrow({"fields": fields})
-            for place, block in blocks(stream, known, content.window, projected):
+            for offset, block in blocks(stream, container, content.window, projected):
                 with faults():
                     rows = list(block)
-                columns = [decoded([row[one["name"]] for row in rows], one) for one in fields]
+                columns = [decoded([row[field["name"]] for row in rows], field) for field in fields]
                 batch = pa.RecordBatch.from_arrays(columns, schema=arrow)
-                places = np.arange(len(rows))
-                yield RowBatch(batch, place + places, seen + places + 1, lines=len(rows), raw=partial(_records, block))
+                numbers = np.arange(len(rows))
+                offsets, raw = offset + numbers, partial(_records, block)
+                yield RowBatch(batch, offsets, seen + numbers + 1, lines=len(rows), raw=raw)
                 seen += len(rows)
 
     def position(self, offset: int, line: int) -> str:
-        """Return where its block begins, and its number there."""
-        return f"block at byte {offset >> PLACE}, record {(offset & ((1 << PLACE) - 1)) + 1}"
+        """Return the byte at which the row's block begins, and the row's number in the block."""
+        return f"block at byte {offset >> ROW_BITS}, record {(offset & ((1 << ROW_BITS) - 1)) + 1}"
 
-    def storable_type(self, kind: Any) -> Any:
-        """Return what is read back: integers of 32 or 64 bits, UTC as the zone; seconds are milliseconds."""
+    def storable_type(self, data_type: Any) -> Any:
+        """Return integers of 32 or 64 bits, times of milliseconds or finer, and UTC as the only zone."""
         types = pa.types
-        if types.is_integer(kind) and kind not in (pa.int32(), pa.int64()):
-            small = kind.bit_width < 32
-            return pa.int32() if small else pa.int64() if kind != pa.uint64() else None
-        if types.is_float16(kind):
+        if types.is_integer(data_type) and data_type not in (pa.int32(), pa.int64()):
+            small = data_type.bit_width < 32
+            return pa.int32() if small else pa.int64() if data_type != pa.uint64() else None
+        if types.is_float16(data_type):
             return pa.float32()
-        if types.is_timestamp(kind):
-            return pa.timestamp("ms" if kind.unit == "s" else kind.unit, None if kind.tz is None else "UTC")
-        if types.is_time(kind):
-            return pa.time32("ms") if types.is_time32(kind) else pa.time64("us") if kind.unit == "us" else None
-        return None if types.is_duration(kind) else kind
+        if types.is_timestamp(data_type):
+            unit = "ms" if data_type.unit == "s" else data_type.unit
+            return pa.timestamp(unit, None if data_type.tz is None else "UTC")
+        if types.is_time(data_type):
+            if types.is_time32(data_type):
+                return pa.time32("ms")
+            return pa.time64("us") if data_type.unit == "us" else None
+        return None if types.is_duration(data_type) else data_type
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> _Writer:
-        """Write to a stream."""
+        """Return a writer to a stream."""
         return _Writer(stream, schema, dialect)
 
 
@@ -114,10 +115,10 @@ def _records(block: Any) -> ByteColumn:
     return ByteColumn(np.frombuffer(content, np.uint8), positions[:-1], positions[1:])
 
 
-def _look(native: Mapping[str, Any]) -> FileSchema:
+def _file_schema(native: Mapping[str, Any]) -> FileSchema:
     fields = expanded(native)["fields"]
     defaults = {one["name"]: default for one in fields if (default := default_of(one)) is not None}
-    return FileSchema(pa.schema([_held_field(one) for one in fields]), native=dict(native), defaults=defaults)
+    return FileSchema(pa.schema([_shown_field(one) for one in fields]), native=dict(native), defaults=defaults)
 
 
 class _Writer:
@@ -135,91 +136,61 @@ class _Writer:
 
 
 def encoder(schema: Mapping[str, Any]) -> Any:
-    """Return a function that encodes a record of Python values, with integers for times."""
-    whole = parsed(schema)
-    fill = _mapped_values(schema)
+    """Return a function that encodes a record, a dict of Python values with integers for times."""
+    fastavro_schema = parsed(schema)
+    with_dicts = map_writer(schema)
 
     def encode(row: Any) -> bytes:
-        made = io.BytesIO()
-        fastavro.schemaless_writer(made, whole, row if fill is None else fill(row))
-        return made.getvalue()
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, fastavro_schema, row if with_dicts is None else with_dicts(row))
+        return buffer.getvalue()
 
     return encode
 
 
 def decoded(values: Sequence[Any], one: Mapping[str, Any]) -> Any:
-    """Return the Arrow column of the physical values of a field."""
-    reader = reader_of(one["type"])
+    """Return the physical values of a field as a pa.Array; raises NotReadable for a value that its type excludes."""
+    decode = decoder(one["type"])
     try:
-        return pa.array(values if reader is None else [reader(value) for value in values], arrow_field(one).type)
-    except (pa.ArrowException, ArithmeticError) as fault:  # bytes can say more than the type lets them
-        raise NotReadable(f"field {one['name']} has a value that is none of its type: {fault}") from None
+        return pa.array(values if decode is None else list(map(decode, values)), arrow_field(one).type)
+    except (pa.ArrowException, ArithmeticError) as fault:  # the bytes may hold more than the type allows
+        raise NotReadable(f"field {one['name']} has a value that its type does not allow: {fault}") from None
 
 
 def encoded(column: Any, one: Mapping[str, Any]) -> list[bytes]:
-    """Return the encoded values of a column for a field."""
+    """Return the encodings of a pa.Array as values of a field."""
     name = one["name"]
     encode = encoder({"type": "record", "name": "value", "fields": [{"name": name, "type": one["type"]}]})
     return [encode({name: value}) for value in mapped(column, _plain_type, _plain).to_pylist()]
 
 
 def encoded_default(one: Mapping[str, Any]) -> bytes:
-    """Return the encoded default of a field, whatever its type."""
-    made = io.BytesIO()
-    whole = parsed({"type": "record", "name": "value", "fields": [{**one, "type": physical(one["type"])}]})
-    fastavro.schemaless_writer(made, whole, {one["name"]: json_value(one["type"], one["default"])})
-    return made.getvalue()
+    """Return the encoding of a field's default, even if Arrow has no type for it."""
+    buffer = io.BytesIO()
+    schema = parsed({"type": "record", "name": "value", "fields": [{**one, "type": physical(one["type"])}]})
+    fastavro.schemaless_writer(buffer, schema, {one["name"]: json_value(one["type"], one["default"])})
+    return buffer.getvalue()
 
 
-def _mapped_values(schema: Any) -> Any:
-    """Return a function that makes dicts of the lists of pairs that Arrow has for maps; None where there are none."""
-    if isinstance(schema, list):
-        found = [inner for one in schema if (inner := _mapped_values(one)) is not None]
-        return None if not found else lambda value: None if value is None else found[0](value)
-    if isinstance(schema, str):
-        return None
-    kind = schema["type"]
-    if kind == "map":
-        inner = _mapped_values(schema["values"])
-        return lambda value: {_key(one): _value(one) if inner is None else inner(_value(one)) for one in value}
-    if kind == "array" and (inner := _mapped_values(schema["items"])) is not None:
-        return lambda value: [inner(one) for one in value]
-    if kind in ("record", "error"):
-        parts = {one["name"]: inner for one in schema["fields"] if (inner := _mapped_values(one["type"])) is not None}
-        if parts:
-            return lambda value: {name: parts[name](one) if name in parts else one for name, one in value.items()}
-    return None
-
-
-def _key(pair: Any) -> Any:
-    return pair["key"] if isinstance(pair, dict) else pair[0]
-
-
-def _value(pair: Any) -> Any:
-    return pair["value"] if isinstance(pair, dict) else pair[1]
-
-
-def _plain_type(kind: Any) -> Any:
-    if not pa.types.is_temporal(kind):
-        return kind
-    return pa.int32() if kind.bit_width == 32 else pa.int64()
+def _plain_type(data_type: Any) -> Any:
+    if not pa.types.is_temporal(data_type):
+        return data_type
+    return pa.int32() if data_type.bit_width == 32 else pa.int64()
 
 
 def _plain(column: Any) -> Any:
     return column.view(_plain_type(column.type))
 
 
-def _held_field(one: Mapping[str, Any]) -> Any:
-    """Return a field's Arrow type; a union that Arrow cannot hold is one only where it is asked for."""
-    try:
+def _shown_field(one: Mapping[str, Any]) -> Any:
+    """Return a field's pa.Field; an opaque one gets a union that shows its type, an error only where it is read."""
+    if not is_opaque(one):
         return arrow_field(one)
-    except NotReadable:
-        shown = json.dumps(collapsed(one["type"]))
-        return pa.field(one["name"], pa.sparse_union([pa.field(shown, pa.null())]))
+    return pa.field(one["name"], pa.sparse_union([pa.field(json.dumps(collapsed(one["type"])), pa.null())]))
 
 
 def default_of(one: Mapping[str, Any]) -> Any:
-    """Return the default of a field as an Arrow scalar; None for NULL, and where there is none that Arrow can hold."""
+    """Return the default of a field as a pa.Scalar; None for NULL, for no default, and if Arrow cannot hold it."""
     if one.get("default") is None:
         return None
     try:

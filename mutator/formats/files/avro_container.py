@@ -1,7 +1,7 @@
-"""Avro object container files, by the block: fastavro reads and writes them, and here is what of them a task reads.
+"""Read the blocks of an Avro object container file that a task owns, and write blocks of encoded records.
 
-A block begins behind a sync marker, so a file can be read from any place on. The place of a row is that of its block,
-and its number there.
+A block begins after a sync marker, so reading can start anywhere in a file. The offset of a row is the byte offset of
+its block, shifted left by ``ROW_BITS``, plus the row's number in the block.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from fastavro.write import Writer
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import collapsed, expanded, parsed, physical
 
-__all__ = ["PLACE", "BlockWriter", "Container", "blocks", "faults", "opened", "split_records"]
+__all__ = ["ROW_BITS", "BlockWriter", "Container", "blocks", "faults", "opened", "split_records"]
 
-PLACE = 20  # bits of a row's number in its block
+ROW_BITS = 20  # for the number of a row in its block
 _SYNC = 16
 _STEP = 1 << 20
-_BLOCK = 256 << 10  # bytes of a block that is written, before it is compressed
+_BLOCK = 256 << 10  # bytes of a written block before compression
 _CODECS = {"none": "null", "gzip": "deflate", "zstd": "zstandard"}
 
 
 @dataclass(frozen=True)
 class Container:
-    """What the head of a file says."""
+    """The header of a file."""
 
-    schema: Mapping[str, Any]  # as it stands there
+    schema: Mapping[str, Any]  # as written in the file
     expanded: Mapping[str, Any]
     codec: str
-    metadata: Mapping[str, str]  # that is no matter of Avro's
+    metadata: Mapping[str, str]  # without Avro's own
     sync: bytes
-    body: int  # where the first block begins
-    head: bytes  # that the file would have without logical types
+    body: int  # byte offset of the first block
+    head: bytes  # the header as it would be without logical types
 
 
 def opened(stream: BinaryIO) -> Container:
-    """Read the head of a file."""
+    """Read the header of a file. Raises NotReadable."""
     with faults():
         reader = fastavro.block_reader(stream)
         schema = json.loads(reader.metadata["avro.schema"])
@@ -52,7 +52,7 @@ def opened(stream: BinaryIO) -> Container:
         sync = reader._header["sync"]
         while (found := head.find(sync)) < 0:
             if not (block := stream.read(_STEP)):
-                raise NotReadable("its head has no end")
+                raise NotReadable("its header has no end")
             head += block
         made, whole = io.BytesIO(), expanded(schema)
         fastavro.writer(made, parsed(physical(whole)), [], codec=codec, sync_marker=sync)
@@ -61,9 +61,9 @@ def opened(stream: BinaryIO) -> Container:
 
 
 def blocks(stream: BinaryIO, known: Container, window: Window, projected: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the place of each block that begins in a window, and the block; its records are physical values.
+    """Yield the offset of the first row of each block that begins in a window, and the block.
 
-    projected: the reader's schema, None for all fields.
+    Its records have physical values. projected: the reader's schema, None for all fields. Raises NotReadable.
     """
     start = _next_block(stream, known, window.start)
     if start is None:
@@ -71,17 +71,16 @@ def blocks(stream: BinaryIO, known: Container, window: Window, projected: Any) -
     stream.seek(start)
     with faults():
         for block in fastavro.block_reader(cast(BinaryIO, _Behind(known.head, stream)), parsed(projected)):
-            place = block.offset - len(known.head) + start
-            if window.end is not None and place >= window.end:
+            offset = block.offset - len(known.head) + start
+            if window.end is not None and offset >= window.end:
                 return
-            yield place << PLACE, block
-    return
+            yield offset << ROW_BITS, block
 
 
 def split_records(block: Any) -> tuple[list[Any], bytes, list[int]]:
-    """Return the values of a block's records, as its reader wants them, its content, and where each record ends there.
+    """Return the values of a block's records, the block's bytes, and where each record ends there.
 
-    The first end is 0, where the first record begins.
+    The values are those of the projected schema. The first end is 0, the start of the first record.
     """
     data = block.bytes_
     tell, ends, values = data.tell, [0], []
@@ -96,23 +95,23 @@ def split_records(block: Any) -> tuple[list[Any], bytes, list[int]]:
 
 
 def _next_block(stream: BinaryIO, known: Container, start: int) -> int | None:
-    """Return where the first block begins that does not begin before a place."""
+    """Return the byte offset of the first block that begins at an offset or after it."""
     if start <= known.body:
         return known.body
     at = start - _SYNC
     stream.seek(at)
-    held = b""
+    data = b""
     while block := stream.read(_STEP):
-        held += block
-        found = held.find(known.sync)
+        data += block
+        found = data.find(known.sync)
         if found >= 0:
             return at + found + _SYNC
-        at, held = at + len(held) - _SYNC, held[-_SYNC:]
+        at, data = at + len(data) - _SYNC, data[-_SYNC:]
     return None
 
 
 class _Behind(io.RawIOBase):
-    """Some bytes, and behind them a stream."""
+    """A stream with some bytes before it."""
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
         self._head, self._stream, self._at = head, stream, 0
@@ -135,7 +134,7 @@ class _Behind(io.RawIOBase):
 
 
 class BlockWriter:
-    """Writes records that are encoded already."""
+    """Write encoded records in blocks."""
 
     def __init__(
         self,
@@ -145,7 +144,7 @@ class BlockWriter:
         metadata: Mapping[str, str] | None = None,
         sync: bytes = b"",
     ) -> None:
-        """metadata: what stands in the head beside Avro's own. sync: 16 bytes between blocks; random ones if empty."""
+        """metadata: for the header, beside Avro's own. sync: the 16 bytes between blocks; random if empty."""
         chosen = _CODECS.get(codec or "snappy", codec or "snappy")
         own = dict(metadata or {})
         self._writer: Any = Writer(stream, collapsed(schema), codec=chosen, metadata=own, sync_marker=sync)
@@ -153,7 +152,7 @@ class BlockWriter:
         self._rows = self._bytes = 0
 
     def write(self, records: Iterator[bytes]) -> None:
-        """Take the next records."""
+        """Write the next records."""
         for record in records:
             self._parts.append(record)
             self._bytes += len(record)
@@ -166,14 +165,14 @@ class BlockWriter:
         self._parts, self._bytes = [], 0
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the last block."""
         self._flush()
         self._writer.flush()
 
 
 @dataclass(frozen=True)
 class _Encoded:
-    """A block as fastavro writes it."""
+    """A block in the form that fastavro writes."""
 
     num_records: int
     bytes_: io.BytesIO
@@ -181,12 +180,12 @@ class _Encoded:
 
 @contextmanager
 def faults() -> Iterator[None]:
-    """Turn what fastavro raises for a file that is damaged into NotReadable."""
+    """Raise NotReadable for every exception of fastavro: the file is damaged."""
     try:
         yield
     except NotReadable:
         raise
     except OSError as fault:
         raise NotReadable(f"it cannot be read as Avro: {fault}") from None
-    except Exception as fault:  # noqa: BLE001  # each codec has errors of its own, and a wrong length is any of them
+    except Exception as fault:  # noqa: BLE001  # each codec has its own, and a wrong length may cause any
         raise NotReadable(f"it cannot be read as Avro: {type(fault).__name__}: {fault}") from None

@@ -1,13 +1,13 @@
-"""Avro schemas: what Arrow type a field has, what schema a table has, and which schemas encode alike.
+"""Avro schemas: their Arrow types, the schema of an Arrow table, and which schemas encode alike.
 
-Logical types are read by ourselves: the physical values are integers and bytes, which lose nothing.
+fastavro sees physical types alone, whose integers and bytes lose nothing; logical types are read here.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from typing import Any
 
@@ -21,10 +21,14 @@ __all__ = [
     "avro_of",
     "avro_type",
     "collapsed",
+    "comparable_field",
+    "decoder",
     "encoding",
     "expanded",
     "from_arrow",
+    "is_opaque",
     "json_value",
+    "map_writer",
     "parsed",
     "physical",
     "to_arrow",
@@ -54,13 +58,13 @@ _LOGICAL: dict[tuple[str, str], Any] = {
 }
 _FROM_LOGICAL = {kind: names for names, kind in _LOGICAL.items()}
 _MOST_DIGITS = 38
-_EXACT = Context(prec=100)  # Python rounds to 28 digits where nothing else is said
+_EXACT = Context(prec=100)  # Python's default rounds to 28 digits
 
 
 def expanded(schema: Any) -> dict[str, Any]:
-    """Return a record schema with every named type written out where it is used. Raises NotReadable.
+    """Return a record schema with every named type written out where it is used.
 
-    A type that holds itself has no end, and is an error.
+    Raises NotReadable for a schema that is invalid, is not of a record, or has a type that contains itself.
     """
     try:
         parse_schema(schema)
@@ -68,9 +72,9 @@ def expanded(schema: Any) -> dict[str, Any]:
     except NotReadable:
         raise
     except (SchemaParseException, UnknownType, LookupError, TypeError, ValueError, AttributeError) as fault:
-        raise NotReadable(f"its Avro schema is none: {fault}") from None
+        raise NotReadable(f"its Avro schema is invalid: {fault}") from None
     if not isinstance(found, dict) or found.get("type") != "record":
-        raise NotReadable("its Avro schema is no record, so it has no fields")
+        raise NotReadable("its Avro schema is not a record, so it has no fields")
     return found
 
 
@@ -82,7 +86,7 @@ def _expanded(schema: Any, known: dict[str, Any], inside: tuple[str, ...], space
             return schema
         full = schema if "." in schema or not space else f"{space}.{schema}"
         if full in inside:
-            raise NotReadable(f"its Avro type {schema} holds itself")
+            raise NotReadable(f"its Avro type {schema} contains itself")
         return known[full] if full in known else known[schema]
     kind = schema["type"]
     if isinstance(kind, dict | list):
@@ -92,7 +96,7 @@ def _expanded(schema: Any, known: dict[str, Any], inside: tuple[str, ...], space
         name, space = schema["name"], schema.get("namespace", space)
         full = name if "." in name or not space else f"{space}.{name}"
         space = full.rpartition(".")[0]
-        if space:  # what it is depends on where it is used no longer
+        if space:  # so that its meaning does not depend on where it is used
             made |= {"name": full.rpartition(".")[2], "namespace": space}
         if "fields" in schema:
             made["fields"] = [
@@ -109,7 +113,7 @@ def _expanded(schema: Any, known: dict[str, Any], inside: tuple[str, ...], space
 
 
 def collapsed(schema: Any, known: set[str] | None = None) -> Any:
-    """Return an expanded schema with every named type written out once, as Avro wants it; undone by ``expanded``."""
+    """Return an expanded schema with every named type written out once; the inverse of ``expanded``."""
     known = set() if known is None else known
     if isinstance(schema, list):
         return [collapsed(one, known) for one in schema]
@@ -121,21 +125,26 @@ def collapsed(schema: Any, known: set[str] | None = None) -> Any:
         if full in known:
             return full
         known.add(full)
-    if "fields" in made:
-        made["fields"] = [{**one, "type": collapsed(one["type"], known)} for one in made["fields"]]
+    return _with_parts(made, lambda part: collapsed(part, known))
+
+
+def _with_parts(schema: dict[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a type with a function applied to the types of its fields, items and values."""
+    if "fields" in schema:
+        schema["fields"] = [{**field, "type": convert(field["type"])} for field in schema["fields"]]
     for name in ("items", "values"):
-        if name in made:
-            made[name] = collapsed(made[name], known)
-    return made
+        if name in schema:
+            schema[name] = convert(schema[name])
+    return schema
 
 
 def parsed(schema: Any) -> Any:
-    """Return an expanded schema as fastavro has it."""
+    """Return an expanded schema in fastavro's own form."""
     return parse_schema(collapsed(schema))
 
 
 def physical(schema: Any) -> Any:
-    """Return an expanded schema without logical types."""
+    """Return an expanded schema without logical types, and its fields without defaults."""
     if isinstance(schema, list):
         return [physical(one) for one in schema]
     if isinstance(schema, str):
@@ -144,15 +153,12 @@ def physical(schema: Any) -> Any:
     if made["type"] in _PRIMITIVE:
         return made["type"]
     if "fields" in made:
-        made["fields"] = [{"name": one["name"], "type": physical(one["type"])} for one in made["fields"]]
-    for name in ("items", "values"):
-        if name in made:
-            made[name] = physical(made[name])
-    return made
+        made["fields"] = [{"name": field["name"], "type": field["type"]} for field in made["fields"]]
+    return _with_parts(made, physical)
 
 
 def encoding(schema: Any) -> Any:
-    """Return what two schemas have in common that encode all values alike and mean the same by them."""
+    """Return the part of a schema that decides its encoding: equal for two schemas whose bytes mean the same."""
     if isinstance(schema, list):
         return [encoding(one) for one in schema]
     if isinstance(schema, str):
@@ -168,7 +174,7 @@ def encoding(schema: Any) -> Any:
 
 
 def _is_decimal(schema: Mapping[str, Any]) -> bool:
-    """Tell whether a type is a decimal that Arrow can hold; else it is what its bytes are, as the standard has it."""
+    """Return whether a type is a decimal that Arrow can hold; as the standard says, others are plain bytes."""
     digits, scale = schema.get("precision"), schema.get("scale", 0)
     if schema.get("logicalType") != "decimal" or not isinstance(digits, int) or not isinstance(scale, int):
         return False
@@ -176,14 +182,31 @@ def _is_decimal(schema: Mapping[str, Any]) -> bool:
 
 
 def to_arrow(schema: Mapping[str, Any]) -> Any:
-    """Return the Arrow schema of an expanded record schema; raises NotReadable for a field that Arrow cannot hold."""
+    """Return the pa.Schema of an expanded record schema; raises NotReadable for a field that Arrow cannot hold."""
     return pa.schema([arrow_field(one) for one in schema["fields"]])
 
 
 def arrow_field(one: Mapping[str, Any]) -> Any:
-    """Return the Arrow field of a field of a record."""
+    """Return the pa.Field of a field of a record; raises NotReadable for a type that Arrow cannot hold."""
     kind, nullable = _arrow(one["type"], one["name"])
     return pa.field(one["name"], kind, nullable)
+
+
+def is_opaque(one: Mapping[str, Any]) -> bool:
+    """Return whether Arrow has no type for a field of a record, such as a union of several types."""
+    try:
+        arrow_field(one)
+    except NotReadable:
+        return True
+    return False
+
+
+def comparable_field(one: Mapping[str, Any]) -> Any:
+    """Return the pa.Field of a field of a record; for an opaque one, of a type that equals only itself."""
+    if not is_opaque(one):
+        return arrow_field(one)
+    text = json.dumps(encoding(one["type"]), sort_keys=True)
+    return pa.field(one["name"], pa.struct([pa.field(text, pa.null())]), "null" in one["type"])
 
 
 def _arrow(schema: Any, where: str) -> tuple[Any, bool]:
@@ -218,37 +241,34 @@ def _arrow(schema: Any, where: str) -> tuple[Any, bool]:
 
 
 def from_arrow(schema: Any, name: str = "row") -> dict[str, Any]:
-    """Return the Avro schema of an Arrow schema; raises NotReadable for a field that Avro cannot hold."""
+    """Return the Avro schema of a pa.Schema; raises NotReadable for a field that Avro cannot hold."""
     return {"type": "record", "name": name, "fields": [_avro_field(one, name) for one in schema]}
 
 
 def avro_of(schema: Any, known: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the Avro schema of an Arrow schema, with the fields of a known one where they hold the same.
+    """Return the Avro schema of a pa.Schema, with the fields of a known Avro schema that have the same Arrow types.
 
-    An enum is not among them: it would not take every text.
+    Enums are not kept: they cannot hold every text.
     """
     made = from_arrow(schema)
     if known is None:
         return made
     fields = {one["name"]: one for one in known["fields"]}
-    for place, one in enumerate(schema):
+    for position, one in enumerate(schema):
         field = fields.get(one.name)
-        try:
-            if field is not None and arrow_field(field).equals(one) and '"enum"' not in json.dumps(field):
-                made["fields"][place] = field
-        except NotReadable:
-            continue  # a union, of which the Arrow field holds one type
+        if field is not None and comparable_field(field).equals(one) and '"enum"' not in json.dumps(field):
+            made["fields"][position] = field
     return {**known, "fields": made["fields"]}
 
 
 def avro_type(one: Any) -> Any:
-    """Return the Avro type of an Arrow field."""
+    """Return the Avro type of a pa.Field."""
     return _avro_field(one, "row")["type"]
 
 
 def _avro_field(one: Any, path: str) -> dict[str, Any]:
     if not _NAME.match(one.name):
-        raise NotReadable(f"field {one.name} cannot be a name in Avro")
+        raise NotReadable(f"field {one.name} has a name that Avro does not allow")
     kind = _avro(one.type, f"{path}.{one.name}", one.name)
     if one.nullable and kind != "null":
         return {"name": one.name, "type": ["null", kind], "default": None}
@@ -277,34 +297,64 @@ def _avro(kind: Any, path: str, where: str) -> Any:
         return {"type": "map", "values": _avro_field(kind.item_field.with_name("value"), path)["type"]}
     if types.is_list(kind):
         return {"type": "array", "items": _avro_field(kind.value_field.with_name("item"), path)["type"]}
-    raise NotReadable(f"field {where} is of type {kind}, which Avro has not")
+    raise NotReadable(f"field {where} is of type {kind}, which Avro does not have")
 
 
-def reader_of(schema: Any) -> Any:
-    """Return a function from the physical values of a type to what Arrow takes; None where they are the same."""
+def decoder(schema: Any) -> Any:
+    """Return a function from a type's physical values to values for ``pa.array``; None if they are the same."""
+
+    def decimals(schema: Mapping[str, Any]) -> Any:
+        scale = schema.get("scale", 0)
+        if not _is_decimal(schema):
+            return None
+        return lambda value: Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
+
+    def pairs(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda value: [(name, item(one)) for name, one in value.items()]
+
+    return _converter(schema, decimals, pairs)
+
+
+def map_writer(schema: Any) -> Any:
+    """Return a function that makes dicts of a value's maps, which Arrow has as lists of pairs; None without maps."""
+
+    def entries(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda value: {name: item(one) for name, one in map(_pair, value)}
+
+    return _converter(schema, lambda _: None, entries)
+
+
+def _pair(entry: Any) -> Any:
+    return (entry["key"], entry["value"]) if isinstance(entry, dict) else entry
+
+
+def _converter(schema: Any, leaf: Callable[[Any], Any], entries: Callable[[Any], Any]) -> Any:
+    """Return a function that converts the values of a type; None if they stay as they are.
+
+    leaf: returns the function for a type without parts, or None. entries: makes the function for maps from that for
+    their values.
+    """
     if isinstance(schema, list):
-        found = [reader for one in schema if one != "null" and (reader := reader_of(one)) is not None]
+        found = [made for one in schema if (made := _converter(one, leaf, entries)) is not None]
         return None if not found else lambda value: None if value is None else found[0](value)
     if isinstance(schema, str):
         return None
-    kind = schema["type"]
-    if _is_decimal(schema):
-        scale = schema.get("scale", 0)
-        return lambda value: Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
-    if kind == "array" and (item := reader_of(schema["items"])) is not None:
+    if (made := leaf(schema)) is not None:
+        return made
+    if schema["type"] == "map":
+        return entries(_converter(schema["values"], leaf, entries) or (lambda value: value))
+    if schema["type"] == "array" and (item := _converter(schema["items"], leaf, entries)) is not None:
         return lambda value: [item(one) for one in value]
-    if kind == "map":
-        item = reader_of(schema["values"])
-        return lambda value: [(name, one if item is None else item(one)) for name, one in value.items()]
-    if kind in ("record", "error"):
-        parts = {one["name"]: reader for one in schema["fields"] if (reader := reader_of(one["type"])) is not None}
+    if schema["type"] in ("record", "error"):
+        fields = [(field["name"], _converter(field["type"], leaf, entries)) for field in schema["fields"]]
+        parts = {name: made for name, made in fields if made is not None}
         if parts:
             return lambda value: {name: parts[name](one) if name in parts else one for name, one in value.items()}
     return None
 
 
 def json_value(schema: Any, value: Any) -> Any:
-    """Return the physical value that a default, as JSON has it, stands for in an expanded schema."""
+    """Return the physical value of a default, which JSON writes in its own way."""
     if isinstance(schema, list):
         return json_value(schema[0], value)
     kind = schema if isinstance(schema, str) else schema["type"]

@@ -1,4 +1,4 @@
-"""A run in which all files are Avro: the result's schema, and how the records of each other schema become it.
+"""Plan a run whose files are all Avro: the result's schema, and the resolution of each other schema to it.
 
 Types that encode alike are one type, by whatever name. Else a field gets the type that ``schema_evolution`` finds for
 the Arrow types of both.
@@ -9,130 +9,78 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from mutator.config import Config
-from mutator.dataset.partition_index import SPEC
 from mutator.errors import error
-from mutator.formats.blocks.avro_rows import AvroLayout, AvroOutput, Piece
+from mutator.formats.blocks.avro_resolution import resolve
+from mutator.formats.blocks.avro_rows import AvroLayout, AvroOutput
 from mutator.formats.content import NotReadable
-from mutator.formats.files.avro import default_of, encoded, encoded_default
-from mutator.formats.files.avro_schema import arrow_field, avro_type, collapsed, encoding, expanded
-from mutator.plan.inspect.survey import Source, Survey
+from mutator.formats.files.avro import default_of
+from mutator.formats.files.avro_schema import avro_type, collapsed, comparable_field, encoding, expanded, is_opaque
+from mutator.plan.inspect.survey import Source
+from mutator.plan.rows.result_schema import SchemaRun, name_layouts, resolve_schema, result_rows
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.rows.run_fields import (
-    RunFields,
-    check_key_types,
-    check_op_type,
-    defaults_spec,
-    key_type_names,
-    layout_name,
-    named_partitioning,
-    notes_on_defaults,
-    order_spec,
-    order_type_of,
-    parse_default,
-    rewrite_notes,
-    schema_sequence_spec,
-)
+from mutator.plan.rows.run_fields import rewrite_notes
 from mutator.plan.rows.text_rows import is_delete_source
-from mutator.rules import schema_evolution as schemas
 from mutator.rules.partition_transforms import PartitionField
 from mutator.rules.schema_evolution import Version
 
-__all__ = ["avro_layout_of", "avro_row_plan"]
+__all__ = ["avro_row_plan", "stored_avro_layout"]
 
 
 @dataclass(frozen=True)
 class _File:
-    """The schema of some files."""
+    """The schema of a file."""
 
-    path: str
     avro: Mapping[str, Any]  # expanded
-    partial: bool
+    version: Version  # of Arrow types, with stand-ins for opaque ones
+
+    @property
+    def path(self) -> str:
+        return self.version.path
 
     @property
     def fields(self) -> dict[str, Mapping[str, Any]]:
-        return {one["name"]: one for one in self.avro["fields"]}
-
-    def version(self, op: str | None) -> Version:
-        kinds = [_arrow(one) for one in self.avro["fields"] if one["name"] != op]
-        defaults = {one["name"]: default for one in self.avro["fields"] if (default := _default(one)) is not None}
-        return Version(pa.schema(kinds), self.path, True, self.partial, defaults)
+        return {field["name"]: field for field in self.avro["fields"]}
 
 
-def avro_row_plan(config: Config, survey: Survey, fields: RunFields, codec: str | None, base_path: str) -> RowPlan:
-    """Decide the result's schema and the layouts of all files."""
-    files = _files(config, survey)
-    base = next((one for one in files if one.path == base_path), None)
+def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
+    """Decide the result's schema and the layouts of all files.
+
+    The versions of the run are replaced by versions with comparable types for what Arrow cannot hold.
+    """
+    survey, fields = run.survey, run.fields
+    files = _files(run)
     if survey.output_schema is not None:
         path, file_schema = survey.output_schema
-        base = _File(path, expanded(file_schema.native), False)
-    assert base is not None
-    needed = fields.needed(deletes=False)
-    for one in files:
-        schemas.check_key(one.version(None), fields.needed(deletes=one.partial))
-    op = None if config.op_keep else fields.op
-    versions = [one.version(op) for one in files if one is not base]
-    defaults = {name: partial(parse_default, name, text) for name, text in config.defaults.items()}
-    unused = notes_on_defaults(config, [base.version(op), *versions])
-    found = schemas.resolve(base.version(op), versions, fields.ids, defaults, given=survey.output_schema is not None)
-    check_key_types(found.schema, fields, base.path)
-    partitioning = named_partitioning(found.schema, fields, base.path)
-    order_type = order_type_of(config, found.schema, fields, base.path)
-    result = _result(base, files, found.schema, op)
+        base = _file(path, file_schema.native, False)
+    else:
+        base = next(file for file in files if file.path == run.base.path)
+    run = replace(run, base=base.version, versions=tuple(file.version for file in files))
+    found = resolve_schema(run)
+    rows = result_rows(run, found.schema)
+    result = _result(base, found.schema, None if run.config.op_keep else fields.op)
     _check_symbols(base, files, result)
-    fill = _fill(result, found.defaults)
-    layouts: dict[str, Any] = {}
-    layout_of: dict[str, str] = {}
-    common: dict[str, Any] = {
-        "id_names": fields.ids,
-        "order_name": fields.order,
-        "order_type": order_type,
-        "null_lowest": config.null_order == "lowest",
-        "delete_codes": config.delete_codes,
-        "partition": fields.partition,
-        "placed": fields.scope == "partition",
+    master = AvroLayout(
+        fields=(), id_fields=fields.ids, order_field=fields.order, resolution=None, feed=False, **rows.rules(run)
+    )
+    layouts = {
+        "master": master,
+        "feed": replace(master, feed=True),
+        "written": replace(master, record=result),
     }
-    layouts["master"] = AvroLayout(fields=(), pieces=None, feed=False, **common)
-    layouts["feed"] = AvroLayout(fields=(), pieces=None, feed=True, **common)
-    layouts["written"] = replace(layouts["master"], record=result)
-    by_path = {one.path: one for one in files}
-    for side, sources in (("master", survey.master), ("feed", survey.feed)):
-        for source in sources:
-            if source.path not in by_path:
-                continue
-            file = by_path[source.path]
-            has_op = fields.op if fields.op in file.fields else None
-            if side == "feed" and fields.op is not None and has_op is None:
-                schemas.check_key(file.version(None), [fields.op])
-            if has_op is not None:
-                check_op_type(_arrow(file.fields[has_op]).type, has_op, file.path)
-            names = dict.fromkeys([*needed, *([has_op] if has_op is not None else [])])
-            layout = AvroLayout(
-                fields=tuple(file.fields[name] for name in names if name in file.fields),
-                pieces=_pieces(file, result),
-                fill=fill,
-                op_field=has_op,
-                deletes=side == "feed" and is_delete_source(config, source),
-                deletes_allowed=side == "feed",
-                upsert_codes=config.upsert_codes if side == "feed" else None,
-                feed=side == "feed",
-                **common,
-            )
-            layout_of[source.path] = layout_name(layouts, side, layout)
-    spec = {
-        "key": {"fields": list(fields.ids), "types": key_type_names(found.schema, fields.ids)},
-        "order": order_spec(config, fields, order_type),
-        "op code": fields.op if config.op_keep else None,
-        "format": "avro",
-        "schema": collapsed(result),
-    }
-    spec |= schema_sequence_spec(config, survey)
-    spec |= {} if partitioning is None else {SPEC: partitioning.spec(), **defaults_spec(config, found.schema)}
+    files_by_path = {file.path: file for file in files}
+
+    def layout_of(side: str, source: Source, rules: dict[str, Any]) -> AvroLayout:
+        file, op = files_by_path[source.path], rules["op_field"]
+        names = dict.fromkeys([*fields.needed(deletes=False), *([] if op is None else [op])])
+        decoded = tuple(file.fields[name] for name in names if name in file.fields)
+        return replace(layouts[side], fields=decoded, resolution=resolve(file.avro, result, found.defaults), **rules)
+
+    layout_names = name_layouts(run, layouts, layout_of)
+    spec = rows.spec(run, "avro", collapsed(result))
     known = survey.manifest
     same = known is not None and known.spec["format"] == "avro" and known.spec["schema"] == spec["schema"]
     return RowPlan(
@@ -140,16 +88,16 @@ def avro_row_plan(config: Config, survey: Survey, fields: RunFields, codec: str 
         layouts=layouts,
         output=AvroOutput(result, codec),
         spec=spec,
-        order_type=order_type,
-        layout_of=layout_of,
+        order_type=rows.order_type,
+        layout_of=layout_names,
         carries=same,
         whole=True,
-        partitioning=partitioning,
-        notes=(*found.notes, *unused, *rewrite_notes(known is not None and not same and not survey.partitions)),
+        partitioning=rows.partitioning,
+        notes=(*found.notes, *rewrite_notes(known is not None and not same and not survey.partitions)),
     )
 
 
-def avro_layout_of(
+def stored_avro_layout(
     native: Mapping[str, Any],
     ids: tuple[str, ...],
     order: str | None,
@@ -157,17 +105,17 @@ def avro_layout_of(
     null_lowest: bool,
     partition: tuple[PartitionField, ...],
 ) -> AvroLayout:
-    """Return how files of a dataset are read."""
+    """Return the layout of a dataset's files."""
     record = expanded(native)
-    fields = {one["name"]: one for one in record["fields"]}
+    fields = {field["name"]: field for field in record["fields"]}
     sources = (str(one.source) for one in partition)
     names = dict.fromkeys([*ids, *([order] if order is not None else []), *sources])
     return AvroLayout(
         fields=tuple(fields[name] for name in names),
-        id_names=ids,
-        order_name=order,
+        id_fields=ids,
+        order_field=order,
         order_type=order_type,
-        pieces=None,
+        resolution=None,
         null_lowest=null_lowest,
         feed=False,
         partition=partition,
@@ -175,79 +123,63 @@ def avro_layout_of(
     )
 
 
-def _files(config: Config, survey: Survey) -> list[_File]:
-    found = [
-        _file(one, side == "feed" and is_delete_source(config, one))
-        for side, sources in (("master", survey.master), ("feed", survey.feed))
-        for one in sources
-    ]
-    no_more = not survey.master or survey.partitions is not None
-    if survey.manifest is not None and no_more and survey.dataset_schema is not None:
-        found.insert(0, _File(survey.master_path, expanded(survey.dataset_schema.native), False))
+def _files(run: SchemaRun) -> list[_File]:
+    survey, found = run.survey, []
+    for side, source in run.sources:
+        assert source.file_schema is not None
+        is_partial = side == "feed" and is_delete_source(run.config, source)
+        try:
+            found.append(_file(source.path, source.file_schema.native, is_partial))
+        except NotReadable as fault:
+            raise error("damaged", path=source.path, why=fault) from None
+    samples_only = not survey.master or survey.partitions is not None  # the manifest has the master's schema
+    if survey.manifest is not None and samples_only and survey.dataset_schema is not None:
+        found.insert(0, _file(survey.master_path, survey.dataset_schema.native, False))
     return found
 
 
-def _file(source: Source, is_partial: bool) -> _File:
-    assert source.file_schema is not None
-    try:
-        return _File(source.path, expanded(source.file_schema.native), is_partial)
-    except NotReadable as fault:
-        raise error("damaged", path=source.path, why=fault) from None
+def _file(path: str, native: Mapping[str, Any], is_partial: bool) -> _File:
+    avro = expanded(native)
+    fields = avro["fields"]
+    defaults = {field["name"]: default for field in fields if (default := _default(field)) is not None}
+    schema = pa.schema([comparable_field(field) for field in fields])
+    return _File(avro, Version(schema, path, True, is_partial, defaults))
 
 
-def _default(one: Mapping[str, Any]) -> Any:
-    """Return the default of a field; of one that Arrow has no type for, what says that it has one."""
-    kind = _arrow(one).type
-    if one.get("default") is None or not _is_opaque(one):
-        return default_of(one)
-    return pa.scalar({kind.field(0).name: None}, kind)
+def _default(field: Mapping[str, Any]) -> Any:
+    """Return the default of a field as a pa.Scalar; for an opaque field, a scalar that only marks that it has one."""
+    if field.get("default") is None or not is_opaque(field):
+        return default_of(field)
+    stand_in = comparable_field(field).type
+    return pa.scalar({stand_in.field(0).name: None}, stand_in)
 
 
-def _is_opaque(one: Mapping[str, Any]) -> bool:
-    try:
-        arrow_field(one)
-    except NotReadable:
-        return True
-    return False
+def _result(base: _File, schema: Any, op: str | None) -> dict[str, Any]:
+    """Return the Avro schema of the result, with the base's types where they hold all values."""
+    fields = (_result_field(field, schema.field(field["name"])) for field in base.avro["fields"] if field["name"] != op)
+    return {**base.avro, "fields": list(fields)}
 
 
-def _arrow(one: Mapping[str, Any]) -> Any:
-    """Return the Arrow field of a field; where Arrow has none, one that is equal only to itself."""
-    try:
-        return arrow_field(one)
-    except NotReadable:
-        text = json.dumps(encoding(one["type"]), sort_keys=True)
-        return pa.field(one["name"], pa.struct([pa.field(text, pa.null())]), "null" in one["type"])
-
-
-def _result(base: _File, files: Sequence[_File], schema: Any, op: str | None) -> dict[str, Any]:
-    """Return the Avro schema of the result: the base's types where they will do."""
-    made = []
-    for one in base.avro["fields"]:
-        if one["name"] == op:
-            continue
-        arrow = schema.field(one["name"])
-        own = _arrow(one)
-        kind = one["type"]
-        if own.type != arrow.type:
-            kind = avro_type(arrow)
-        elif arrow.nullable and not own.nullable:
-            kind = [*kind, "null"] if isinstance(kind, list) else ["null", kind]
-        field = {**one, "type": kind}
-        added = isinstance(kind, list) and kind[:-1] == one["type"]
-        if kind != one["type"] and "default" in field and not added:  # it may be none of the new type
-            del field["default"]
-        made.append(field)
-    return {**base.avro, "fields": made}
+def _result_field(field: Mapping[str, Any], arrow: Any) -> dict[str, Any]:
+    own, avro = comparable_field(field), field["type"]
+    if own.type != arrow.type:
+        avro = avro_type(arrow)
+    elif arrow.nullable and not own.nullable:
+        avro = [*avro, "null"] if isinstance(avro, list) else ["null", avro]
+    made = {**field, "type": avro}
+    gains_branch = isinstance(avro, list) and avro[:-1] == field["type"]
+    if avro != field["type"] and not gains_branch:  # the default may not be of the new type
+        made.pop("default", None)
+    return made
 
 
 def _check_symbols(base: _File, files: Sequence[_File], result: Mapping[str, Any]) -> None:
-    """Raise DataError where a file's values may be none of an enum's: that of the result has the base's symbols."""
+    """Raise DataError where an enum of a file has symbols that the result's, which are the base's, lack."""
     for target in result["fields"]:
         for file in files:
-            one = file.fields.get(target["name"])
-            if one is not None and not _has_symbols(one["type"], target["type"]):
-                shown = [json.dumps(collapsed(kind)) for kind in (target["type"], one["type"])]
+            field = file.fields.get(target["name"])
+            if field is not None and not _has_symbols(field["type"], target["type"]):
+                shown = [json.dumps(collapsed(avro)) for avro in (target["type"], field["type"])]
                 raise error(
                     "schema.type",
                     field=target["name"],
@@ -259,100 +191,23 @@ def _check_symbols(base: _File, files: Sequence[_File], result: Mapping[str, Any
                 )
 
 
-def _has_symbols(one: Any, target: Any) -> bool:
-    """Tell whether the enums of a type have all that those of another one, of the same shape, can hold."""
-    if encoding(one) == encoding(target):
+def _has_symbols(own: Any, target: Any) -> bool:
+    """Return whether the enums in a target type have all symbols of those in a type of the same shape."""
+    if encoding(own) == encoding(target):
         return True
-    one, target = (_plain(kind) for kind in (one, target))
+    own, target = _non_null(own), _non_null(target)
     if not isinstance(target, dict):
         return True
     if target["type"] == "enum":
-        return isinstance(one, dict) and one["type"] == "enum" and set(one["symbols"]) <= set(target["symbols"])
-    if not isinstance(one, dict) or one["type"] != target["type"]:
+        return isinstance(own, dict) and own["type"] == "enum" and set(own["symbols"]) <= set(target["symbols"])
+    if not isinstance(own, dict) or own["type"] != target["type"]:
         return True
-    parts = [(one[name], target[name]) for name in ("items", "values") if name in target]
-    fields = zip(one.get("fields", ()), target.get("fields", ()), strict=False)
+    parts = [(own[name], target[name]) for name in ("items", "values") if name in target]
+    fields = zip(own.get("fields", ()), target.get("fields", ()), strict=False)
     return all(_has_symbols(*pair) for pair in (*parts, *((left["type"], right["type"]) for left, right in fields)))
 
 
-def _plain(kind: Any) -> Any:
-    """Return the type that a union has beside "null"; a union of more is never converted."""
-    others = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
+def _non_null(avro: Any) -> Any:
+    """Return the one type that a union has beside "null"; None for a union of more, which is never converted."""
+    others = [branch for branch in avro if branch != "null"] if isinstance(avro, list) else [avro]
     return others[0] if len(others) == 1 else None
-
-
-def _fill(result: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[int, bytes]:
-    """Return the encoded value that each field has where a file lacks it."""
-    found = {}
-    for place, one in enumerate(result["fields"]):
-        if one["name"] in defaults and _is_opaque(one):
-            found[place] = encoded_default(one)
-        elif one["name"] in defaults:
-            found[place] = encoded(pa.repeat(defaults[one["name"]], 1), one)[0]
-        elif isinstance(one["type"], list) and "null" in one["type"]:
-            found[place] = _branch(one["type"].index("null"))
-        elif one["type"] == "null":
-            found[place] = b""
-        else:
-            found[place] = _empty(one)
-    return found
-
-
-def _empty(one: Mapping[str, Any]) -> bytes:
-    """Return some value of a type: of a delete's fields, which nobody sees, and which may be no NULL."""
-    kind = _arrow(one).type
-    try:
-        zero = pa.scalar(0, pa.int64()).cast(kind)
-    except (pa.ArrowException, NotImplementedError):
-        zero = None
-    values: dict[Any, Any] = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
-    if zero is None and kind in values:
-        zero = pa.scalar(values[kind], kind)
-    try:
-        return b"" if zero is None else encoded(pa.array([zero.as_py()], kind), one)[0]
-    except (ValueError, TypeError, pa.ArrowException):
-        return b""
-
-
-def _branch(number: int) -> bytes:
-    """Return a union's branch, as Avro encodes it (of up to 63 branches)."""
-    return bytes([2 * number])
-
-
-def _pieces(file: _File, result: Mapping[str, Any]) -> tuple[Piece, ...] | None:
-    """Return what becomes of a file's fields; None where its records are such of the result."""
-    wanted = {one["name"]: (place, one) for place, one in enumerate(result["fields"])}
-    if encoding({**file.avro}) == encoding({**result}):
-        return None
-    pieces: list[Piece] = []
-    for one in file.avro["fields"]:
-        place, target = wanted.get(one["name"], (None, None))
-        if target is None or place is None:
-            piece = Piece((one,), ())
-        elif encoding(one["type"]) == encoding(target["type"]) or _added_null(one["type"], target["type"]):
-            piece = Piece((one,), (place,))
-        elif isinstance(target["type"], list) and encoding(one["type"]) == encoding(target["type"][-1]):
-            piece = Piece((one,), (place,), _branch(len(target["type"]) - 1))
-        else:
-            piece = Piece((one,), (place,), target=target)
-        last = pieces[-1] if pieces else None
-        if last is not None and _joins(last, piece):
-            pieces[-1] = Piece((*last.fields, *piece.fields), (*last.places, *piece.places))
-        else:
-            pieces.append(piece)
-    return tuple(pieces)
-
-
-def _added_null(one: Any, target: Any) -> bool:
-    """Tell whether a union got "null" as its last branch, which changes no other's encoding."""
-    both = isinstance(one, list) and isinstance(target, list)
-    return both and target[-1] == "null" and encoding(target[:-1]) == encoding(one)
-
-
-def _joins(last: Piece, piece: Piece) -> bool:
-    """Tell whether two neighbours in the file are such in the result, and both copied, or both left out."""
-    if last.target is not None or piece.target is not None or last.prefix or piece.prefix:
-        return False
-    if not last.places or not piece.places:
-        return not last.places and not piece.places
-    return piece.places[0] == last.places[-1] + 1

@@ -1,7 +1,8 @@
-"""Which types a kind of files can hold, and what they are when they are read back."""
+"""Types that files of a format can store, and the types that are read back."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -10,44 +11,48 @@ from mutator.errors import error
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.typed_values import mapped_type
 
-__all__ = ["storable_schema", "storable_type"]
+__all__ = ["map_leaf_types", "storable_schema"]
 
 
-def storable_schema(schema: Any, kind: str) -> Any:
-    """Return the schema as files of a kind hold it; raises DataError for a field that they cannot hold."""
+def storable_schema(schema: Any, name: str) -> Any:
+    """Return a pa.Schema as files of a format store it; raises DataError for a field that they cannot store."""
     fields = []
-    for one in schema:
-        leaves: list[Any] = []
-
-        def held(leaf: Any, leaves: list[Any] = leaves) -> Any:
-            found = FILE_FORMATS[kind].storable_type(leaf)
-            leaves.append(found)
-            return leaf if found is None else found
-
-        if pa.types.is_nested(one.type) and (
-            not FILE_FORMATS[kind].nested or FILE_FORMATS[kind].storable_type(one.type) is None
-        ):
-            leaves.append(None)
-        else:
-            made = storable_type(one.type, held)
-        if None in leaves:
-            raise error(
-                "schema.field",
-                path=f"output.format={kind}",
-                field=one.name,
-                what=f"is of type {one.type}, which {kind} cannot hold",
-            )
-        fields.append(one.with_type(made))
+    for field in schema:
+        stored = _storable_type(field.type, name)
+        if stored is None:
+            what = f"is of type {field.type}, which {name} cannot hold"
+            raise error("schema.field", path=f"output.format={name}", field=field.name, what=what)
+        fields.append(field.with_type(stored))
     return pa.schema(fields)
 
 
-def storable_type(kind: Any, held: Any) -> Any:
-    """Apply a function to the types of values in a type; maps stay maps."""
-    if pa.types.is_map(kind):
-        key, item = storable_type(kind.key_type, held), storable_type(kind.item_type, held)
-        return pa.map_(kind.key_field.with_type(key), kind.item_field.with_type(item))
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(storable_type(kind.value_type, held)))
-    if pa.types.is_struct(kind):
-        return pa.struct([one.with_type(storable_type(one.type, held)) for one in kind])
-    return mapped_type(kind, held)
+def _storable_type(data_type: Any, name: str) -> Any:
+    """Return the pa.DataType that is read back, None where a part of the type cannot be stored."""
+    file_format, lost = FILE_FORMATS[name], []
+    if pa.types.is_nested(data_type) and (not file_format.nested or file_format.storable_type(data_type) is None):
+        return None
+
+    def stored(leaf: Any) -> Any:
+        found = file_format.storable_type(leaf)
+        lost.extend([leaf] if found is None else [])
+        return leaf if found is None else found
+
+    made = map_leaf_types(data_type, stored)
+    return None if lost else made
+
+
+def map_leaf_types(data_type: Any, convert: Callable[[Any], Any]) -> Any:
+    """Return a pa.DataType with a function applied to the types of its values; maps stay maps.
+
+    >>> map_leaf_types(pa.list_(pa.int32()), lambda leaf: pa.int64())
+    ListType(list<item: int64>)
+    """
+    types = pa.types
+    if types.is_map(data_type):
+        key, item = (map_leaf_types(part, convert) for part in (data_type.key_type, data_type.item_type))
+        return pa.map_(data_type.key_field.with_type(key), data_type.item_field.with_type(item))
+    if types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(map_leaf_types(data_type.value_type, convert)))
+    if types.is_struct(data_type):
+        return pa.struct([field.with_type(map_leaf_types(field.type, convert)) for field in data_type])
+    return mapped_type(data_type, convert)

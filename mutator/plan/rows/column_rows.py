@@ -1,0 +1,161 @@
+"""Plan a run whose rows travel as typed columns: the result's schema, and a layout for each file's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from mutator.dataset.manifest import is_without_key
+from mutator.errors import error
+from mutator.formats.blocks.column_rows import ColumnLayout, ColumnOutput
+from mutator.formats.content import NotReadable
+from mutator.formats.files.avro_schema import avro_of, expanded
+from mutator.formats.files.contract import Dialect
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.rows.result_schema import ResultRows, SchemaRun, name_layouts, resolve_schema, result_rows
+from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.rows.run_fields import by_age, rewrite_notes
+from mutator.plan.rows.storable_types import map_leaf_types, storable_schema
+from mutator.rules.schema_evolution import to_text
+
+__all__ = ["column_row_plan", "stored_dialect"]
+
+_AS_WRITTEN = ("format", "schema", "csv", "escaped")  # parts of a specification that decide how files are read
+_PATH_FIELDS = "partitioned by"  # in a specification: fields of a Hive table whose values are in its paths
+
+
+def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
+    """Decide the result's schema and the layouts of all files. output: the file format to write."""
+    known = run.survey.manifest
+    known_spec = known.spec if known is not None else {}
+    file_format = FILE_FORMATS[output]
+    found = resolve_schema(
+        run, lambda data_type: map_leaf_types(data_type, lambda leaf: file_format.storable_type(leaf) or leaf)
+    )
+    schema = storable_schema(_path_fields_last(found.schema, known_spec, run.base.path), output)
+    rows = result_rows(run, schema)
+    defaults = {name: pa.repeat(value.cast(schema.field(name).type), 1) for name, value in found.defaults.items()}
+    layouts = _layouts(run, rows, output, dialect, defaults)
+    names = _file_layouts(run, layouts, known_spec, dialect)
+    dialect = _written_dialect(run, output, schema, dialect)
+    spec = _spec(run, rows, output, known_spec, dialect)
+    same = known is not None and all(known_spec.get(name) == spec.get(name) for name in _AS_WRITTEN)
+    rewrites = known is not None and not is_without_key(known) and not same and not run.survey.partitions
+    return RowPlan(
+        block_type="columns",
+        layouts=layouts,
+        output=ColumnOutput(output, schema, dialect),
+        spec=spec,
+        order_type=rows.order_type,
+        layout_of=names,
+        in_ranges={source.path: FILE_FORMATS[source.kind].in_ranges for _, source in run.sources},
+        carries=same,
+        whole=True,
+        partitioning=rows.partitioning,
+        notes=(*found.notes, *rewrite_notes(rewrites)),
+    )
+
+
+def _layouts(
+    run: SchemaRun, rows: ResultRows, output: str, dialect: Dialect, defaults: Mapping[str, Any]
+) -> dict[str, ColumnLayout]:
+    schema, order = rows.schema, run.fields.order
+    feed = ColumnLayout(
+        format=output,
+        schema=schema,
+        result=schema,
+        id_fields=tuple(schema.get_field_index(name) for name in run.fields.ids),
+        order_field=None if order is None else schema.get_field_index(order),
+        dialect=dialect,
+        within_years=output == "csv",
+        upsert_codes=run.config.upsert_codes,
+        defaults=defaults,
+        **rows.rules(run),
+    )
+    master = replace(feed, feed=False)
+    return {"master": master, "feed": feed, "written": master}
+
+
+def _file_layouts(
+    run: SchemaRun, layouts: dict[str, ColumnLayout], known_spec: Mapping[str, Any], dialect: Dialect
+) -> dict[str, str]:
+    """Add the layouts of the files; return the name of each file's layout, by path."""
+    schemas = {version.path: version.schema for version in run.versions}
+
+    def layout_of(side: str, source: Source, rules: dict[str, Any]) -> ColumnLayout:
+        return replace(
+            layouts[side],
+            format=source.kind,
+            schema=schemas.get(source.path, pa.schema([])),  # a file without fields has no rows
+            typed=FILE_FORMATS[source.kind].typed,
+            dialect=stored_dialect(source.stored or known_spec, dialect) if side == "master" else dialect,
+            **rules,
+        )
+
+    return name_layouts(run, layouts, layout_of)
+
+
+def _written_dialect(run: SchemaRun, output: str, schema: Any, dialect: Dialect) -> Dialect:
+    if output == "escaped":
+        return Dialect(dialect.delimiter)
+    if output != "avro":
+        return dialect
+    try:
+        return replace(dialect, avro=avro_of(schema, _known_avro(run.survey)))
+    except NotReadable as fault:
+        raise error("config", where=f"output.format={output}", faults=fault) from None
+
+
+def _spec(
+    run: SchemaRun, rows: ResultRows, output: str, known_spec: Mapping[str, Any], dialect: Dialect
+) -> dict[str, Any]:
+    more: dict[str, Any] = {}
+    if output == "escaped":
+        more["escaped"] = {"delimiter": dialect.delimiter.decode("latin-1")}
+    if _PATH_FIELDS in known_spec:
+        more[_PATH_FIELDS] = known_spec[_PATH_FIELDS]
+    spec = rows.spec(run, output, to_text(rows.schema) if dialect.avro is None else dict(dialect.avro), **more)
+    if output == "csv":
+        spec["csv"] = {
+            "delimiter": dialect.delimiter.decode("latin-1"),
+            "null": dialect.null.decode("utf-8", "surrogateescape"),
+            "header": dialect.header,
+        }
+    return spec
+
+
+def _path_fields_last(schema: Any, spec: Mapping[str, Any], path: str) -> Any:
+    """Return a pa.Schema with the fields of a Hive table's partition paths after the others, as Hive orders them.
+
+    path: of the file that gave the result its fields. Raises DataError where one of them is missing.
+    """
+    last = spec.get(_PATH_FIELDS, ())
+    for name in last:
+        if schema.get_field_index(name) < 0:
+            what = "is missing, and the table is partitioned by it"
+            raise error("schema.field", path=path, field=name, what=what)
+    fields = [one for one in schema if one.name not in last]
+    return pa.schema([*fields, *(schema.field(name) for name in last)])
+
+
+def _known_avro(survey: Survey) -> Mapping[str, Any] | None:
+    """Return the Avro schema whose types the result keeps: that of output.schema, else the master's."""
+    if survey.output_schema is not None:
+        return expanded(survey.output_schema[1].native)
+    file_schemas = [survey.dataset_schema, *(source.file_schema for source in by_age(survey.master))]
+    return next((expanded(one.native) for one in file_schemas if one is not None and one.native is not None), None)
+
+
+def stored_dialect(spec: Mapping[str, Any], dialect: Dialect) -> Dialect:
+    """Return the dialect in which a dataset's files were written, or the given one if its format has none."""
+    if "escaped" in spec:
+        return Dialect(spec["escaped"]["delimiter"].encode("latin-1"))
+    stored = spec.get("csv")
+    if stored is None:
+        return dialect
+    null = stored["null"].encode("utf-8", "surrogateescape")
+    return Dialect(stored["delimiter"].encode("latin-1"), null, stored["header"])

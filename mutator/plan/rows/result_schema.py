@@ -1,0 +1,147 @@
+"""Decide the schema of a run's result, and the parts of its row plan that are alike for every block type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from mutator.config import Config
+from mutator.dataset.partition_index import SPEC
+from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.rows.partitioning import Partitioning
+from mutator.plan.rows.run_fields import (
+    RunFields,
+    check_key_types,
+    check_op_type,
+    defaults_spec,
+    key_type_names,
+    layout_name,
+    named_partitioning,
+    notes_on_defaults,
+    order_spec,
+    order_type_of,
+    parse_default,
+    schema_sequence_spec,
+)
+from mutator.plan.rows.text_rows import is_delete_source
+from mutator.rules import schema_evolution as schemas
+from mutator.rules.schema_evolution import Resolved, Version
+
+__all__ = ["ResultRows", "SchemaRun", "name_layouts", "resolve_schema", "result_rows"]
+
+
+Layout = TypeVar("Layout")
+
+
+@dataclass(frozen=True)
+class SchemaRun:
+    """A run over files with a schema."""
+
+    config: Config
+    survey: Survey
+    fields: RunFields
+    base: Version  # gives the result its fields
+    versions: tuple[Version, ...]  # one for each file that has fields
+
+    @property
+    def sources(self) -> Iterable[tuple[str, Source]]:
+        """The side of each file, and the file."""
+        return [("master", one) for one in self.survey.master] + [("feed", one) for one in self.survey.feed]
+
+
+@dataclass(frozen=True)
+class ResultRows:
+    """The rows that a run writes."""
+
+    schema: Any  # pa.Schema
+    order_type: str
+    partitioning: Partitioning | None
+
+    def rules(self, run: SchemaRun) -> dict[str, Any]:
+        """Return the arguments for ``RowRules`` that all layouts share."""
+        return {
+            "order_type": self.order_type,
+            "null_lowest": run.config.null_order == "lowest",
+            "delete_codes": run.config.delete_codes,
+            "partition": run.fields.partition,
+            "placed": run.fields.scope == "partition",
+        }
+
+    def spec(self, run: SchemaRun, file_format: str, schema: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """Return the specification for the manifest. schema: as the format writes it. more: of the format."""
+        config, fields = run.config, run.fields
+        spec: dict[str, Any] = {
+            "key": {"fields": list(fields.ids), "types": key_type_names(self.schema, fields.ids)},
+            "order": order_spec(config, fields, self.order_type),
+            "op code": fields.op if config.op_keep else None,
+            "format": file_format,
+            "schema": schema,
+            **schema_sequence_spec(config, run.survey),
+            **more,
+        }
+        if self.partitioning is not None:
+            spec |= {SPEC: self.partitioning.spec(), **defaults_spec(config, self.schema)}
+        return spec
+
+
+def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data_type: data_type) -> Resolved:
+    """Decide the result's fields, types and defaults.
+
+    stored_as: returns the pa.DataType that a type has in the files to write. Raises DataError.
+    """
+    for version in run.versions:
+        schemas.check_key(version, run.fields.needed(deletes=version.partial))
+    cut = None if run.config.op_keep else run.fields.op
+    base = _without(run.base, cut)
+    others = [_without(version, cut) for version in run.versions if version is not run.base]
+    defaults = {name: partial(parse_default, name, text) for name, text in run.config.defaults.items()}
+    unused = notes_on_defaults(run.config, [base, *others])
+    given = run.survey.output_schema is not None
+    found = schemas.resolve(base, others, run.fields.ids, defaults, given=given, held=stored_as)
+    return replace(found, notes=(*found.notes, *unused))
+
+
+def result_rows(run: SchemaRun, schema: Any) -> ResultRows:
+    """Return the rows of a pa.Schema. Raises ConfigError or DataError for a key, order or partition of a wrong type."""
+    check_key_types(schema, run.fields, run.base.path)
+    partitioning = named_partitioning(schema, run.fields, run.base.path)
+    return ResultRows(schema, order_type_of(run.config, schema, run.fields, run.base.path), partitioning)
+
+
+def name_layouts(
+    run: SchemaRun, layouts: dict[str, Layout], layout_of: Callable[[str, Source, dict[str, Any]], Layout]
+) -> dict[str, str]:
+    """Return the name of each file's layout, by path; adds layouts that are new to ``layouts``.
+
+    layout_of: makes a layout from the side, the file and the arguments for ``RowRules`` that differ between files.
+    """
+    versions = {version.path: version for version in run.versions}
+    names = {}
+    for side, source in run.sources:
+        rules = _rules_of_file(run, side, source, versions.get(source.path))
+        names[source.path] = layout_name(layouts, side, layout_of(side, source, rules))
+    return names
+
+
+def _rules_of_file(run: SchemaRun, side: str, source: Source, version: Version | None) -> dict[str, Any]:
+    feed, op = side == "feed", run.fields.op
+    has_op = version is not None and op in version.schema.names
+    if version is not None and op is not None:
+        if feed and not has_op:
+            schemas.check_key(version, [op])
+        if has_op:
+            check_op_type(version.schema.field(op).type, op, version.path)
+    return {
+        "op_field": op if has_op else None,
+        "deletes": feed and is_delete_source(run.config, source),
+        "deletes_allowed": feed,
+        "upsert_codes": run.config.upsert_codes if feed else None,
+    }
+
+
+def _without(version: Version, name: str | None) -> Version:
+    if name is None or name not in version.schema.names:
+        return version
+    return replace(version, schema=version.schema.remove(version.schema.get_field_index(name)))
