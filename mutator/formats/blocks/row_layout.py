@@ -1,8 +1,8 @@
-"""Where the key, the order value and the op code stand in a row, compiled once to a function that reads rows.
+"""Positions of the key, order value and op code in a row of delimited text, compiled to a function that reads rows.
 
-Ordinals count in the feed's layout. The master may lack the op code column; then every later ordinal is one less there.
-A compiled reader takes a row's bytes and returns ``(key, order value, is delete, row as it would be written)``, or
-raises ``Unreadable`` with the reason; it asks no questions about the configuration any more.
+Ordinals count fields of the feed. The master may lack the op code column; then every later ordinal is one less there.
+A compiled reader maps a row's bytes to ``(key, order value, is delete, row as it would be written)``, or raises
+``Unreadable`` with the reason.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
 >>> read = compile_reader(RowLayout(delimiter=parse(","), id_fields=(0,), order_field=2, order_type="long", width=3))
@@ -33,28 +33,34 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Where things are in the rows of one side."""
+    """Which fields mean what in the rows of one side."""
 
     delimiter: Delimiter
     id_fields: tuple[int, ...]
     order_field: int | None = None  # None: the order value is the file's sequence
     order_type: str = "sequence"
-    width: int | None = None  # number of fields; None: any that holds the fields above
+    width: int | None = None  # number of fields; None: any that reaches the fields named here
     op_field: int | None = None
     delete_codes: frozenset[bytes] = frozenset()
     upsert_codes: frozenset[bytes] | None = None
     cut_op: bool = False  # rows are written without the op code
     joint: bytes = b","
     deletes: bool = False  # every row is a delete (a delete file)
-    keys_only: bool = False  # a row with just the ID fields, in their configured order, is complete
-    partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals of these rows
-    placed: bool = False  # each row must say its partition, deletes too
-    deletes_allowed: bool = True  # a master row with a delete code is none
+    keys_only: bool = False  # a row of just the ID fields, in their configured order, is complete
+    partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals
+    placed: bool = False  # deletes need values for the partition fields, too
+    deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
 
     @property
     def partition_sources(self) -> tuple[int, ...]:
-        """The fields that the partition is derived from."""
+        """The ordinals of the fields that the partition is derived from."""
         return tuple(one.source for one in self.partition if isinstance(one.source, int))
+
+    @property
+    def needed_width(self) -> int:
+        """Number of fields that a row must have where ``width`` is None."""
+        ordinals = (self.order_field, self.op_field, *self.id_fields, *self.partition_sources)
+        return 1 + max(ordinal for ordinal in ordinals if ordinal is not None)
 
     @property
     def output_width(self) -> int | None:
@@ -63,7 +69,7 @@ class RowLayout:
 
 
 def without_field(cut: int) -> Callable[[int], int]:
-    """Return the function that maps an ordinal to the one it has once field ``cut`` is gone.
+    """Return the function that maps an ordinal to its value after field ``cut`` is removed.
 
     >>> list(map(without_field(2), [0, 1, 3]))
     [0, 1, 2]
@@ -72,31 +78,20 @@ def without_field(cut: int) -> Callable[[int], int]:
 
 
 def compile_reader(layout: RowLayout) -> Reader:
-    """Compile a layout to the function that reads its rows."""
-    delimiter = layout.delimiter
-    split, literal = delimiter.split, delimiter.literal
+    """Compile a layout to the function that reads its rows, each of which is split once."""
+    literal, split = layout.delimiter.literal, layout.delimiter.split
     ids, single = layout.id_fields, layout.id_fields[0] if len(layout.id_fields) == 1 else None
-    order_field, parse_order = layout.order_field, ORDER_TYPES[layout.order_type][0]
-    width = layout.width
-    partition, sources = layout.partition, layout.partition_sources
-    needed = 1 + max(
-        *ids, -1 if order_field is None else order_field, -1 if layout.op_field is None else layout.op_field, *sources
-    )
-    op_field, delete_codes, upsert_codes = layout.op_field, layout.delete_codes, layout.upsert_codes
+    width, needed = layout.width, layout.needed_width
     keys_only = len(ids) if layout.keys_only and layout.deletes else None
-
-    def check_partition(items: Sequence[bytes], is_delete: bool) -> None:
-        if partition and (layout.placed or not is_delete):  # a delete goes to where its record is
-            try:
-                directory_of_row(partition, [items[i] for i in sources])
-            except ValueError as reason:
-                raise Unreadable(str(reason)) from None
+    deletes, placed = layout.deletes, layout.placed
+    order_of, is_delete_in = _order_reader(layout), _op_code_reader(layout)
+    check_partition, cut = _partition_check(layout), _op_code_cutter(layout)
 
     def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes]:
         items = row.split(literal) if literal is not None else split(row)
         count = len(items)
         if count == keys_only:
-            if layout.placed:
+            if placed:
                 raise Unreadable(NOT_PLACED)
             return tuple(items), None, True, row
         if count != width and (width is not None or count < needed):
@@ -104,33 +99,69 @@ def compile_reader(layout: RowLayout) -> Reader:
                 f"has {count} fields and should have {width if width is not None else f'{needed} or more'}"
             )
         key = (items[single],) if single is not None else tuple([items[i] for i in ids])
-        order = None
-        if order_field is not None:
-            try:
-                order = parse_order(items[order_field])
-            except ValueError as reason:
-                raise Unreadable(f"field {order_field} (order value) {reason}: {quoted(items[order_field])}") from None
-        if op_field is None:
-            check_partition(items, layout.deletes)
-        return key, order, layout.deletes, row
+        order = None if order_of is None else order_of(items)
+        is_delete = deletes if is_delete_in is None else is_delete_in(items)
+        if check_partition is not None and (placed or not is_delete):  # a delete goes to the partition of its record
+            check_partition(items)
+        return key, order, is_delete, row if cut is None else cut(items)
 
-    if op_field is None:
-        return read
+    return read
 
-    def read_with_op(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes]:
-        key, order, _, written = read(row)
-        items = row.split(literal) if literal is not None else split(row)
-        code = items[op_field]
+
+def _order_reader(layout: RowLayout) -> Callable[[Sequence[bytes]], Any] | None:
+    field, parse = layout.order_field, ORDER_TYPES[layout.order_type][0]
+    if field is None:
+        return None
+
+    def order_of(items: Sequence[bytes]) -> Any:
+        try:
+            return parse(items[field])
+        except ValueError as reason:
+            raise Unreadable(f"field {field} (order value) {reason}: {quoted(items[field])}") from None
+
+    return order_of
+
+
+def _op_code_reader(layout: RowLayout) -> Callable[[Sequence[bytes]], bool] | None:
+    field, delete_codes, upsert_codes = layout.op_field, layout.delete_codes, layout.upsert_codes
+    if field is None:
+        return None
+
+    def is_delete_in(items: Sequence[bytes]) -> bool:
+        code = items[field]
         is_delete = code in delete_codes
         if is_delete and not layout.deletes_allowed:
-            raise Unreadable(f"field {op_field} (op code) marks a delete in the master: {quoted(code)}")
+            raise Unreadable(f"field {field} (op code) marks a delete in the master: {quoted(code)}")
         if not is_delete and upsert_codes is not None and code not in upsert_codes:
-            raise Unreadable(f"field {op_field} (op code) is none of the known codes: {quoted(code)}")
-        check_partition(items, is_delete)
-        if layout.cut_op:
-            written = delimiter.cut(row, op_field, layout.joint)
-            if not written:
-                raise Unreadable("nothing is left of the row without its op code, and a blank line is no record")
-        return key, order, is_delete, written
+            raise Unreadable(f"field {field} (op code) is none of the known codes: {quoted(code)}")
+        return is_delete
 
-    return read_with_op
+    return is_delete_in
+
+
+def _partition_check(layout: RowLayout) -> Callable[[Sequence[bytes]], None] | None:
+    fields, sources = layout.partition, layout.partition_sources
+    if not fields:
+        return None
+
+    def check(items: Sequence[bytes]) -> None:
+        try:
+            directory_of_row(fields, [items[i] for i in sources])
+        except ValueError as reason:
+            raise Unreadable(str(reason)) from None
+
+    return check
+
+
+def _op_code_cutter(layout: RowLayout) -> Callable[[Sequence[bytes]], bytes] | None:
+    field, joint = layout.op_field, layout.delimiter.literal or layout.joint
+    if field is None or not layout.cut_op:
+        return None
+
+    def cut(items: Sequence[bytes]) -> bytes:
+        written = joint.join([*items[:field], *items[field + 1 :]])
+        if not written:
+            raise Unreadable("nothing is left of the row without its op code, and a blank line is no record")
+        return written
+
+    return cut

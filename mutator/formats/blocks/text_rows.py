@@ -1,9 +1,9 @@
-"""Delimited text as blocks: lines and fields are found in the bytes that were read, and stay there.
+"""Blocks of delimited text, whose fields are ranges of the bytes that were read.
 
-For a delimiter of one byte. Every delimiter and line end of a chunk is found at once; a row with as many delimiters as
-its layout wants has its fields between them, so a field is two columns of numbers and no byte is copied. What is not
-plain (another number of fields, an order value that is none, an unknown op code) goes to the row reader of
-``row_layout``, which says why it is rejected: both engines reject the same rows for the same reasons.
+The delimiter must be one byte. Every delimiter and line end of a chunk is found at once; where a row has as many
+delimiters as its layout wants, a field is two columns of numbers, and no byte is copied. Other rows (a wrong number of
+fields, an unreadable order value, an unknown op code) go to the row reader of ``row_layout`` for the reason of their
+rejection, so both engines reject the same rows for the same reasons.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
 >>> from mutator.formats.content import InMemory
@@ -37,7 +37,7 @@ from mutator.rules.partition_transforms import Placed, place
 
 __all__ = ["TextBlock", "TextBlockType"]
 
-_FEW = 32  # beginnings of IDs that are compared with each row sooner than the row's hash is computed
+_FEW = 32  # beginnings of IDs: comparing more of them with each row costs more than hashing it
 
 
 class TextBlockType:
@@ -46,7 +46,7 @@ class TextBlockType:
     run_together = True
 
     def suffix(self, output: None) -> str:
-        """Return the end of the names of files that are written."""
+        """Return the suffix of plain text files."""
         return ".txt"
 
     def unsupported(self, layout: RowLayout) -> str | None:
@@ -57,7 +57,7 @@ class TextBlockType:
         return None if len(literal) == 1 else f"field.delim.regex {layout.delimiter.text} is longer than one byte"
 
     def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
-        """Read rows; raises NotReadable where a trusted file holds what is no row."""
+        """Read rows; raises NotReadable for a bad row in a trusted file."""
         window, lines = content.window, 0
         mark = b"\r" if window.ending == CR else b"\n"
         for offset, chunk in chunks(content.blocks(), mark, window.start, window.end):
@@ -78,7 +78,7 @@ class TextBlockType:
                 yield Reject(offset, line, str(reason), row)
 
     def contents(self, rows: Any) -> Any:
-        """Return the lines without their line ends, which are no part of a row."""
+        """Return the lines without their line ends, which are not part of a row."""
         return pc.binary_slice(rows, 0, -1)
 
     def from_contents(self, contents: Sequence[bytes], layout: RowLayout) -> Any:
@@ -86,7 +86,7 @@ class TextBlockType:
         return pa.array([row + b"\n" for row in contents], pa.large_binary())
 
     def partitions(self, rows: Any, layout: RowLayout) -> Placed:
-        """Return where rows belong, as they are written; those that have other fields than the layout nowhere."""
+        """Return the partition of each written row; rows of another width than the layout's have none."""
         assert layout.delimiter.literal is not None
         data = np.frombuffer(bytes(joined(rows)) + PAD, np.uint8)
         table = Table.of(data, layout.delimiter.literal[0], layout.width)
@@ -98,21 +98,21 @@ class TextBlockType:
         return Placed(codes, placed.names, {})
 
     def pack(self, rows: Any) -> bytes:
-        """Write rows for the shuffle."""
+        """Serialize rows for the shuffle."""
         return bytes(joined(rows))
 
     def load(self, packed: Sequence[bytes], layout: RowLayout) -> TextBlock:
-        """Read what was packed."""
+        """Return the block of packed rows."""
         data = np.frombuffer(b"".join((*packed, PAD)), np.uint8)
         return _known_block(data, 0, layout) if _is_simple(layout) else _checked_block(data, 0, layout)
 
     def writer(self, stream: BinaryIO, output: None, chunk: int | None) -> TextWriter:
-        """Write to a stream."""
+        """Return a writer to a stream."""
         return TextWriter(stream, chunk)
 
 
 class TextWriter:
-    """Writes lines, which have their line ends already."""
+    """Write lines, each of which ends with a line feed, and count them by checksum chunk."""
 
     def __init__(self, stream: BinaryIO, chunk: int | None) -> None:
         self._stream, self._chunk, self._bytes = stream, chunk, 0
@@ -120,7 +120,7 @@ class TextWriter:
         self.rows_by_chunk: list[int] = [0]
 
     def write(self, rows: Any) -> None:
-        """Take the next rows."""
+        """Write the next rows."""
         offsets, data = offsets_of(rows)
         if not len(data):
             return
@@ -134,22 +134,22 @@ class TextWriter:
         self._bytes += len(data)
 
     def close(self) -> None:
-        """Write what is left: nothing."""
+        """Do nothing: all rows are written."""
 
 
 @dataclass
 class TextBlock:
-    """Rows of delimited text over the bytes they were read from."""
+    """Rows of delimited text, as ranges of the bytes that they were read from."""
 
     data: Bytes
     lines: ByteColumn  # with their line ends
     offsets: Ints
     layout: RowLayout
-    ids: list[ByteColumn] | None  # None: not looked for, and nothing else but the line ends
+    ids: list[ByteColumn] | None  # None: only the line ends are known yet
     order: ByteColumn | None
     op: ByteColumn | None
     delete: Flags
-    parsed: Any = None  # column of order values, once they are known
+    parsed: Any = None  # pa.Array of order values, once they are known
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -171,7 +171,7 @@ class TextBlock:
         return [column.take() for column in self._ids(rows)]
 
     def likely(self, firsts: Collection[bytes]) -> Ints | None:
-        """Return the rows that begin as a few ID values do, by up to eight bytes."""
+        """Return the rows that share up to eight first bytes with one of a few ID values."""
         begins = {first[:8] for first in firsts}
         if self.ids is not None or len(begins) > _FEW:
             return None
@@ -192,7 +192,7 @@ class TextBlock:
         """Return the order values of some rows."""
         if self.parsed is not None:
             return self.parsed if rows is None else self.parsed.take(pa.array(rows))
-        if self.ids is None:  # a few rows, of which all fields are found now
+        if self.ids is None:  # few rows are asked for: find all their fields now
             lines = self.lines.take(slice(None) if rows is None else rows)
             data = np.frombuffer(bytes(joined(lines)) + PAD, np.uint8)
             return _checked_block(data, 0, self.layout).orders()
@@ -203,15 +203,15 @@ class TextBlock:
         return values
 
     def deletes(self) -> Flags:
-        """Tell which rows are deletes."""
+        """Return which rows are deletes."""
         return self.delete
 
     def written(self) -> Any:
-        """Return the lines without their op code, where it is to be cut."""
+        """Return the lines, without their op code where the layout cuts it."""
         if self.op is None or not self.layout.cut_op:
             return self.rows
         starts, ends, gone = self.lines.starts, self.lines.ends, _with_one_delimiter(self.op, self.lines)
-        # Before the op code, the op code, behind it: every row is two pieces that stay.
+        # Each row keeps two pieces: before and after the op code.
         pieces = ByteColumn(self.data, _zipped(starts, gone.ends), _zipped(gone.starts, ends)).take()
         return packed(joined(pieces), (ends - starts) - (gone.ends - gone.starts))
 
@@ -244,17 +244,17 @@ def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLa
         except Unreadable as reason:
             rejects.append(Reject(int(offsets[row]), before + int(numbers[row]) + 1, str(reason), content))
             continue
-        raise AssertionError(f"the row reader takes what the column code refuses: {content!r}")
+        raise AssertionError(f"the row reader accepts a row that the column code refuses: {content!r}")
     return Batch(block, tuple(rejects), count, ignored)
 
 
 def _is_simple(layout: RowLayout) -> bool:
-    """Tell whether the ID is at the beginning of the rows, so that nothing else need be found to know it."""
+    """Return whether rows begin with the ID, so that it can be read without finding other fields."""
     return layout.id_fields == tuple(range(len(layout.id_fields))) and layout.op_field is None and not layout.deletes
 
 
 def _known_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
-    """Find line ends in rows that were checked before; the rest when it is asked for."""
+    """Find the line ends of rows that were checked before; fields are found when they are needed."""
     ends = np.flatnonzero(data[: -len(PAD)] == NEWLINE)
     starts = np.zeros(len(ends), np.int64)
     starts[1:] = ends[:-1] + 1
@@ -269,7 +269,7 @@ def _leading_ids(lines: ByteColumn, layout: RowLayout) -> list[ByteColumn]:
     for number in range(len(layout.id_fields)):
         found = ends_of_fields(lines.data, at, layout.delimiter.literal[0])
         if number + 1 == len(layout.id_fields) and layout.width in (None, number + 1):
-            found = np.minimum(found, ends)  # nothing need follow but the line end
+            found = np.minimum(found, ends)  # only the line end must follow
         if (found > ends).any():
             raise NotReadable(f"a row without an ID: {lines.only([np.argmax(found > ends)]).take()[0]}")
         ids.append(ByteColumn(lines.data, at, found))
@@ -322,7 +322,7 @@ def _block(
 
 
 def _has_partition(data: Bytes, table: Table, rows: Any, layout: RowLayout, short: Flags | None) -> Flags:
-    """Tell which rows say their partition, or need not: short ones, which have just the ID fields."""
+    """Return which rows have a valid partition, or need none: short ones, of just the ID fields."""
     columns = []
     for source in layout.partition_sources:
         columns.append(table.field(data, rows, source if short is None else np.where(short, 0, source)).take())
@@ -333,11 +333,9 @@ def _has_partition(data: Bytes, table: Table, rows: Any, layout: RowLayout, shor
 
 
 def _plain(table: Table, layout: RowLayout) -> tuple[Any, Flags | None]:
-    """Return which rows have the fields of the layout, and which of these have just the ID fields."""
+    """Return which rows have the layout's width, and which of these have just the ID fields."""
     fields = table.fields
-    wanted = (layout.order_field, layout.op_field, *layout.id_fields, *layout.partition_sources)
-    needed = 1 + max(ordinal for ordinal in wanted if ordinal is not None)
-    plain = fields == layout.width if layout.width is not None else fields >= needed
+    plain = fields == layout.width if layout.width is not None else fields >= layout.needed_width
     if not (layout.keys_only and layout.deletes):
         return (slice(None) if plain.all() else np.flatnonzero(plain)), None
     short = fields == len(layout.id_fields)
@@ -346,16 +344,16 @@ def _plain(table: Table, layout: RowLayout) -> tuple[Any, Flags | None]:
 
 
 def _operations(op: ByteColumn, lines: ByteColumn, layout: RowLayout) -> tuple[Flags, Flags]:
-    """Return which rows are deletes, and which have an op code that their side may have."""
+    """Return which rows are deletes, and which have an allowed op code."""
     codes = op.take()
 
-    def are(known: Iterable[bytes]) -> Flags:
+    def among(known: Iterable[bytes]) -> Flags:
         return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
 
-    delete = are(layout.delete_codes)
+    delete = among(layout.delete_codes)
     good = np.ones(len(codes), np.bool_) if layout.deletes_allowed else ~delete
     if layout.upsert_codes is not None:
-        good &= delete | are(layout.upsert_codes)
+        good &= delete | among(layout.upsert_codes)
     if layout.cut_op:
         gone = _with_one_delimiter(op, lines)
         good &= (lines.ends - lines.starts) - (gone.ends - gone.starts) > 1
@@ -363,7 +361,7 @@ def _operations(op: ByteColumn, lines: ByteColumn, layout: RowLayout) -> tuple[F
 
 
 def _with_one_delimiter(field: ByteColumn, lines: ByteColumn) -> ByteColumn:
-    """Widen fields by the delimiter behind them, or before them where they are the last of their rows."""
+    """Extend fields by the delimiter after them; the last field of a row, by the one before it."""
     last = field.ends == lines.ends - 1
     alone = last & (field.starts == lines.starts)
     return ByteColumn(field.data, field.starts - (last & ~alone), field.ends + ~last)
