@@ -1,4 +1,4 @@
-"""The bytes that a format reads: a part of one file, uncompressed; and how it says that they cannot be read."""
+"""What every reader and writer of rows shares: the content of a file, rejects, and the exceptions for bad content."""
 
 from __future__ import annotations
 
@@ -19,76 +19,80 @@ __all__ = [
 
 
 class NotReadable(ValueError):
-    """Content that is not of the format, or a known row that is none any more: the text says why."""
+    """The content is not of its format, or a row that was valid when it was written is damaged; the text says why."""
 
 
 class Unfit(NotReadable):
-    """A known row that cannot be what this run wants it to be: the file is right, and the text says why not."""
+    """An intact row cannot be converted to what this run needs; the text says why."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Which part of a file to read: the rows that begin in [start, end). The rest is of text alone."""
+    """The part of a file to read: the rows that begin in [start, end). The other fields concern text alone."""
 
-    ending: str = ""
-    start: int = 0
-    end: int | None = None  # None: to the end of the content
-    bom: bool = False
-    header_end: int = 0
+    ending: str = ""  # of lines, as ``files.lines`` names them
+    start: int = 0  # byte offset
+    end: int | None = None  # byte offset; None: the end of the content
+    bom: bool = False  # the file begins with a byte order mark
+    header_end: int = 0  # byte offset; lines that begin before it are headers
 
 
 class Content(Protocol):
-    """A file's content, uncompressed, and which part of it is read."""
+    """The uncompressed content of a file, and the part of it to read."""
 
     @property
     def window(self) -> Window:
-        """The part."""
+        """The part to read."""
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield bytes from one before the window on, if there is one, as far as they are asked for."""
+        """Yield the bytes from one before the window, or from 0, up to the end of the file."""
 
     def file(self) -> BinaryIO:
-        """Open all of the content, to be read at any place."""
+        """Open the whole content as a seekable stream."""
 
 
 class Reject(NamedTuple):
     """A row that cannot be read as a record."""
 
-    offset: int
+    offset: int  # as the reader counts; grows from row to row
     line: int  # within the split, from 1
     reason: str
-    row: bytes
+    row: bytes  # for a person: the row's own bytes, or JSON where these are not text
 
 
 class Writer(Protocol):
     """Writes the rows of one file."""
 
     def write(self, rows: Any) -> None:
-        """Take the next rows."""
+        """Write the next rows, a pa.Array of the block type's own row type."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rows and footers that are still in memory. The stream stays open."""
 
     @property
     def rows(self) -> int:
-        """How many rows were written, counted in what was written."""
+        """The number of rows, counted in the bytes or arrays that were written."""
 
     @property
     def rows_by_chunk(self) -> Sequence[int]:
-        """How many rows begin in each checksum chunk of the file."""
+        """The number of rows that begin in each checksum chunk of the file."""
 
 
 @dataclass(frozen=True)
 class InMemory:
-    """Content that is held in memory."""
+    """Content in memory.
+
+    >>> b"".join(InMemory(b"a\\nb\\n", Window("lf", start=2)).blocks())
+    b'\\nb\\n'
+    """
 
     data: bytes
     window: Window = Window()
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes from one before the window on."""
+        """Yield the bytes from one before the window."""
         yield self.data[max(self.window.start - 1, 0) :]
 
     def file(self) -> BinaryIO:
-        """Open it."""
+        """Open the content."""
         return BytesIO(self.data)

@@ -129,7 +129,7 @@ def test_a_reject_is_shown_whatever_it_holds(name, work):
 def test_text_that_is_no_text_is_a_reject(work):
     notes = pa.array([b"fine", b"\xff\xfe"]).view(pa.string())
     report = both(work, "parquet", table(["a"], [1]), table(["b", "c"], [1, 1], notes), reject_policy="quarantine")
-    assert "field note holds what its type has not" in report.rejects["feed"][0]["reason"]
+    assert "field note has a value that its type does not allow" in report.rejects["feed"][0]["reason"]
     assert notes_of(work) == ["a 1", "fine"]
 
 

@@ -15,7 +15,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from mutator.formats.blocks.row_rules import BadRows
+from mutator.formats.blocks.schema_rows import BadRows
 from mutator.formats.files.avro import decoded, encoded, encoded_default
 from mutator.formats.files.avro_container import faults
 from mutator.formats.files.avro_schema import arrow_field, encoding, is_opaque, parsed, physical

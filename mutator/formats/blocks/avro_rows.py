@@ -17,26 +17,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.blocks import row_rules
 from mutator.formats.blocks.avro_resolution import Resolution
-from mutator.formats.blocks.contract import Batch, Hashes, Record
-from mutator.formats.blocks.row_rules import (
+from mutator.formats.blocks.contract import Batch
+from mutator.formats.blocks.schema_rows import (
     BadRows,
     RowRules,
     RowWriter,
+    SchemaBlock,
+    SchemaBlockType,
     deletes_of,
-    loaded,
     note_partitions,
     orders_of,
-    records_of,
 )
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.avro import decoded
 from mutator.formats.files.avro_container import BlockWriter, blocks, faults, opened, split_records
 from mutator.formats.files.avro_schema import parsed, physical
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import ByteColumn, Flags, Ints, packed
-from mutator.rules.key_hash import hash_columns
+from mutator.rules.byte_columns import Ints, packed
 from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import Placed, place
 from mutator.rules.typed_values import canonical, out_of_years
@@ -73,14 +71,33 @@ class AvroOutput:
     sync: bytes = b""  # 16 bytes between blocks; empty: random ones
 
 
-class AvroBlockType:
+class AvroBlock(SchemaBlock):
+    """Encoded records, each beside its decoded key, order value and delete mark."""
+
+    def keys(self, rows: Ints | None = None) -> list[Any]:
+        """Return a column of canonical bytes for each ID field."""
+        columns = [self.rows.field(1 + number) for number in range(len(self._layout.id_fields))]
+        return columns if rows is None else [column.take(pa.array(rows)) for column in columns]
+
+    def likely(self, firsts: Collection[bytes]) -> Ints | None:
+        """Return the rows whose first ID value is one of a few."""
+        known = pa.array(sorted(firsts), pa.large_binary())
+        return np.flatnonzero(flags(pc.is_in(self.rows.field(1), value_set=known)))
+
+    def orders(self, rows: Ints | None = None) -> Any:
+        """Return the order values of some rows."""
+        column = self.rows.field(1 + len(self._layout.id_fields))
+        return column if rows is None else column.take(pa.array(rows))
+
+    def written(self) -> Any:
+        """Return the encoded records."""
+        return self.rows.field(0)
+
+
+class AvroBlockType(SchemaBlockType):
     """The block contract for Avro records."""
 
-    run_together = False
-
-    def unsupported(self, layout: AvroLayout) -> str | None:
-        """Return None: all layouts are supported."""
-        return None
+    block = AvroBlock
 
     def read(self, content: Content, layout: AvroLayout, trusted: bool) -> Iterator[Batch]:
         """Read the Avro blocks of the window."""
@@ -96,11 +113,6 @@ class AvroBlockType:
                     raise fault(f"record {first.line}: {first.reason}")
                 lines += batch.lines
                 yield batch
-
-    def records(self, content: Content, layout: AvroLayout) -> Iterator[Record | Reject | None]:
-        """Read records one by one."""
-        batches = self.read(content, layout, trusted=False)
-        return records_of(self, batches, layout, ordered=layout.order_field is not None)
 
     def contents(self, rows: Any) -> Any:
         """Return the encoded records; those of the feed are followed by D for a delete, else U."""
@@ -130,15 +142,6 @@ class AvroBlockType:
         columns = {name: exact_text(decoded([row[name] for row in values], one)) for name, one in fields.items()}
         return place(layout.partition, [columns[str(one.source)] for one in layout.partition])
 
-    def pack(self, rows: Any) -> bytes:
-        """Serialize rows for the shuffle."""
-        return row_rules.packed(rows)
-
-    def load(self, packed: Sequence[bytes], layout: AvroLayout) -> AvroBlock:
-        """Return the block of packed rows."""
-        rows = loaded(packed, layout.row_type)
-        return AvroBlock(rows, np.arange(len(rows)), layout)
-
     def suffix(self, output: AvroOutput) -> str:
         """Return the suffix of Avro files."""
         return ".avro"
@@ -149,44 +152,6 @@ class AvroBlockType:
             BlockWriter(stream, output.schema, output.codec, output.metadata, output.sync),
             lambda rows: iter(rows.to_pylist()),
         )
-
-
-class AvroBlock:
-    """Encoded records, each beside its decoded key, order value and delete mark."""
-
-    def __init__(self, rows: Any, offsets: Ints, layout: AvroLayout) -> None:
-        self.rows, self.offsets, self._layout = rows, offsets, layout
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def hashes(self, rows: Ints | None = None) -> Hashes:
-        """Return the key hashes of some rows."""
-        return hash_columns([ByteColumn.of_array(column) for column in self.keys(rows)])
-
-    def keys(self, rows: Ints | None = None) -> list[Any]:
-        """Return a column of canonical bytes for each ID field."""
-        columns = [self.rows.field(1 + number) for number in range(len(self._layout.id_fields))]
-        return columns if rows is None else [column.take(pa.array(rows)) for column in columns]
-
-    def likely(self, firsts: Collection[bytes]) -> Ints | None:
-        """Return the rows whose first ID value is one of a few."""
-        known = pa.array(sorted(firsts), pa.large_binary())
-        return np.flatnonzero(flags(pc.is_in(self.rows.field(1), value_set=known)))
-
-    def orders(self, rows: Ints | None = None) -> Any:
-        """Return the order values of some rows."""
-        column = self.rows.field(1 + len(self._layout.id_fields))
-        return column if rows is None else column.take(pa.array(rows))
-
-    def deletes(self) -> Flags:
-        """Return which rows are deletes."""
-        last = self.rows.type.num_fields - 1
-        return flags(self.rows.field(last)) if self._layout.feed else np.zeros(len(self), np.bool_)
-
-    def written(self) -> Any:
-        """Return the encoded records."""
-        return self.rows.field(0)
 
 
 def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any], lines: int) -> Batch:

@@ -1,7 +1,7 @@
-"""Rows with named, typed fields as blocks: whatever kind of file they come from, they have the types of the result.
+"""Blocks of typed columns: whatever the file format, rows have the types of the result.
 
-A row is a struct of the result's fields. What a file has beside them is not read, what it lacks gets a default or
-NULL, and where its type is another one the values are converted. A row of the feed also carries whether it is a delete.
+A row is a struct of the result's fields. Other fields of a file are not read, fields that it lacks get a default or
+NULL, and values of another type are converted. Rows of the feed also carry a delete mark.
 """
 
 from __future__ import annotations
@@ -16,136 +16,82 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.blocks.contract import Batch, Hashes, Record
-from mutator.formats.blocks.row_rules import (
+from mutator.formats.blocks.contract import Batch
+from mutator.formats.blocks.schema_rows import (
     BadRows,
     RowRules,
     RowWriter,
+    SchemaBlock,
+    SchemaBlockType,
     deletes_of,
-    loaded,
     note_partitions,
     orders_of,
-    packed,
-    records_of,
 )
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.contract import Dialect, RowBatch
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import ByteColumn, Flags, Ints
-from mutator.rules.key_hash import hash_columns
+from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import Placed, place
 from mutator.rules.typed_values import canonical, from_row_bytes, mapped, order_column, out_of_years, row_bytes
 
 __all__ = ["ColumnBlockType", "ColumnLayout", "ColumnOutput", "shown_rows"]
 
-_FEW = 256  # first ID values that are looked for sooner than the rows' hashes are computed
-# Not with a NUL, which ends a name in some of what Arrow does with a table, and not in the rest.
-_DELETE = pa.field("\x01delete", pa.bool_(), nullable=False)  # called as no field of a file is
+_FEW = 256  # first ID values: comparing more of them with each row costs more than hashing it
+# No field of a file has this name. A NUL would not do: it ends a name in some functions of Arrow.
+_DELETE = pa.field("\x01delete", pa.bool_(), nullable=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnLayout(RowRules):
-    """How the files of one schema are read, and what their rows become."""
+    """How to read the files of one schema, and what their rows become."""
 
     format: str
-    schema: Any  # of the files
-    result: Any  # of the rows
-    id_fields: tuple[int, ...]  # their places in the result
-    order_field: int | None  # its place in the result; None: order comes from file names
+    schema: Any  # pa.Schema of the files
+    result: Any  # pa.Schema of the rows
+    id_fields: tuple[int, ...]  # positions in the result
+    order_field: int | None  # position in the result; None: order comes from file names
     dialect: Dialect = field(default_factory=Dialect)
     typed: bool = True
-    within_years: bool = False  # what is written holds no time but of the years 1 to 9999
-    defaults: Mapping[str, Any] = field(default_factory=dict)  # pa.Array of one value: a scalar is pickled as Python's
+    within_years: bool = False  # times must be in the years 1 to 9999, as the output format can hold no others
+    defaults: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # pa.Array of one value: unlike a pa.Scalar, pickled exactly
 
     @property
     def fields(self) -> list[Any]:
-        """The fields of a row as it would be written; each may be NULL, because a delete needs few of them."""
+        """The pa.Field list of a written row; all are nullable, because a delete needs few of them."""
         return [one.with_nullable(True) for one in self.result]
 
     @property
     def row_type(self) -> Any:
-        """The type of a row."""
+        """The pa.StructType of a row."""
         return pa.struct([*self.fields, _DELETE] if self.feed else self.fields)
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """The fields that are read of a file."""
+        """The names of the fields to read from a file."""
         names = [name for name in self.result.names if self.schema.get_field_index(name) >= 0]
         return (*names, self.op_field) if self.op_field is not None and self.op_field not in names else tuple(names)
 
 
 @dataclass(frozen=True)
 class ColumnOutput:
-    """What is written."""
+    """How to write a file."""
 
     format: str
-    schema: Any
+    schema: Any  # pa.Schema
     dialect: Dialect = field(default_factory=Dialect)
 
 
-class ColumnBlockType:
-    """The block contract for typed columns."""
-
-    run_together = False
-
-    def unsupported(self, layout: ColumnLayout) -> str | None:
-        """Return None: all are taken."""
-        return None
-
-    def read(self, content: Content, layout: ColumnLayout, trusted: bool) -> Iterator[Batch]:
-        """Read rows."""
-        for found in FILE_FORMATS[layout.format].read(content, layout.schema, layout.wanted, layout.dialect):
-            yield _batch(found, layout, trusted)
-
-    def records(self, content: Content, layout: ColumnLayout) -> Iterator[Record | Reject | None]:
-        """Read rows one by one."""
-        batches = self.read(content, layout, trusted=False)
-        return records_of(self, batches, layout, ordered=layout.order_field is not None)
-
-    def contents(self, rows: Any) -> Any:
-        """Return bytes that tell rows apart."""
-        return row_bytes(rows)
-
-    def from_contents(self, contents: Sequence[bytes], layout: ColumnLayout) -> Any:
-        """Return the rows that have these bytes."""
-        return from_row_bytes(contents, pa.struct(layout.fields))
-
-    def partitions(self, rows: Any, layout: ColumnLayout) -> Placed:
-        """Return where rows belong."""
-        columns = [exact_text(rows.field(layout.result.get_field_index(one.source))) for one in layout.partition]
-        return place(layout.partition, columns)
-
-    def pack(self, rows: Any) -> bytes:
-        """Write rows for the shuffle."""
-        return packed(rows)
-
-    def load(self, packed: Sequence[bytes], layout: ColumnLayout) -> ColumnBlock:
-        """Read what was packed."""
-        rows = loaded(packed, layout.row_type)
-        return ColumnBlock(rows, np.arange(len(rows)), layout)
-
-    def suffix(self, output: ColumnOutput) -> str:
-        """Return the suffix of the kind."""
-        return FILE_FORMATS[output.format].suffix
-
-    def writer(self, stream: BinaryIO, output: ColumnOutput, chunk: int | None) -> RowWriter:
-        """Write to a stream."""
-        inner = FILE_FORMATS[output.format].writer(stream, output.schema, output.dialect)
-        return RowWriter(inner, lambda rows: pa.RecordBatch.from_arrays(rows.flatten(), schema=output.schema))
-
-
-class ColumnBlock:
+class ColumnBlock(SchemaBlock):
     """Rows as a struct array."""
 
     def __init__(self, rows: Any, offsets: Ints, layout: ColumnLayout, parsed: Any = None) -> None:
-        self.rows, self.offsets = rows, offsets
-        self._layout, self._parsed = layout, parsed
-
-    def __len__(self) -> int:
-        return len(self.rows)
+        super().__init__(rows, offsets, layout)
+        self._parsed = parsed
 
     @cached_property
     def _columns(self) -> list[Any]:
@@ -154,10 +100,6 @@ class ColumnBlock:
     @cached_property
     def _keys(self) -> list[Any]:
         return [canonical(self._columns[place]) for place in self._layout.id_fields]
-
-    def hashes(self, rows: Ints | None = None) -> Hashes:
-        """Return the key hashes of some rows."""
-        return hash_columns([ByteColumn.of_array(column) for column in self.keys(rows)])
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a column of canonical bytes for each ID field."""
@@ -192,80 +134,125 @@ class ColumnBlock:
             raise NotReadable(f"a row has an order value that {why or 'is NULL'}")
         return found
 
-    def deletes(self) -> Flags:
-        """Tell which rows are deletes."""
-        return flags(self._columns[-1]) if self._layout.feed else np.zeros(len(self), np.bool_)
-
     def written(self) -> Any:
-        """Return the rows without the mark of a delete."""
+        """Return the rows without the delete mark."""
         if not self._layout.feed:
             return self.rows
         return pa.StructArray.from_arrays(self._columns[:-1], fields=self._layout.fields)
 
 
+class ColumnBlockType(SchemaBlockType):
+    """The block contract for typed columns."""
+
+    block = ColumnBlock
+
+    def read(self, content: Content, layout: ColumnLayout, trusted: bool) -> Iterator[Batch]:
+        """Read rows."""
+        for found in FILE_FORMATS[layout.format].read(content, layout.schema, layout.wanted, layout.dialect):
+            yield _batch(found, layout, trusted)
+
+    def contents(self, rows: Any) -> Any:
+        """Return bytes that are equal for equal rows alone."""
+        return row_bytes(rows)
+
+    def from_contents(self, contents: Sequence[bytes], layout: ColumnLayout) -> Any:
+        """Return the rows that have these bytes."""
+        return from_row_bytes(contents, pa.struct(layout.fields))
+
+    def partitions(self, rows: Any, layout: ColumnLayout) -> Placed:
+        """Return the partition of each row."""
+        columns = [exact_text(rows.field(layout.result.get_field_index(one.source))) for one in layout.partition]
+        return place(layout.partition, columns)
+
+    def suffix(self, output: ColumnOutput) -> str:
+        """Return the suffix of the format."""
+        return FILE_FORMATS[output.format].suffix
+
+    def writer(self, stream: BinaryIO, output: ColumnOutput, chunk: int | None) -> RowWriter:
+        """Return a writer to a stream."""
+        inner = FILE_FORMATS[output.format].writer(stream, output.schema, output.dialect)
+        return RowWriter(inner, lambda rows: pa.RecordBatch.from_arrays(rows.flatten(), schema=output.schema))
+
+
 def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
-    """Convert columns to those of the result; what cannot be is a reject."""
+    """Convert columns to the types of the result; rows whose values cannot be converted are rejects."""
     batch, count = found.batch, found.batch.num_rows
     bad_rows = BadRows()
     codes = None if layout.op_field is None else batch.column(layout.op_field)
     delete = deletes_of(layout, codes, count, bad_rows)
-    columns = []
-    for one in layout.result:
-        if layout.schema.get_field_index(one.name) < 0:
-            columns.append(_filled(layout.defaults.get(one.name), one.type, count))
-            continue
-        if not trusted:
-            _note_invalid(bad_rows, batch.column(one.name), one.name)
-        column, bad, why = converted(batch.column(one.name), one.type, layout.typed)
-        columns.append(column)
-        bad_rows.note(bad, f"field {one.name} {why}")
-        if not one.nullable and column.null_count:
-            bad_rows.note(flags(column.is_null()) & ~delete, f"field {one.name} is NULL")
-        if layout.within_years:
-            bad_rows.note(out_of_years(column), f"field {one.name} is not in the years 1 to 9999")
-    parsed = None
-    if not trusted:
-        for place in layout.id_fields:
-            name = layout.result.field(place).name
-            bad_rows.note(flags(columns[place].is_null()), f"field {name} (ID) is NULL")
-            bad_rows.note(out_of_years(columns[place]), f"field {name} (ID) is not in the years 1 to 9999")
-        if layout.order_field is not None:
-            column, name = columns[layout.order_field], layout.result.field(layout.order_field).name
-            parsed = orders_of(layout, name, column, bad_rows)
-        here = {
-            one.name: column
-            for one, column in zip(layout.result, columns, strict=True)
-            if layout.schema.get_field_index(one.name) >= 0
-        }
-        note_partitions(layout, here, bad_rows, delete)
-    if layout.feed:
-        columns.append(pa.array(delete))
-    rows = pa.StructArray.from_arrays(columns, fields=list(layout.row_type))
+    columns = _converted(batch, layout, bad_rows, delete, trusted)
+    parsed = None if trusted else _checked(columns, layout, bad_rows, delete)
+    if trusted:
+        _check_trusted(found, layout, bad_rows)
+    marked = [*columns, pa.array(delete)] if layout.feed else columns
+    rows = pa.StructArray.from_arrays(marked, fields=list(layout.row_type))
     offsets, rejects = found.offsets, tuple(found.rejects)
-    if trusted and rejects:
-        raise NotReadable(f"line {rejects[0].line}: {rejects[0].reason}")
     if bad_rows:
-        if trusted:
-            row = min(bad_rows)
-            # A type that is not the file's own is this run's wish, and no fault of the file.
-            fits = batch.schema.types == [layout.result.field(name).type for name in batch.schema.names]
-            kind = NotReadable if fits or not layout.typed else Unfit
-            raise kind(f"row {int(offsets[row]) + 1}: {bad_rows[row]}")
+        rejects += _rejects(found, bad_rows)
         good = bad_rows.good(count)
-        places = sorted(bad_rows)
-        shown = shown_rows(batch.take(pa.array(places)))
-        rejects += tuple(
-            Reject(int(offsets[row]), int(found.numbers[row]), bad_rows[row], one)
-            for row, one in zip(places, shown, strict=True)
-        )
         keep = pa.array(good)
         rows, offsets = rows.filter(keep), offsets[good]
         parsed = None if parsed is None else parsed.filter(keep)
     return Batch(ColumnBlock(rows, offsets, layout, parsed), rejects, found.lines, found.ignored)
 
 
+def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:
+    """Return a column of the result's type for each of its fields; note the rows with a value that has none."""
+    columns = []
+    for wanted in layout.result:
+        if layout.schema.get_field_index(wanted.name) < 0:
+            default = layout.defaults.get(wanted.name)
+            columns.append(pa.nulls(len(batch), wanted.type) if default is None else pa.repeat(default[0], len(batch)))
+            continue
+        if not trusted:
+            _note_invalid(bad_rows, batch.column(wanted.name), wanted.name)
+        column, bad, why = converted(batch.column(wanted.name), wanted.type, layout.typed)
+        columns.append(column)
+        bad_rows.note(bad, f"field {wanted.name} {why}")
+        if not wanted.nullable and column.null_count:
+            bad_rows.note(flags(column.is_null()) & ~delete, f"field {wanted.name} is NULL")
+        if layout.within_years:
+            bad_rows.note(out_of_years(column), f"field {wanted.name} is not in the years 1 to 9999")
+    return columns
+
+
+def _checked(columns: Sequence[Any], layout: ColumnLayout, bad_rows: BadRows, delete: Flags) -> Any:
+    """Return the order values, None without an order field; note the rows without ID, order value or partition."""
+    for position in layout.id_fields:
+        name = layout.result.field(position).name
+        bad_rows.note(flags(columns[position].is_null()), f"field {name} (ID) is NULL")
+        bad_rows.note(out_of_years(columns[position]), f"field {name} (ID) is not in the years 1 to 9999")
+    parsed = None
+    if layout.order_field is not None:
+        parsed = orders_of(layout, layout.result.names[layout.order_field], columns[layout.order_field], bad_rows)
+    by_name = zip(layout.result.names, columns, strict=True)
+    in_file = {name: column for name, column in by_name if layout.schema.get_field_index(name) >= 0}
+    note_partitions(layout, in_file, bad_rows, delete)
+    return parsed
+
+
+def _check_trusted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> None:
+    """Raise NotReadable for a reject in a trusted file; Unfit if the row is intact and this run wants other types."""
+    if found.rejects:
+        raise NotReadable(f"line {found.rejects[0].line}: {found.rejects[0].reason}")
+    if bad_rows:
+        row, schema = min(bad_rows), found.batch.schema
+        same_types = schema.types == [layout.result.field(name).type for name in schema.names]
+        fault = NotReadable if same_types or not layout.typed else Unfit
+        raise fault(f"row {int(found.offsets[row]) + 1}: {bad_rows[row]}")
+
+
+def _rejects(found: RowBatch, bad_rows: BadRows) -> tuple[Reject, ...]:
+    numbers = sorted(bad_rows)
+    shown = shown_rows(found.batch.take(pa.array(numbers)))
+    return tuple(
+        Reject(int(found.offsets[row]), int(found.numbers[row]), bad_rows[row], text)
+        for row, text in zip(numbers, shown, strict=True)
+    )
+
+
 def _note_invalid(bad_rows: BadRows, column: Any, name: str) -> None:
-    """Note the rows whose value is none of its type, such as text that is not UTF-8: reading does not check it."""
+    """Note the rows with a value that its type does not allow, such as text that is not UTF-8: readers do not check."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -273,16 +260,16 @@ def _note_invalid(bad_rows: BadRows, column: Any, name: str) -> None:
             try:
                 column.take(pa.array([row])).validate(full=True)
             except pa.ArrowInvalid as fault:
-                bad_rows.setdefault(row, f"field {name} holds what its type has not: {fault}")
+                bad_rows.setdefault(row, f"field {name} has a value that its type does not allow: {fault}")
 
 
 def shown_rows(batch: Any) -> list[bytes]:
-    """Return the rows of a batch as JSON, for a person who looks at what was rejected."""
+    """Return the rows of a pa.RecordBatch as JSON, for people who read rejects."""
     return [_shown(row) for row in _readable(batch)]
 
 
 def _readable(batch: Any) -> list[dict[str, Any]]:
-    """Return rows whose values Python can hold: it has no nanoseconds, no year 10000, and no text but UTF-8."""
+    """Return rows of Python values: without nanoseconds, the year 10000, and text that is not UTF-8."""
     try:
         columns = [mapped(column, _readable_type, _to_readable) for column in batch.columns]
         return cast(list[dict[str, Any]], pa.RecordBatch.from_arrays(columns, batch.schema.names).to_pylist())
@@ -290,18 +277,14 @@ def _readable(batch: Any) -> list[dict[str, Any]]:
         return [{"row": "holds what cannot be shown"} for _ in range(batch.num_rows)]
 
 
-def _readable_type(kind: Any) -> Any:
-    return pa.binary() if pa.types.is_temporal(kind) or pa.types.is_string(kind) else kind
+def _readable_type(data_type: Any) -> Any:
+    return pa.binary() if pa.types.is_temporal(data_type) or pa.types.is_string(data_type) else data_type
 
 
 def _to_readable(column: Any) -> Any:
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = column.cast(pa.timestamp(column.type.unit, "UTC"))
     return column.cast(pa.string()).cast(pa.binary())
-
-
-def _filled(values: Any, kind: Any, count: int) -> Any:
-    return pa.nulls(count, kind) if values is None else pa.repeat(values[0], count)
 
 
 def _shown(row: Mapping[str, Any]) -> bytes:

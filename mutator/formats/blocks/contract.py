@@ -1,9 +1,9 @@
-"""The contract of a block type: what the engines ask of it, and nothing else.
+"""The contract of a block type: all that the engines ask of rows in memory.
 
-A block is a bounded number of rows of one file, held as columns. Its rows are an Arrow array of whatever type the
-block type likes: the engine filters, takes and joins them, and asks the block type for the rest. ``text_rows`` is the
-one for delimited text, ``column_rows`` for typed columns, ``avro_rows`` for Avro records that stay encoded. To add one,
-write a class with these methods and add a line to ``registry.FORMATS``.
+A block is a bounded number of rows of one file, as columns. ``rows`` is a pa.Array of any type that the block type
+chooses: the engine filters, takes and concatenates it, and asks the block type for everything else. ``text_rows`` is
+the block type of delimited text, ``column_rows`` of typed columns, ``avro_rows`` of encoded Avro records. To add one,
+write a class with the methods of ``BlockType`` and add a line to ``registry.BLOCK_TYPES``.
 """
 
 from __future__ import annotations
@@ -29,112 +29,116 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class Block(Protocol):
-    """Rows as columns. ``rows`` is None for all of them, else their numbers, ascending."""
+    """Rows as columns. The argument ``rows`` is an int64 array of ascending row numbers; None for all rows."""
 
     @property
     def rows(self) -> Any:
-        """The rows as they were read; of one type for all layouts of a side."""
+        """The rows as they were read, a pa.Array; its type is the same for all layouts of a side."""
 
     @property
     def offsets(self) -> Ints:
-        """Where each row stands in its file: a number that grows from row to row."""
+        """The position of each row in its file: int64, growing from row to row."""
 
     def __len__(self) -> int: ...
 
     def hashes(self, rows: Ints | None = None) -> Hashes:
-        """Return the key hashes of some rows."""
+        """Return the key hash of each row, as uint64."""
 
     def likely(self, firsts: Collection[bytes]) -> Ints | None:
-        """Return the rows whose first ID value may be one of a few; None where hashing all of them is as good."""
+        """Return the rows whose first ID value may be one of ``firsts``; None if hashing all rows is as fast."""
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
-        """Return a column of canonical bytes (large binaries) for each ID field."""
+        """Return a pa.Array of large_binary for each ID field: the canonical bytes of its values."""
 
     def orders(self, rows: Ints | None = None) -> Any:
-        """Return the order values as ``order_columns`` has them. Not called where order comes from file names."""
+        """Return the order values, a pa.Array in the encoding of ``rules.order_columns``.
+
+        Not called where order comes from file names.
+        """
 
     def deletes(self) -> Flags:
-        """Tell which rows are deletes."""
+        """Return which rows are deletes, as a boolean array."""
 
     def written(self) -> Any:
-        """Return the rows as they would be written; of one type for all layouts."""
+        """Return the rows in the form in which they are written, a pa.Array; its type is the same for all layouts."""
 
 
 class Record(NamedTuple):
-    """A row that can, as the records engine has it."""
+    """A valid row, for the records engine."""
 
     offset: int
     key: tuple[bytes, ...]  # canonical bytes
-    order: Any  # as ``rules.order_values`` has it; None where order comes from file names
+    order: Any  # a value of ``rules.order_values``; None where order comes from file names
     is_delete: bool
-    written: bytes  # the row as it would be written
-    row: bytes  # as it was read, as ``BlockType.contents`` has it
+    written: bytes  # the row in the form in which it is written
+    row: bytes  # the row as it was read, in the form of ``BlockType.contents``
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some consecutive rows of a split."""
+    """Consecutive rows of a split."""
 
     block: Block
     rejects: tuple[Reject, ...]
-    lines: int
-    ignored: int  # of them, blank lines and headers
+    lines: int  # rows, rejects and ignored lines
+    ignored: int  # blank lines and headers
 
 
 class BlockType(Protocol):
-    """A file format, as the engines use it. What a layout is, and what an output, is its own affair."""
+    """One way for rows to travel in memory. Layouts and outputs are made by the plan for this block type alone."""
 
-    run_together: bool  # a writer knows its rows apart where several come in one element
+    run_together: bool  # the writer finds the ends of rows even if one array element holds several
 
     def unsupported(self, layout: Any) -> str | None:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
 
     def read(self, content: Content, layout: Any, trusted: bool) -> Iterator[Batch]:
-        """Read rows.
+        """Yield the rows of the content's window in batches.
 
-        trusted: the file was written by this program and has its checksum, so only what is asked for is decoded.
-        Raises NotReadable where the content is none of the format, or a trusted file holds what is no row.
+        trusted: this program wrote the file, and its checksum is right, so only requested fields need to be decoded.
+        Raises NotReadable for content of another format, and for a bad row in a trusted file.
         """
 
     def records(self, content: Content, layout: Any) -> Iterator[Record | Reject | None]:
-        """Read rows one by one, for the records engine; None for a line that is ignored."""
+        """Yield the rows of the content's window one by one, for the records engine; None for an ignored line."""
 
     def contents(self, rows: Any) -> Any:
-        """Return the bytes of each row (large binaries): they decide between rows that are equal in all else."""
+        """Return a pa.Array of large_binary with the bytes of each row: the last resort to order equal rows."""
 
     def from_contents(self, contents: Sequence[bytes], layout: Any) -> Any:
-        """Return the rows, as they are written, that have these bytes; the layout is the master's."""
+        """Return the written rows that have these bytes, a pa.Array. layout: the master's."""
 
     def partitions(self, rows: Any, layout: Any) -> Placed:
-        """Return where rows belong that are as they would be written; the layout is that of such rows.
+        """Return the partition of each written row, without reasons. layout: that of written rows.
 
-        Their reasons were told when they were read, so here are none; a delete may belong nowhere.
+        A delete may have no partition.
         """
 
     def pack(self, rows: Any) -> bytes:
-        """Write rows for the shuffle; packed rows can be joined."""
+        """Serialize rows for the shuffle; packed rows can be concatenated."""
 
     def load(self, packed: Sequence[bytes], layout: Any) -> Block:
-        """Read what was packed; the rows are good ones, and their offsets count from 0."""
+        """Return the block of packed rows, all of which are valid; offsets count from 0."""
 
     def suffix(self, output: Any) -> str:
-        """Return the end of the names of files that are written."""
+        """Return the suffix of the files to write, with the dot."""
 
     def writer(self, stream: BinaryIO, output: Any, chunk: int | None) -> Writer:
-        """Write to a stream; ``chunk`` is the size of a checksum chunk where rows are to be counted by chunk."""
+        """Return a writer to a stream. chunk: bytes of a checksum chunk, to count rows by chunk; None: do not."""
 
 
 def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -> Any:
-    """Return rows with those at some places replaced by other values, or gone.
+    """Return rows, a pa.Array, some of which are replaced or removed.
 
-    places: row numbers, ascending. values: one for each place. exact: keep the elements of the array one row each;
-    where they are binaries and it does not matter, untouched rows come back run together, which costs nothing a row.
+    places: the row numbers, ascending. values: a pa.Array of the replacements, one for each place. gone: which places
+    to remove instead. exact: return one element per row; otherwise untouched neighbours may be one element of
+    large_binary, which costs nothing per row.
     """
     if not len(places):
         return rows
     if not exact and pa.types.is_large_binary(rows.type):
         return _patched_bytes(rows, places, values, gone)
-    # One take, of rows and values together: Arrow's own replacing of text takes three times as long.
+    # One take of rows and values together is three times as fast as Arrow's own replacement of text.
     index = np.arange(len(rows))
     index[places] = len(rows) + np.arange(len(places))
     keep = np.ones(len(rows), np.bool_)
@@ -143,7 +147,7 @@ def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -
 
 
 def unequal(one: Any, other: Any) -> Flags:
-    """Tell which rows of two arrays of one type differ; null is equal to null, and floats are compared by bits."""
+    """Return which elements of two pa.Arrays of one type differ; NULL equals NULL, and floats are compared by bits."""
     if pa.types.is_null(one.type):
         return np.zeros(len(one), np.bool_)
     if pa.types.is_struct(one.type):
@@ -163,7 +167,7 @@ def unequal(one: Any, other: Any) -> Flags:
 
 def _patched_bytes(rows: Any, places: Ints, values: Any, gone: Flags) -> Any:
     offsets, data = offsets_of(rows)
-    # Piece 0 is what stands before the first place, piece 1 is the row there, piece 2 what stands before the next, ….
+    # Even pieces are the bytes between places, odd pieces the rows at them.
     pieces = np.empty(2 * len(places) + 2, np.int64)
     pieces[0], pieces[1:-1:2], pieces[2:-1:2], pieces[-1] = 0, offsets[places], offsets[places + 1], offsets[-1]
     touched = np.zeros(len(pieces) - 1, np.bool_)

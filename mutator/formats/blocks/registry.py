@@ -1,4 +1,4 @@
-"""The block types: how rows travel in memory, a class each."""
+"""The block types by name."""
 
 from mutator.formats.blocks.avro_rows import AvroBlockType
 from mutator.formats.blocks.column_rows import ColumnBlockType

@@ -1,7 +1,8 @@
-"""What kinds of files with named fields have in common: how they are looked at, read as columns, and written.
+"""The contract of a file format: how a file's schema is probed, and its rows read and written as Arrow record batches.
 
-A kind (``parquet``, ``orc``, ``avro``, ``csv``, ``escaped``) turns bytes into Arrow record
-batches of the file's own types and back; what rows mean is not its affair (``blocks.column_rows``).
+A format knows bytes and the file's own types. What its fields mean (key, order value, op code) is decided by the block
+types, see ``formats.blocks.contract``. To add a format, write a class with the members of ``FileFormat`` and add a line
+to ``registry.FILE_FORMATS``; ``orc`` is the shortest example.
 """
 
 from __future__ import annotations
@@ -13,47 +14,44 @@ from typing import Any, BinaryIO, ClassVar, Protocol
 from mutator.formats.content import Content, Reject
 from mutator.rules.byte_columns import ByteColumn, Ints
 
-__all__ = ["ROWS", "Dialect", "FileFormat", "FileSchema", "RowBatch", "TableWriter", "readable", "rows_at_once"]
-
-ROWS = 1 << 16  # of a batch, if they are not wide
-_BYTES = 16 << 20  # of a batch
+__all__ = ["Dialect", "FileFormat", "FileSchema", "RowBatch", "TableWriter"]
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What is the same for all files of a kind in a run, and does not stand in them."""
+    """Settings that are the same for all files of a format in a run, and cannot be read from the files."""
 
-    delimiter: bytes = b","
-    null: bytes = b""  # what stands, without quotes, for NULL
+    delimiter: bytes = b","  # one byte
+    null: bytes = b""  # the text that means NULL where it is not quoted
     header: bool = False  # the first line has the names of the fields
-    names: tuple[str, ...] = ()  # given by the user, where files have none
-    codec: str | None = None  # of files that are written
-    avro: Mapping[str, Any] | None = field(default=None, hash=False)  # schema of Avro files that are written
+    names: tuple[str, ...] = ()  # given by the user, for files without a header
+    codec: str | None = None  # for writing, a value of ``FileFormat.codecs``; None: the format's default
+    avro: Mapping[str, Any] | None = field(default=None, hash=False)  # schema for writing Avro files
 
 
 @dataclass(frozen=True)
 class FileSchema:
-    """What a file says of itself."""
+    """The fields of a file, and the facts about its head that a reader needs."""
 
     schema: Any  # pa.Schema, of the file's own types
-    typed: bool = True
-    named: bool = True  # False: fields are known by their place alone
-    header_end: int = 0
-    bom: bool = False
-    native: Any = field(default=None, hash=False)  # the format's own schema
-    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)  # pa.Scalar
+    typed: bool = True  # False: all fields are text, and a run decides their types
+    named: bool = True  # False: fields are known by position alone
+    header_end: int = 0  # byte offset after the header line
+    bom: bool = False  # the file begins with a UTF-8 byte order mark
+    native: Any = field(default=None, hash=False)  # the format's own schema; of Avro, the JSON value
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)  # pa.Scalar by field
 
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Some consecutive rows, as they stand in the file."""
+    """Consecutive rows of a file. The arrays have one element per row of ``batch``; rejects are not among these."""
 
-    batch: Any  # pa.RecordBatch of the fields that were asked for
-    offsets: Ints
-    numbers: Ints  # of the rows in the split, from 1: lines of text, else rows
+    batch: Any  # pa.RecordBatch of the requested fields, of the file's own types
+    offsets: Ints  # int64, growing; ``FileFormat.position`` explains them
+    numbers: Ints  # int64: number of the row in the split, from 1; of text, of its line
     rejects: Sequence[Reject] = ()
-    lines: int = 0
-    ignored: int = 0
+    lines: int = 0  # rows, rejects and ignored lines
+    ignored: int = 0  # blank lines and headers
     raw: Callable[[], ByteColumn] | None = None  # rows as stored: lines, each with a line feed, or Avro records
 
 
@@ -61,59 +59,44 @@ class TableWriter(Protocol):
     """Writes one file."""
 
     def write(self, batch: Any) -> None:
-        """Take the next rows, a pa.RecordBatch."""
+        """Write the next rows, a pa.RecordBatch of the writer's schema."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rows and footers that are still in memory. The stream stays open."""
 
 
 class FileFormat(Protocol):
-    """One kind of files."""
+    """One file format. Its methods keep no state, and run on the driver and in tasks alike."""
 
-    suffix: str
+    suffix: str  # of the files it writes, with the dot
     in_ranges: bool  # tasks may read parts of a file
-    nested: bool  # fields may be lists, maps and records
-    typed: bool  # False: fields are text, whatever they mean
-    codecs: ClassVar[Mapping[str, str]]  # of what is written: as the user says -> as the library says
+    nested: bool  # fields may be lists, maps and structs
+    typed: bool  # False: all fields are text
+    codecs: ClassVar[Mapping[str, str]]  # for writing: the user's name -> the library's name
 
     def stored(self, spec: Mapping[str, Any]) -> FileSchema:
-        """Return what a manifest says of the files of a dataset."""
+        """Return the schema of a dataset's files, from the specification in its manifest."""
 
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
-        """Look at a file's schema. Raises NotReadable, or what the library raises."""
+        """Return a file's schema from its head or footer. Raises NotReadable, or an exception of the library."""
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
-        """Read some fields of the rows of a window. Raises NotReadable."""
+        """Yield the rows of the content's window, with the named fields in this order.
+
+        schema: the file's pa.Schema, as probed. Raises NotReadable.
+        """
 
     def count(self, content: Content, dialect: Dialect) -> int:
-        """Return the number of rows, rejects among them: of what a footer or blocks say, where there are such."""
+        """Return the number of rows, rejects included; from a footer or block headers if the format has them."""
 
     def position(self, offset: int, line: int) -> str:
-        """Say where a row is. offset: as its reader has it. line: of the file, from 1."""
+        """Describe where a row is, for messages. offset: from ``RowBatch.offsets``. line: of the file, from 1."""
 
-    def storable_type(self, kind: Any) -> Any:
-        """Return the type that a field of a type has when it is read back; None where it cannot be written."""
+    def storable_type(self, data_type: Any) -> Any:
+        """Return the pa.DataType that a written pa.DataType has when it is read back; None if it cannot be written.
+
+        Of nested types, only those that cannot be written whatever their parts return None.
+        """
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:
-        """Write to a stream."""
-
-
-def readable(schema: Any) -> Any:
-    """Return a schema as it is; raises UnicodeDecodeError where names in it, however deep, are no text.
-
-    A damaged footer may have such, and Arrow stumbles over them only when they are asked for.
-    """
-    for one in schema:
-        _touch(one)
-    return schema
-
-
-def _touch(one: Any) -> None:
-    _ = one.name, getattr(one.type, "tz", None)
-    for number in range(one.type.num_fields):
-        _touch(one.type.field(number))
-
-
-def rows_at_once(rows: int, size: int) -> int:
-    """Return how many rows of some that have a size, in bytes, are read at once."""
-    return max(min(ROWS, _BYTES * max(rows, 1) // max(size, 1)), 1)
+        """Return a writer of a pa.Schema of storable types to a stream."""

@@ -1,4 +1,4 @@
-"""ORC files: stripes as record batches."""
+"""Read and write ORC files: stripes as record batches."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import pyarrow as pa
 from pyarrow import orc
 
 from mutator.formats.content import Content, NotReadable, Unfit
-from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, readable, rows_at_once
-from mutator.rules.schema_evolution import from_text
+from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, readable
+from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 
 __all__ = ["OrcFiles"]
 
 _STRIPE = 64 << 20
-_PLACE = 32  # bits of a row's number in its stripe
+_ROW_BITS = 32  # for the number of a row in its stripe
 
 
-class OrcFiles:
-    """The kind "orc"."""
+class OrcFiles(ArrowFiles):
+    """The file format "orc"."""
 
     suffix = ".orc"
-    in_ranges = True
-    nested = True
-    typed = True
     codecs: ClassVar[Mapping[str, str]] = {
         "none": "uncompressed",
         "snappy": "snappy",
@@ -36,21 +33,17 @@ class OrcFiles:
     }
 
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
-        """Read the footer."""
+        """Return the schema in the footer."""
         with _faults():
             return FileSchema(readable(orc.ORCFile(stream).schema))
 
     def count(self, content: Content, dialect: Dialect) -> int:
-        """Return what the footer says."""
+        """Return the number of rows in the footer."""
         with content.file() as stream, _faults():
             return int(orc.ORCFile(stream).nrows)
 
-    def stored(self, spec: Mapping[str, Any]) -> FileSchema:
-        """Return the schema that the manifest has."""
-        return FileSchema(from_text(spec["schema"]))
-
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
-        """Read the stripes of the window; Arrow does not say where they begin, so they share the file evenly."""
+        """Yield the stripes of the window. Arrow does not tell where they begin, so they share the file evenly."""
         start, end = content.window.start, content.window.end
         with content.file() as stream, _faults():
             file, seen = orc.ORCFile(stream), 0
@@ -59,33 +52,34 @@ class OrcFiles:
                 if start <= begin and (end is None or begin < end):
                     stripe = file.read_stripe(number, columns=list(names))
                     rows = stripe.num_rows
-                    size = rows_at_once(rows, stripe.nbytes)
+                    size = batch_rows(rows, stripe.nbytes)
                     for first in range(0, rows, size):
                         batch = stripe.slice(first, size)
-                        places = np.arange(first, first + batch.num_rows)
-                        found = batch.select(list(names))
-                        yield RowBatch(found, (number << _PLACE) + places, seen + places + 1, lines=batch.num_rows)
+                        positions = np.arange(first, first + batch.num_rows)
+                        offsets = (number << _ROW_BITS) + positions
+                        yield RowBatch(batch.select(list(names)), offsets, seen + positions + 1, lines=batch.num_rows)
                     seen += rows
             if start == 0 and end in (None, file.file_length) and seen != file.nrows:
-                raise NotReadable(f"its stripes have {seen} rows, and its footer says {file.nrows}")
+                why = f"its stripes have {seen} rows, and its footer says {file.nrows}"
+                raise NotReadable(f"it cannot be read as ORC: {why}")
 
     def position(self, offset: int, line: int) -> str:
-        """Return its stripe, and its number there."""
-        return f"stripe {(offset >> _PLACE) + 1}, row {(offset & ((1 << _PLACE) - 1)) + 1}"
+        """Return the row's stripe and its number in the stripe."""
+        return f"stripe {(offset >> _ROW_BITS) + 1}, row {(offset & ((1 << _ROW_BITS) - 1)) + 1}"
 
-    def storable_type(self, kind: Any) -> Any:
-        """Return what is read back: ORC has signed integers, and timestamps of nanoseconds, with UTC as their zone."""
+    def storable_type(self, data_type: Any) -> Any:
+        """Return signed integers, timestamps of nanoseconds, and UTC as the only zone."""
         types = pa.types
-        if types.is_timestamp(kind):
-            return pa.timestamp("ns", None if kind.tz is None else "UTC")
-        if types.is_unsigned_integer(kind) or types.is_time(kind) or types.is_duration(kind):
+        if types.is_timestamp(data_type):
+            return pa.timestamp("ns", None if data_type.tz is None else "UTC")
+        if types.is_unsigned_integer(data_type) or types.is_time(data_type) or types.is_duration(data_type):
             return None
-        if types.is_float16(kind) or types.is_null(kind):
+        if types.is_float16(data_type) or types.is_null(data_type):
             return None
-        return pa.binary() if types.is_fixed_size_binary(kind) else kind
+        return pa.binary() if types.is_fixed_size_binary(data_type) else data_type
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> _Writer:
-        """Write to a stream."""
+        """Return a writer to a stream."""
         return _Writer(stream, schema, dialect.codec or "zstd")
 
 
@@ -107,15 +101,16 @@ class _Writer:
 
 
 def _copied(column: Any) -> Any:
-    """Return a column that is no part of a longer one: Arrow's writer takes the wrong NULLs of structs in a slice."""
+    """Return a column that is not a slice: Arrow's ORC writer misplaces the NULLs of structs in slices."""
     return column.take(pa.array(np.arange(len(column))))
 
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    """Turn what Arrow raises for a file that is damaged into NotReadable."""
     try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, LookupError, NotImplementedError, RuntimeError) as fault:
-        kind = Unfit if "out of range for nanosecond" in str(fault) else NotReadable  # from 1677 to 2262, no more
-        raise kind(f"it cannot be read as ORC: {fault}") from None
+        with faults("ORC"):
+            yield
+    except NotReadable as fault:
+        if "out of range for nanosecond" in str(fault):  # only the years from 1677 to 2262 fit
+            raise Unfit(str(fault)) from None
+        raise

@@ -1,9 +1,8 @@
-"""Parquet files: row groups as record batches, pages with checksums."""
+"""Read and write Parquet files: row groups as record batches, pages with checksums."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
@@ -12,47 +11,40 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mutator.formats.content import Content, NotReadable
-from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, readable, rows_at_once
-from mutator.rules.schema_evolution import from_text
+from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, readable
+from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 
 __all__ = ["ParquetFiles"]
 
-_GROUP_ROWS = 1 << 20  # of a row group that is written
+_GROUP_ROWS = 1 << 20  # of a written row group
 _GROUP_BYTES = 64 << 20
 _LEVELS = {"zstd": 1}
 _ROWS = 1 << 17  # of a batch
-_SAMPLE = 1 << 14  # rows that tell whether values repeat
+_SAMPLE = 1 << 14  # rows in which repeated values are counted
 
 
-class ParquetFiles:
-    """The kind "parquet"."""
+class ParquetFiles(ArrowFiles):
+    """The file format "parquet"."""
 
     suffix = ".parquet"
-    in_ranges = True
-    nested = True
-    typed = True
     codecs: ClassVar[Mapping[str, str]] = {name: name for name in ("none", "snappy", "gzip", "zstd", "lz4")}
 
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
-        """Read the footer."""
-        with _faults():
+        """Return the schema in the footer."""
+        with faults("Parquet"):
             return FileSchema(readable(_opened(stream).schema_arrow))
 
     def count(self, content: Content, dialect: Dialect) -> int:
-        """Return what the footer says."""
-        with content.file() as stream, _faults():
+        """Return the number of rows in the footer."""
+        with content.file() as stream, faults("Parquet"):
             file = _opened(stream)
             _check_footer(file, stream)
             return int(file.metadata.num_rows)
 
-    def stored(self, spec: Mapping[str, Any]) -> FileSchema:
-        """Return the schema that the manifest has."""
-        return FileSchema(from_text(spec["schema"]))
-
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
-        """Read the row groups that begin in the window."""
+        """Yield the row groups that begin in the window."""
         start, end = content.window.start, content.window.end
-        with content.file() as stream, _faults():
+        with content.file() as stream, faults("Parquet"):
             file = _opened(stream)
             _check_footer(file, stream)
             before = seen = 0
@@ -64,40 +56,40 @@ class ParquetFiles:
                 before += group.num_rows
 
     def position(self, offset: int, line: int) -> str:
-        """Return its number."""
+        """Return the number of the row in the file."""
         return f"row {offset + 1}"
 
-    def storable_type(self, kind: Any) -> Any:
-        """Return the type itself, except for seconds, which Parquet has not."""
-        if pa.types.is_timestamp(kind) and kind.unit == "s":
-            return pa.timestamp("ms", kind.tz)
-        if pa.types.is_time32(kind):
+    def storable_type(self, data_type: Any) -> Any:
+        """Return the type itself; milliseconds for seconds, which Parquet does not have."""
+        if pa.types.is_timestamp(data_type) and data_type.unit == "s":
+            return pa.timestamp("ms", data_type.tz)
+        if pa.types.is_time32(data_type):
             return pa.time32("ms")
-        return None if pa.types.is_duration(kind) and kind.unit == "s" else kind
+        return None if pa.types.is_duration(data_type) and data_type.unit == "s" else data_type
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> _Writer:
-        """Write to a stream."""
+        """Return a writer to a stream."""
         return _Writer(stream, schema, dialect.codec or "snappy")
 
 
 class _Writer:
-    """Collects rows to row groups."""
+    """Collects rows into row groups."""
 
     def __init__(self, stream: BinaryIO, schema: Any, codec: str) -> None:
         self._stream, self._schema, self._codec = stream, schema, codec
         self._writer: Any = None
-        self._held: list[Any] = []
+        self._batches_of_group: list[Any] = []
         self._rows = self._bytes = 0
 
     def write(self, batch: Any) -> None:
-        self._held.append(batch)
+        self._batches_of_group.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
         if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
-        table = pa.Table.from_batches(self._held, self._schema)
+        table = pa.Table.from_batches(self._batches_of_group, self._schema)
         if self._writer is None:
             self._writer = pq.ParquetWriter(
                 self._stream,
@@ -109,7 +101,7 @@ class _Writer:
             )
         if table.num_rows:
             self._writer.write_table(table, row_group_size=table.num_rows)
-        self._held, self._rows, self._bytes = [], 0, 0
+        self._batches_of_group, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> None:
         self._flush()
@@ -117,20 +109,20 @@ class _Writer:
 
 
 def _repeating(table: Any) -> Any:
-    """Return the columns whose values repeat: a dictionary of the others is given up when it is full, which costs."""
-    if any(pa.types.is_nested(kind) or pa.types.is_null(kind) for kind in table.schema.types):  # cannot be counted
+    """Return the columns whose values repeat; for the others, a dictionary would only be filled and then given up."""
+    if any(pa.types.is_nested(kind) or pa.types.is_null(kind) for kind in table.schema.types):
         return True
     sample = table.slice(0, _SAMPLE)
     return [one for one in table.column_names if pc.count_distinct(sample.column(one)).as_py() * 2 <= sample.num_rows]
 
 
 def _opened(stream: BinaryIO) -> Any:
-    # INT96, in which Spark writes timestamps, is read in Spark's own unit: nanoseconds would not reach far enough.
+    # Spark writes timestamps as INT96. They are read as microseconds, Spark's unit: nanoseconds have too short a range.
     return pq.ParquetFile(stream, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
 
 
 def _check_footer(file: Any, stream: BinaryIO) -> None:
-    """Hold what the footer says of all rows against what it says of the groups; it has no checksum."""
+    """Compare the row count of the footer with those of the row groups; the footer has no checksum."""
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     size = stream.seek(0, 2)
     if sum(group.num_rows for group in groups) != file.metadata.num_rows or any(_begin(one) >= size for one in groups):
@@ -138,36 +130,25 @@ def _check_footer(file: Any, stream: BinaryIO) -> None:
 
 
 def _begin(group: Any) -> int:
-    """Return the place of a row group's first byte."""
+    """Return the byte offset of a row group."""
     if not group.num_columns:
         return 0
     column = group.column(0)
-    places = [column.data_page_offset, column.dictionary_page_offset]
-    return int(min(place for place in places if place is not None and place > 0))
+    offsets = [column.data_page_offset, column.dictionary_page_offset]
+    return int(min(offset for offset in offsets if offset is not None and offset > 0))
 
 
 def _batches(file: Any, number: int, names: Sequence[str], before: int, seen: int) -> Iterator[RowBatch]:
     group = file.metadata.row_group(number)
-    if group.total_byte_size <= _GROUP_BYTES:  # at once, which costs least
+    if group.total_byte_size <= _GROUP_BYTES:  # read at once: this is fastest
         table = file.read_row_group(number, columns=list(names), use_threads=False).select(list(names))
         if table.num_rows != group.num_rows:
             raise NotReadable(f"row group {number + 1} has {table.num_rows} rows, and the footer says {group.num_rows}")
         found = table.to_batches(_ROWS)
     else:
-        size = rows_at_once(group.num_rows, group.total_byte_size)
+        size = batch_rows(group.num_rows, group.total_byte_size)
         found = file.iter_batches(size, row_groups=[number], columns=list(names), use_threads=False)
     for batch in found:
         rows = np.arange(batch.num_rows)
         yield RowBatch(batch, before + rows, seen + rows + 1, lines=batch.num_rows)
         before, seen = before + batch.num_rows, seen + batch.num_rows
-
-
-@contextmanager
-def _faults() -> Iterator[None]:
-    """Turn what Arrow raises for a file that is damaged into NotReadable."""
-    try:
-        yield
-    except NotReadable:
-        raise
-    except (pa.ArrowException, OSError, ValueError, LookupError, NotImplementedError, RuntimeError) as fault:
-        raise NotReadable(f"it cannot be read as Parquet: {fault}") from None

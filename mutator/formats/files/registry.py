@@ -1,4 +1,4 @@
-"""The kinds of files that hold rows with named fields."""
+"""The file formats by name."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FILE_FORMATS: dict[str, FileFormat] = {
     "parquet": ParquetFiles(),
     "orc": OrcFiles(),
 }
-_SUFFIXES = {name for name, kind in FILE_FORMATS.items() if kind.suffix == f".{name}"}
+_SUFFIXES = {name for name, file_format in FILE_FORMATS.items() if file_format.suffix == f".{name}"}
 
 
 def format_of_suffix(name: str) -> str | None:
-    """Return the kind that the suffix of an uncompressed file promises; None for none.
+    """Return the format named by the suffix of an uncompressed file; None for other suffixes.
 
     >>> format_of_suffix("ups_1.CSV"), format_of_suffix("ups_1")
     ('csv', None)

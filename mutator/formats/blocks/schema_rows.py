@@ -1,4 +1,4 @@
-"""Rules that rows of files with a schema are read by, and the code that their block types share."""
+"""Rows of files with a schema: the rules they are read by, and the code that their block types share."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.blocks.contract import Batch, BlockType, Record
-from mutator.formats.content import Reject
+from mutator.formats.blocks.contract import Batch, Hashes, Record
+from mutator.formats.content import Content, Reject
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import Flags
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints
+from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, to_value
 from mutator.rules.partition_transforms import PartitionField, place
 from mutator.rules.typed_values import canonical, order_column
@@ -23,12 +24,11 @@ __all__ = [
     "BadRows",
     "RowRules",
     "RowWriter",
+    "SchemaBlock",
+    "SchemaBlockType",
     "deletes_of",
-    "loaded",
     "note_partitions",
     "orders_of",
-    "packed",
-    "records_of",
 ]
 
 _HEAD = 8  # bytes of the length before packed rows
@@ -104,26 +104,80 @@ def orders_of(rules: RowRules, name: str, column: Any, bad_rows: BadRows) -> Any
     return found
 
 
-def records_of(
-    block_type: BlockType, batches: Iterator[Batch], rules: RowRules, *, ordered: bool
-) -> Iterator[Record | Reject | None]:
-    """Yield the rows of batches one by one, in the order of their offsets. ordered: they have order values."""
-    for batch in batches:
-        yield from (None for _ in range(batch.ignored))
-        block = batch.block
-        orders: Any = [None] * len(block)
-        if ordered:
-            orders = [to_value(rules.order_type, value) for value in block.orders().to_pylist()]
-        found: Iterator[Record | Reject] = map(
-            Record,
-            block.offsets.tolist(),
-            zip(*(column.to_pylist() for column in block.keys(None)), strict=True),
-            orders,
-            block.deletes().tolist(),
-            block_type.contents(block.written()).to_pylist(),
-            block_type.contents(block.rows).to_pylist(),
-        )
-        yield from heapq.merge(batch.rejects, found, key=_offset)
+class SchemaBlockType:
+    """The members of ``BlockType`` that do not depend on how rows travel; ``load`` makes blocks of ``block``."""
+
+    run_together = False
+    read: Callable[..., Iterator[Batch]]
+    contents: Callable[[Any], Any]
+    block: Callable[[Any, Ints, Any], Any]
+
+    def unsupported(self, layout: Any) -> str | None:
+        """Return None: all layouts are supported."""
+        return None
+
+    def records(self, content: Content, layout: Any) -> Iterator[Record | Reject | None]:
+        """Yield rows one by one, in the order of their offsets."""
+        for batch in self.read(content, layout, trusted=False):
+            yield from (None for _ in range(batch.ignored))
+            block = batch.block
+            orders: Any = [None] * len(block)
+            if layout.order_field is not None:
+                orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
+            found: Iterator[Record | Reject] = map(
+                Record,
+                block.offsets.tolist(),
+                zip(*(column.to_pylist() for column in block.keys(None)), strict=True),
+                orders,
+                block.deletes().tolist(),
+                self.contents(block.written()).to_pylist(),
+                self.contents(block.rows).to_pylist(),
+            )
+            yield from heapq.merge(batch.rejects, found, key=_offset)
+
+    def pack(self, rows: Any) -> bytes:
+        """Serialize rows for the shuffle, as an Arrow message after its length."""
+        if not len(rows):
+            return b""
+        message = bytes(pa.RecordBatch.from_struct_array(rows).serialize())
+        return len(message).to_bytes(_HEAD, "big") + message
+
+    def load(self, packed: Sequence[bytes], layout: Any) -> Any:
+        """Return the block of packed rows."""
+        schema, parts = pa.schema(list(layout.row_type)), []
+        for piece in packed:
+            at = 0
+            while at < len(piece):
+                end = at + _HEAD + int.from_bytes(piece[at : at + _HEAD], "big")
+                message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
+                parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
+                at = end
+        rows = pa.concat_arrays(parts) if parts else pa.array([], layout.row_type)
+        return self.block(rows, np.arange(len(rows)), layout)
+
+
+class SchemaBlock:
+    """Rows as a pa.StructArray; the last field of the feed's is the delete mark."""
+
+    def __init__(self, rows: Any, offsets: Ints, layout: Any) -> None:
+        self.rows, self.offsets, self._layout = rows, offsets, layout
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def keys(self, rows: Ints | None = None) -> list[Any]:
+        """Return a column of canonical bytes for each ID field."""
+        raise NotImplementedError
+
+    def hashes(self, rows: Ints | None = None) -> Hashes:
+        """Return the key hashes of some rows."""
+        return hash_columns([ByteColumn.of_array(column) for column in self.keys(rows)])
+
+    def deletes(self) -> Flags:
+        """Return which rows are deletes."""
+        if not self._layout.feed:
+            return np.zeros(len(self), np.bool_)
+        return flags(self.rows.field(self.rows.type.num_fields - 1))
 
 
 def _offset(one: Record | Reject) -> int:
@@ -152,24 +206,3 @@ class RowWriter:
     def rows_by_chunk(self) -> list[int]:
         """The number of rows: the file has one checksum chunk."""
         return [self.rows]
-
-
-def packed(rows: Any) -> bytes:
-    """Serialize a pa.StructArray as an Arrow message after its length; the results can be joined."""
-    if not len(rows):
-        return b""
-    message = bytes(pa.RecordBatch.from_struct_array(rows).serialize())
-    return len(message).to_bytes(_HEAD, "big") + message
-
-
-def loaded(pieces: Sequence[bytes], kind: Any) -> Any:
-    """Return the pa.StructArray of packed pieces, each of which may be several that were joined."""
-    schema, parts = pa.schema(list(kind)), []
-    for piece in pieces:
-        at = 0
-        while at < len(piece):
-            end = at + _HEAD + int.from_bytes(piece[at : at + _HEAD], "big")
-            message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
-            parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
-            at = end
-    return pa.concat_arrays(parts) if parts else pa.array([], kind)
