@@ -28,7 +28,7 @@ from mutator.formats.blocks.contract import Batch, Hashes, Record
 from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
-from mutator.formats.files.line_scan import NEWLINE, Table, chunks, clean, ends_of_fields
+from mutator.formats.files.line_scan import NEWLINE, Lines, Table, chunks, ends_of_fields, padded, scan
 from mutator.formats.files.lines import CR
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.key_hash import hash_columns
@@ -217,35 +217,29 @@ class TextBlock:
 
 
 def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLayout, trusted: bool) -> Batch:
-    """Read a chunk of whole lines; before: number of lines of the split before it."""
-    terminated = chunk.endswith(b"\r" if window.ending == CR else b"\n")
-    if window.ending == CR:
-        chunk = chunk.replace(b"\r", b"\n")
-    data = np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8)
+    """Read a chunk of whole lines. before: number of lines of the split before it."""
     if trusted:
+        data, _ = padded(chunk, window)
         block = _known_block(data, offset, layout) if _is_simple(layout) else _checked_block(data, offset, layout)
         return Batch(block, (), len(block), 0)
     assert layout.delimiter.literal is not None
-    mark = layout.delimiter.literal[0]
-    table = Table.of(data, mark, layout.width)
-    count, ignored = len(table), 0
-    offsets, numbers = table.starts + offset, np.arange(count)
-    cleaned = clean(data, table, offset, terminated, window)
-    if cleaned is not None:
-        data, offsets, numbers = cleaned
-        table = Table.of(data, mark, layout.width)
-        ignored = count - len(table)
-    block, odd = _block(data, table, offsets, numbers, layout, trusted=False)
-    read, rejects = compile_reader(layout), []
+    lines = scan(chunk, offset, window, layout.delimiter.literal[0], layout.width)
+    block, odd = _block(lines.data, lines.table, lines.offsets, layout, trusted=False)
+    rejects = tuple(_rejects(lines, odd, before, layout))
+    return Batch(block, rejects, lines.count, lines.count - len(lines.table))
+
+
+def _rejects(lines: Lines, odd: Ints, before: int, layout: RowLayout) -> Iterator[Reject]:
+    """Yield the reject of each odd row, with the reason of the row reader."""
+    read, table = compile_reader(layout), lines.table
     for row in odd:
-        content = data[table.starts[row] : table.ends[row]].tobytes()
+        content = lines.data[table.starts[row] : table.ends[row]].tobytes()
         try:
             read(content)
         except Unreadable as reason:
-            rejects.append(Reject(int(offsets[row]), before + int(numbers[row]) + 1, str(reason), content))
+            yield Reject(int(lines.offsets[row]), before + int(lines.numbers[row]) + 1, str(reason), content)
             continue
         raise AssertionError(f"the row reader accepts a row that the column code refuses: {content!r}")
-    return Batch(block, tuple(rejects), count, ignored)
 
 
 def _is_simple(layout: RowLayout) -> bool:
@@ -282,16 +276,14 @@ def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
     assert layout.delimiter.literal is not None
     table = Table.of(data, layout.delimiter.literal[0], layout.width)
     offsets = table.starts + offset
-    block, odd = _block(data, table, offsets, offsets, layout, trusted=True)
+    block, odd = _block(data, table, offsets, layout, trusted=True)
     if len(odd):
         raise NotReadable(f"byte {offsets[odd[0]]}: not a row of {layout.width} fields")
     return block
 
 
-def _block(
-    data: Bytes, table: Table, offsets: Ints, numbers: Ints, layout: RowLayout, trusted: bool
-) -> tuple[TextBlock, Ints]:
-    """Return the plain rows, and the numbers of the others."""
+def _block(data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted: bool) -> tuple[TextBlock, Ints]:
+    """Return the block of plain rows, and the numbers of the other rows."""
     rows, short = _plain(table, layout)
     ids = []
     for number, ordinal in enumerate(layout.id_fields):

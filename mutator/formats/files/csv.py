@@ -1,7 +1,7 @@
-"""Delimited files as columns: CSV with quotes (RFC 4180), and plain delimited text, whose bytes mean themselves.
+"""Read and write delimited files as columns: CSV with quotes (RFC 4180), and text whose bytes mean themselves.
 
-A quote begins or ends a field, or is doubled within quotes; anywhere else its row is rejected. Quoted text may hold
-delimiters, line ends and quotes. What stands for NULL does so without quotes only.
+A quote begins or ends a field, or is doubled within quotes; a row with a quote elsewhere is rejected. Quoted text may
+contain delimiters, line ends and quotes. The text for NULL means NULL only without quotes.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import pyarrow.compute as pc
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, TableWriter
-from mutator.formats.files.line_scan import CHUNK, NEWLINE, Table, chunks, clean
+from mutator.formats.files.line_scan import CHUNK, NEWLINE, Lines, Table, chunks, scan
 from mutator.formats.values.scalar_text import as_text
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, joined
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import from_text
 
-__all__ = ["CsvFiles", "TextFiles", "headerless_schema"]
+__all__ = ["CsvFiles", "TextFiles", "headerless_schema", "joined_lines"]
 
 _QUOTE = 34
 _STRAY = "has a quote within a field, or text behind a closing quote"
 _OPEN = "a quote is opened in it, and never closed"
-_BEHIND = 4 << 10  # bytes that are looked at behind a quote that stands wrong
+_RESCAN = 4 << 10  # bytes to scan after a stray quote
 _BLOCK = 1 << 20
 _SAMPLE = 64 << 20  # bytes in which a first row must end
 
 
 class CsvFiles:
-    """The kind "csv"."""
+    """The file format "csv"."""
 
     suffix = ".csv"
-    in_ranges = False  # whether a line end stands in quotes is known from the beginning alone
+    in_ranges = False  # whether a line end is within quotes depends on all bytes before it
     nested = False
     typed = False
     codecs: ClassVar[Mapping[str, str]] = {"none": "none"}
@@ -44,15 +44,15 @@ class CsvFiles:
     line = "row"
 
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
-        """Read the first row."""
+        """Return the fields of the first row: their names, or their number."""
         data = b""
         while block := stream.read(_BLOCK):
             data += block
-            row = next(self._rows(data, dialect), None)
+            row = next(self._first_row(data, dialect), None)
             if row is not None or len(data) > _SAMPLE:
                 break
         else:
-            row = next(self._rows(data + b"\n", dialect), None)
+            row = next(self._first_row(data + b"\n", dialect), None)
         bom = data.startswith(text.UTF8_BOM)
         fields, end = row if row is not None else ([], 0)
         if dialect.header:
@@ -62,8 +62,8 @@ class CsvFiles:
             return FileSchema(pa.schema([(name, pa.string()) for name in names]), False, True, end, bom)
         return FileSchema(headerless_schema(len(fields), dialect.names), False, bool(dialect.names), 0, bom)
 
-    def _rows(self, data: bytes, dialect: Dialect) -> Iterator[tuple[list[bytes], int]]:
-        """Yield the fields of the first whole row that is not blank, and where it ends."""
+    def _first_row(self, data: bytes, dialect: Dialect) -> Iterator[tuple[list[bytes], int]]:
+        """Yield the fields of the first whole row that is not blank, and the offset of its end."""
         start = len(text.UTF8_BOM) if data.startswith(text.UTF8_BOM) else 0
         for offset, chunk, _ in self._chunks([data], Window(text.LF), dialect):
             body = np.frombuffer(chunk[start:] + PAD, np.uint8)
@@ -82,46 +82,47 @@ class CsvFiles:
         return field[1:-1].replace(b'""', b'"') if quoted else field
 
     def count(self, content: Content, dialect: Dialect) -> int:
-        """Count what is read, with no field of it: a row may be many lines."""
+        """Count the rows by reading them without any field: a row may span lines."""
         found = self.read(content, pa.schema([]), (), dialect)
         return sum(one.lines - one.ignored for one in found)
 
     def stored(self, spec: Mapping[str, Any]) -> FileSchema:
-        """Return the schema that the manifest has."""
+        """Return the schema in the manifest."""
         return FileSchema(
             from_text(spec["schema"]), header_end=1 if spec["csv"]["header"] else 0, named=spec["csv"]["header"]
         )
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
-        """Read rows; all fields are binaries, and what is NULL is null."""
-        lines = 0
+        """Yield rows whose fields are large_binary, NULL where they have the text for NULL."""
+        before, delimiter = 0, dialect.delimiter[0]
         for offset, chunk, why in self._chunks(content.blocks(), content.window, dialect):
             if why is not None:
-                found = _of_one_reject(chunk, offset, lines + 1, names, why)
+                found = _of_one_reject(chunk, offset, before + 1, names, why)
             else:
-                found = self._found(chunk, offset, lines, content.window, schema, names, dialect)
-            lines += found.lines
+                lines = scan(chunk, offset, content.window, delimiter, len(schema), self._quoted)
+                found = self._batch(lines, before, schema, names, dialect)
+            before += found.lines
             yield found
 
     def _chunks(
         self, blocks: Iterable[bytes], window: Window, dialect: Dialect
     ) -> Iterator[tuple[int, bytes, str | None]]:
-        """Yield (offset, whole rows, None), and (offset, line, why it is no row) where a quote stands wrong.
+        """Yield (offset, whole rows, None), and (offset, line, reason) for a line with a stray quote.
 
-        A row that is none ends with its line, so that it takes no other with it.
+        A bad row ends with its line, so that the rows after it are read.
         """
-        offset, held, ended = 0, b"", False
+        offset, rest, ended = 0, b"", False
         source = iter(blocks)
         while not ended:
             block = next(source, None)
             ended = block is None
-            held += block or b""
-            if not ended and len(held) < CHUNK and len(block or b"") >= _BLOCK:
+            rest += block or b""
+            if not ended and len(rest) < CHUNK and len(block or b"") >= _BLOCK:
                 continue
-            at, size = 0, len(held)
-            while at < len(held):
-                last = ended and at + size >= len(held)
-                piece = held[at : at + size]
+            at, size = 0, len(rest)
+            while at < len(rest):
+                last = ended and at + size >= len(rest)
+                piece = rest[at : at + size]
                 good, bad, why = _cut(piece, dialect.delimiter[0], start=offset + at == 0, last=last)
                 if good:
                     yield offset + at, piece[:good], None
@@ -129,50 +130,30 @@ class CsvFiles:
                     yield offset + at + good, piece[good : good + bad], why
                 at += good + bad
                 if bad:
-                    size = _BEHIND  # there may be more of it, and each look costs what is looked at
-                elif at + size < len(held):
+                    size = _RESCAN  # more stray quotes may follow, and each scan costs its bytes
+                elif at + size < len(rest):
                     size *= 4
                 elif not good:
                     break
-            offset, held = offset + at, held[at:]
+            offset, rest = offset + at, rest[at:]
 
-    def _quoted(self, data: Bytes, *, padded: bool = False) -> Any:
-        """Tell which bytes stand in quotes, the opening one included; without padding, unless it is asked for."""
-        body = data if padded else data[: -len(PAD)]
-        quote = body == _QUOTE
-        return np.logical_xor.accumulate(quote) if quote.any() else np.zeros(len(body), np.bool_)
+    def _quoted(self, data: Bytes) -> Any:
+        """Return which bytes of padded data are within quotes, the opening one included; None without quotes."""
+        quote = data[: -len(PAD)] == _QUOTE
+        return np.logical_xor.accumulate(quote) if quote.any() else np.zeros(len(quote), np.bool_)
 
-    def _found(
-        self,
-        chunk: bytes,
-        offset: int,
-        before: int,
-        window: Window,
-        schema: Any,
-        names: Sequence[str],
-        dialect: Dialect,
-    ) -> RowBatch:
-        """Read a chunk of whole rows; before: number of rows of the split before it."""
-        delimiter, width = dialect.delimiter[0], len(schema)
-        terminated = chunk.endswith(b"\r" if window.ending == text.CR else b"\n")
-        if window.ending == text.CR:
-            chunk = chunk.replace(b"\r", b"\n")
-        data = np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8)
-        table = Table.of(data, delimiter, width, self._quoted(data))
-        count, offsets, numbers = len(table), table.starts + offset, np.arange(len(table))
-        cleaned = clean(data, table, offset, terminated, window)
-        if cleaned is not None:
-            data, offsets, numbers = cleaned
-            table = Table.of(data, delimiter, width, self._quoted(data))
-        good, reasons, column = self._parsed(data, table, width, dialect)
+    def _batch(self, lines: Lines, before: int, schema: Any, names: Sequence[str], dialect: Dialect) -> RowBatch:
+        """Return the rows of a chunk. before: number of rows of the split before it."""
+        data, table = lines.data, lines.table
+        good, reason, column = self._parsed(data, table, len(schema), dialect)
         rows = np.flatnonzero(good)
         columns = [column(rows, schema.get_field_index(name)) for name in names]
-        batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema([(name, pa.large_binary()) for name in names]))
+        batch = pa.RecordBatch.from_arrays(columns, schema=_binary_schema(names))
         rejects = [
             Reject(
-                int(offsets[row]),
-                before + int(numbers[row]) + 1,
-                reasons(row),
+                int(lines.offsets[row]),
+                before + int(lines.numbers[row]) + 1,
+                reason(row),
                 data[table.starts[row] : table.ends[row]].tobytes(),
             )
             for row in np.flatnonzero(~good).tolist()
@@ -181,15 +162,16 @@ class CsvFiles:
         def raw() -> ByteColumn:
             return ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
 
-        return RowBatch(batch, offsets[rows], before + numbers[rows] + 1, rejects, count, count - len(table), raw)
+        numbers, ignored = before + lines.numbers[rows] + 1, lines.count - len(table)
+        return RowBatch(batch, lines.offsets[rows], numbers, rejects, lines.count, ignored, raw)
 
     def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
-        """Return which rows are such, why another one is not, and a function from rows and a place to a column."""
+        """Return which rows are good, the reason of a bad one, and a function from rows and position to a column."""
         good, why = self._good(data, table, self._quoted(data), width, dialect.delimiter[0])
-        return good, why, lambda rows, place: self._column(table.field(data, rows, place), dialect)
+        return good, why, lambda rows, position: self._column(table.field(data, rows, position), dialect)
 
     def _good(self, data: Bytes, table: Table, quoted: Flags | None, width: int, delimiter: int) -> tuple[Flags, Any]:
-        """Return which rows are such, and a function that says why another one is not."""
+        """Return which rows are good, and a function that returns the reason of a bad one."""
         good = table.fields == width
         stray = np.zeros(len(table), np.bool_)
         if quoted is not None:
@@ -212,7 +194,7 @@ class CsvFiles:
         return good, reason
 
     def _column(self, fields: ByteColumn, dialect: Dialect) -> Any:
-        """Return the values of a field: without their quotes, and null where they stand for NULL."""
+        """Return the values of a field without their quotes; NULL for the text for NULL."""
         if not len(fields):
             return pa.array([], pa.large_binary())
         lengths = fields.ends - fields.starts
@@ -222,38 +204,42 @@ class CsvFiles:
         if in_quotes.any():
             doubled = in_quotes & flags(pc.match_substring(values, '""'))
             if doubled.any():
-                mended = pc.replace_substring(values.filter(pa.array(doubled)), '""', '"')
-                values = pc.replace_with_mask(values, pa.array(doubled), mended)
+                single = pc.replace_substring(values.filter(pa.array(doubled)), '""', '"')
+                values = pc.replace_with_mask(values, pa.array(doubled), single)
         null = ~in_quotes & (lengths == len(dialect.null))
         if dialect.null and null.any():
             null &= flags(pc.equal(values, pa.scalar(dialect.null, pa.large_binary())))
         return pc.if_else(pa.array(null), pa.scalar(None, pa.large_binary()), values) if null.any() else values
 
     def position(self, offset: int, line: int) -> str:
-        """Return its line and its first byte; a line of CSV may be many lines of the file."""
+        """Return the row's number and first byte; a row of CSV may span several lines of the file."""
         return f"{self.line} {line}, byte {offset}"
 
-    def storable_type(self, kind: Any) -> Any:
-        """Return the type itself, if it is no nested one: fields are text, and the manifest knows their types."""
-        return None if pa.types.is_nested(kind) or pa.types.is_duration(kind) else kind
+    def storable_type(self, data_type: Any) -> Any:
+        """Return the type itself unless it is nested: fields are text, and the manifest has their types."""
+        return None if pa.types.is_nested(data_type) or pa.types.is_duration(data_type) else data_type
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:
-        """Write to a stream."""
+        """Return a writer to a stream."""
         return _Writer(stream, schema, dialect)
 
 
+def _binary_schema(names: Sequence[str]) -> Any:
+    return pa.schema([(name, pa.large_binary()) for name in names])
+
+
 def _of_one_reject(line: bytes, offset: int, number: int, names: Sequence[str], why: str) -> RowBatch:
-    """Return what is found in a line that is no row."""
-    schema = pa.schema([(name, pa.large_binary()) for name in names])
+    """Return a batch of one reject."""
+    schema = _binary_schema(names)
     batch = pa.RecordBatch.from_arrays([pa.array([], pa.large_binary()) for _ in names], schema=schema)
     reject = Reject(offset, number, why, line.rstrip(b"\r\n"))
     return RowBatch(batch, np.zeros(0, np.int64), np.zeros(0, np.int64), [reject], 1, 0)
 
 
 def _cut(data: bytes, delimiter: int, *, start: bool, last: bool) -> tuple[int, int, str | None]:
-    """Return how many bytes are whole rows, how many behind them are a line that is no row, and why.
+    """Return the number of bytes of whole rows, of the bad line after them, and the reason why it is bad.
 
-    start: the data is the beginning of the file. last: nothing comes behind it.
+    start: the data begins the file. last: the data ends it.
     """
     body = np.frombuffer(data, np.uint8)
     marks = np.flatnonzero(body == _QUOTE)
@@ -267,31 +253,31 @@ def _cut(data: bytes, delimiter: int, *, start: bool, last: bool) -> tuple[int, 
     before = body[np.minimum(marks + 1, len(body) - 1)]
     begins = (marks == 0) | (start & (marks == len(text.UTF8_BOM)) & data.startswith(text.UTF8_BOM))
     around = np.array([delimiter, NEWLINE, _QUOTE, 13], np.uint8)
-    known = marks + 1 < len(body)  # what comes behind the last byte is not known yet
+    known = marks + 1 < len(body)  # the byte after the last one is not known yet
     bad = np.where(opens, ~begins & ~np.isin(behind, around[:3]), known & ~np.isin(before, around))
     wrong = np.flatnonzero(bad)
-    place = int(marks[wrong[0]]) if len(wrong) else None
+    stray = int(marks[wrong[0]]) if len(wrong) else None
     why: str | None = _STRAY
-    if place is None and len(marks) % 2 and (last or len(data) - int(marks[-1]) > _SAMPLE):
-        place, why = int(marks[-1]), _OPEN
-    if place is None:
+    if stray is None and len(marks) % 2 and (last or len(data) - int(marks[-1]) > _SAMPLE):
+        stray, why = int(marks[-1]), _OPEN
+    if stray is None:
         whole = int(ends[-1]) + 1 if len(ends) else 0
         return (len(data), 0, None) if last else (whole, 0, None)
-    row = int(ends[np.searchsorted(ends, place) - 1]) + 1 if len(ends) and ends[0] < place else 0
-    line = data.find(b"\n", place)
+    row = int(ends[np.searchsorted(ends, stray) - 1]) + 1 if len(ends) and ends[0] < stray else 0
+    line = data.find(b"\n", stray)
     if line < 0 and not last:
         return row, 0, None
     return row, (line + 1 if line >= 0 else len(data)) - row, why
 
 
 def headerless_schema(count: int, names: Sequence[str]) -> Any:
-    """Return the schema of rows without a header: with the user's names, or numbers where they are not as many."""
-    found = names if len(names) == count else [str(number) for number in range(count)]
-    return pa.schema([(name, pa.string()) for name in found])
+    """Return the pa.Schema of files without a header: the user's names if there are ``count`` of them, else numbers."""
+    names = names if len(names) == count else [str(number) for number in range(count)]
+    return pa.schema([(name, pa.string()) for name in names])
 
 
 class TextFiles(CsvFiles):
-    """The kind "text": no quotes, and nothing stands for NULL."""
+    """The file format "text": without quotes, and without NULL."""
 
     suffix = ".txt"
     in_ranges = True
@@ -304,19 +290,25 @@ class TextFiles(CsvFiles):
         mark = b"\r" if window.ending == text.CR else b"\n"
         return ((offset, chunk, None) for offset, chunk in chunks(blocks, mark, window.start, window.end))
 
-    def _quoted(self, data: Bytes, *, padded: bool = False) -> Any:
+    def _quoted(self, data: Bytes) -> Any:
         return None
 
     def _column(self, fields: ByteColumn, dialect: Dialect) -> Any:
         return fields.take()
 
-    def storable_type(self, kind: Any) -> Any:
-        """Return nothing: a value may hold the delimiter, and there is no way to write it then."""
+    def storable_type(self, data_type: Any) -> Any:
+        """Return None: a value may contain the delimiter, and could not be written."""
         return None
 
 
+def joined_lines(columns: Sequence[Any], delimiter: bytes) -> Any:
+    """Return the bytes of lines of fields, from pa.Arrays of large_binary without NULL."""
+    rows = pc.binary_join_element_wise(*columns, pa.scalar(delimiter, pa.large_binary()))
+    return joined(pc.binary_join_element_wise(rows, *(pa.scalar(text, pa.large_binary()) for text in (b"\n", b""))))
+
+
 class _Writer:
-    """Quotes what must be, and nothing else."""
+    """Quotes the fields that need it, and no others."""
 
     def __init__(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> None:
         self._stream, self._dialect = stream, dialect
@@ -328,17 +320,12 @@ class _Writer:
 
     def write(self, batch: Any) -> None:
         columns = [self._quoted(as_text(column)) for column in batch.columns]
-        delimiter = pa.scalar(self._dialect.delimiter, pa.large_binary())
-        rows = pc.binary_join_element_wise(*columns, delimiter) if len(columns) > 1 else columns[0]
-        lines = pc.binary_join_element_wise(
-            rows, pa.scalar(b"\n", pa.large_binary()), pa.scalar(b"", pa.large_binary())
-        )
-        self._stream.write(joined(lines))
+        self._stream.write(joined_lines(columns, self._dialect.delimiter))
 
     def _quoted(self, values: Any) -> Any:
         null = pa.scalar(self._dialect.null, pa.large_binary())
         must = pc.match_substring_regex(values, self._special)
-        # What stands for NULL needs quotes where it is text, and so does an empty line, which would be none.
+        # The text for NULL needs quotes where it is a value, and so does an empty value, whose line could be blank.
         must = pc.or_(must, pc.equal(values, null))
         must = pc.fill_null(pc.or_(must, pc.equal(pc.binary_length(values), 0)), False)
         if flags(must).any():

@@ -1,8 +1,8 @@
-r"""Delimited text that holds everything, in the dialect of PostgreSQL's COPY: a row a line, with escapes.
+r"""Read and write delimited text that can represent every value, in the dialect of PostgreSQL's COPY.
 
-NULL is the field ``\N``. In values a backslash is written ``\\``, a line feed ``\n``, a carriage return ``\r``, and a
-byte that cannot stand for itself ``\xHH``: the delimiter, and in binaries all that is not printable ASCII. ``\t``,
-``\b``, ``\f`` and ``\v`` are read too, and ``\&`` is nothing: it keeps a line from being blank.
+A row is a line. NULL is the field ``\N``. In values a backslash is written ``\\``, a line feed ``\n``, a carriage
+return ``\r``, and other bytes that need an escape ``\xHH``: the delimiter, and in binaries all but printable ASCII.
+``\t``, ``\b``, ``\f`` and ``\v`` are read too, and ``\&`` means nothing: it keeps a line from being blank.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.files.contract import Dialect, FileSchema, TableWriter
-from mutator.formats.files.csv import TextFiles
+from mutator.formats.files.csv import TextFiles, joined_lines
 from mutator.formats.files.line_scan import NEWLINE, Table
 from mutator.formats.files.lines import UTF8_BOM
 from mutator.formats.values.escapes import Escapes
 from mutator.formats.values.json_text import to_json
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints, joined
+from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints
 from mutator.rules.schema_evolution import from_text
 
 __all__ = ["EscapedFiles", "Unescaped", "separates"]
 
 _SLASH, _HEX, _NULL, _NOTHING = b"\\xN&"
 _SIMPLE = {ord("\\"): 92, ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("f"): 12, ord("v"): 11}
-_SIZES = np.zeros(256, np.int64)  # of an escape that has such a byte behind its backslash; 0: there is none
+_SIZES = np.zeros(256, np.int64)  # of an escape, by the byte after its backslash; 0: not an escape
 _SIZES[[*_SIMPLE, _NOTHING]], _SIZES[_HEX] = 2, 4
 _VALUES = np.zeros(256, np.uint8)
 _VALUES[list(_SIMPLE)] = list(_SIMPLE.values())
@@ -37,12 +37,12 @@ _DIGITS = np.full(256, 255, np.uint8)
 _DIGITS[list(b"0123456789abcdef")] = range(16)
 _DIGITS[list(b"ABCDEF")] = range(10, 16)
 _IN_SCALARS = b" +-.:@"  # bytes of numbers and times that may be delimiters
-# What a file of another kind begins with, as ``storage.compression`` knows it, as far as it may be text.
+# First bytes of files of other formats, as ``storage.compression`` knows them, as far as they may be text.
 _MAGIC = (b"PAR1", b"ORC", b"Obj\x01", b"BZh", b"PK\x03\x04", b"\x04\x22\x4d\x18")
 
 
 def separates(delimiter: bytes | None) -> bool:
-    """Tell whether fields may have this between them: one byte that no escape and no line end is made of.
+    """Return whether a delimiter is allowed: one byte that is not part of an escape or a line end.
 
     >>> separates(b"|"), separates(b"::"), separates(b"f")
     (True, False, False)
@@ -51,23 +51,24 @@ def separates(delimiter: bytes | None) -> bool:
 
 
 class EscapedFiles(TextFiles):
-    """The kind "escaped"."""
+    """The file format "escaped"."""
 
     nested = True
 
     def stored(self, spec: Mapping[str, Any]) -> FileSchema:
-        """Return the schema that the manifest has; files that are written have no header."""
+        """Return the schema in the manifest; written files have no header."""
         schema = from_text(spec["schema"])
         return FileSchema(schema, named=schema.names != [str(number) for number in range(len(schema))])
 
-    def storable_type(self, kind: Any) -> Any:
-        """Return the type itself, if no struct in it has two members of one name."""
-        names = [one.name for one in kind] if pa.types.is_struct(kind) else []
-        inner = [kind.field(number).type for number in range(kind.num_fields)] if pa.types.is_nested(kind) else []
-        return None if len(set(names)) < len(names) or None in map(self.storable_type, inner) else kind
+    def storable_type(self, data_type: Any) -> Any:
+        """Return the type itself, unless a struct in it has two members of one name."""
+        names = [field.name for field in data_type] if pa.types.is_struct(data_type) else []
+        parts = range(data_type.num_fields if pa.types.is_nested(data_type) else 0)
+        storable = all(self.storable_type(data_type.field(number).type) is not None for number in parts)
+        return data_type if storable and len(set(names)) == len(names) else None
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:
-        """Write to a stream."""
+        """Return a writer to a stream."""
         return _Writer(stream, schema, dialect)
 
     def _plain(self, field: bytes) -> bytes:
@@ -85,30 +86,28 @@ class EscapedFiles(TextFiles):
 
 @dataclass(frozen=True)
 class Unescaped:
-    """Rows with the bytes that their escapes stand for."""
+    """Rows whose escapes are replaced by the bytes that they mean."""
 
     data: Bytes
     table: Table
-    nulls: Flags | None  # by the mark behind a field; None: no field is NULL
-    faults: Mapping[int, str]  # by row
+    nulls: Flags | None  # for each mark, whether the field before it is NULL; None: no field is
+    faults: Mapping[int, str]  # row number to reason
 
-    def column(self, rows: Ints, place: int) -> Any:
-        """Return a field of some rows."""
-        values = self.table.field(self.data, rows, place).take()
-        null = None if self.nulls is None else self.nulls[self.table.first[rows] + place]
-        return (
-            values
-            if null is None or not null.any()
-            else pc.if_else(pa.array(null), pa.scalar(None, values.type), values)
-        )
+    def column(self, rows: Ints, position: int) -> Any:
+        """Return a field of some rows, a pa.Array of large_binary."""
+        values = self.table.field(self.data, rows, position).take()
+        null = None if self.nulls is None else self.nulls[self.table.first[rows] + position]
+        if null is None or not null.any():
+            return values
+        return pc.if_else(pa.array(null), pa.scalar(None, values.type), values)
 
     @classmethod
     def of(cls, data: Bytes, table: Table) -> Unescaped:
-        """Replace all escapes at once. data: whole lines, and padding."""
+        """Replace all escapes at once. data: uint8 array, whole lines and ``PAD``."""
         slashes = np.flatnonzero(data == _SLASH)
         if not len(slashes):
             return cls(data, table, None, {})
-        # Of backslashes in a row every other one begins an escape; the one behind it is what it says.
+        # Of successive backslashes, every other one begins an escape, and the next one is its code.
         number = np.arange(len(slashes))
         first = np.maximum.accumulate(np.where(np.diff(slashes, prepend=-2) != 1, number, 0))
         begins = slashes[(number - first) % 2 == 0]
@@ -133,8 +132,8 @@ class Unescaped:
         keep[begins[size == 4] + 2] = keep[begins[size == 4] + 3] = False
         gone = np.concatenate(([0], np.cumsum(size - (code != _NOTHING))))
 
-        def moved(places: Ints) -> Ints:
-            found: Ints = places - gone[np.searchsorted(begins, places)]
+        def moved(offsets: Ints) -> Ints:
+            found: Ints = offsets - gone[np.searchsorted(begins, offsets)]
             return found
 
         table = Table(moved(table.marks), table.first, table.fields, moved(table.starts), moved(table.ends))
@@ -142,7 +141,7 @@ class Unescaped:
 
 
 def _faults(data: Bytes, table: Table, begins: Ints, marks: Ints) -> dict[int, str]:
-    """Say what is wrong with some escapes: the first of each row."""
+    """Return the reason why each row with bad escapes is bad: that of its first one."""
     faults: dict[int, str] = {}
     for begin, mark in zip(begins.tolist(), marks.tolist(), strict=True):
         row = int(np.searchsorted(table.first, mark, side="right")) - 1
@@ -158,7 +157,7 @@ def _faults(data: Bytes, table: Table, begins: Ints, marks: Ints) -> dict[int, s
 
 
 class _Writer:
-    """Escapes what must be, and nothing else."""
+    """Escapes the bytes that need it, and no others."""
 
     def __init__(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> None:
         self._stream, self._delimiter = stream, dialect.delimiter
@@ -179,26 +178,25 @@ class _Writer:
         if len(texts) == 1:
             blank = pc.equal(pc.binary_length(texts[0]), 0)
             texts = [pc.if_else(blank, _scalar(b"\\&"), texts[0])]
-        rows = pc.binary_join_element_wise(*texts, _scalar(self._delimiter))
-        data = joined(pc.binary_join_element_wise(rows, _scalar(b"\n"), _scalar(b"")))
+        data = joined_lines(texts, self._delimiter)
         if self._empty:
             head = bytes(data[:8])
             if head.startswith(UTF8_BOM):
                 self._stream.write(b"\\xef\\xbb\\xbf")
                 data = data[len(UTF8_BOM) :]
-            elif head.startswith(_MAGIC):  # or it would be taken for a file of another kind
+            elif head.startswith(_MAGIC):  # else it would be recognized as another format
                 self._stream.write(b"\\&")
         self._empty = False
         self._stream.write(data)
 
     def _escaped(self, column: Any) -> Any:
-        kind, types = column.type, pa.types
-        if types.is_nested(kind):
+        data_type, types = column.type, pa.types
+        if types.is_nested(data_type):
             return self._text.applied(to_json(column))
         text = exact_text(column)
-        if types.is_binary(kind) or types.is_fixed_size_binary(kind):
+        if types.is_binary(data_type) or types.is_fixed_size_binary(data_type):
             return self._binary.applied(text)
-        return self._text.applied(text) if types.is_string(kind) or self._delimiter in _IN_SCALARS else text
+        return self._text.applied(text) if types.is_string(data_type) or self._delimiter in _IN_SCALARS else text
 
     def close(self) -> None:
         pass

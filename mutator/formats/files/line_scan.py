@@ -1,38 +1,39 @@
-"""Find the lines and fields of delimited text: plain arrays of places, many rows at a time."""
+"""Find the lines and fields of delimited text, as arrays of byte offsets for many rows at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mutator.formats.content import Window
-from mutator.formats.files.lines import LF, UTF8_BOM
+from mutator.formats.files.lines import CR, LF, UTF8_BOM
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined
 
-__all__ = ["CHUNK", "NEWLINE", "Table", "chunks", "clean", "ends_of_fields"]
+__all__ = ["CHUNK", "NEWLINE", "Lines", "Table", "chunks", "ends_of_fields", "padded", "scan"]
 
-CHUNK = 2 << 20  # bytes of a block, if its lines are not longer: columns of it stay in the processor's cache
+CHUNK = 2 << 20  # bytes of a block, unless its lines are longer; its columns fit into the processor's cache
 NEWLINE = 10
 
 
 @dataclass(frozen=True)
 class Table:
-    """Where the rows of a chunk and their delimiters stand."""
+    """The offsets in a chunk of its rows and their delimiters, as int64 arrays."""
 
-    marks: Ints  # of every delimiter and line end
-    first: Ints  # number of the first mark of each row
-    fields: Ints  # how many fields each row has
-    starts: Ints
-    ends: Ints  # of the rows' content: where the line end stands
+    marks: Ints  # offset of every delimiter and line end
+    first: Ints  # for each row, the index of its first mark
+    fields: Ints  # for each row, its number of fields
+    starts: Ints  # for each row, the offset of its first byte
+    ends: Ints  # for each row, the offset of its line end
 
     @classmethod
     def of(cls, data: Bytes, delimiter: int, width: int | None, quoted: Flags | None = None) -> Table:
-        """Find every line end and delimiter of some whole lines, which are followed by padding.
+        """Find every line end and delimiter of whole lines.
 
-        width: how many fields most rows have. quoted: tells which bytes stand in quotes, and mean nothing.
+        data: uint8 array, the lines and ``PAD``. width: the number of fields of most rows. quoted: which bytes are
+        within quotes, where delimiters and line ends do not count.
         """
         body = data[: -len(PAD)]
         newline = body == NEWLINE
@@ -42,7 +43,7 @@ class Table:
         marks = np.flatnonzero(mark)
         count = int(np.count_nonzero(newline))
         if width and len(marks) == count * width and newline[marks[width - 1 :: width]].all():
-            last = np.arange(width - 1, len(marks), width)  # as nearly every chunk is: no row is ragged
+            last = np.arange(width - 1, len(marks), width)  # true of nearly every chunk: all rows have this width
         else:
             last = np.flatnonzero(newline[marks])
         ends = marks[last]
@@ -56,7 +57,7 @@ class Table:
         return len(self.starts)
 
     def field(self, data: Bytes, rows: Any, ordinal: int | Ints) -> ByteColumn:
-        """Return a field of some rows; the ordinal is one for all, or one a row."""
+        """Return a field of some rows. ordinal: one for all rows, or an array with one per row."""
         at = self.first[rows] + ordinal
         if isinstance(ordinal, int):
             starts = self.starts[rows] if ordinal == 0 else self.marks[at - 1] + 1
@@ -69,9 +70,9 @@ _ONES, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 
 
 def ends_of_fields(data: Bytes, starts: Ints, delimiter: int) -> Ints:
-    """Return where the first delimiter stands from each start on; the end of the data where there is none.
+    """Return the offset of the first delimiter at or after each start; the length of the data where none follows.
 
-    Eight bytes at a time, after Mycroft's test for a zero byte (see Warren, Hacker's Delight, 6-1).
+    Compares eight bytes at a time, after Mycroft's test for a zero byte (see Warren, Hacker's Delight, 6-1).
     """
     words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
     same = np.uint64(delimiter) * _ONES
@@ -97,16 +98,54 @@ def ends_of_fields(data: Bytes, starts: Ints, delimiter: int) -> Ints:
     return found
 
 
-def clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Window) -> tuple[Bytes, Ints, Ints] | None:
-    """Take out what is no part of a row: a mark at the beginning, headers, blank lines, CRs of line ends.
+@dataclass(frozen=True)
+class Lines:
+    """The rows of a chunk: bytes with line feeds, and where they come from. Arrays have one element per row."""
 
-    Returns the bytes of rows with line feeds, their offsets in the file and line numbers; None if they are so already.
+    data: Bytes  # with ``PAD`` after them
+    table: Table
+    offsets: Ints  # in the file
+    numbers: Ints  # of the lines in the chunk, from 0
+    count: int  # of lines, blank ones and headers included
+
+
+def scan(
+    chunk: bytes,
+    offset: int,
+    window: Window,
+    delimiter: int,
+    width: int | None,
+    quoted: Callable[[Bytes], Flags | None] = lambda data: None,
+) -> Lines:
+    """Find the rows of whole lines, without byte order mark, headers, blank lines and the CRs of line ends.
+
+    offset: of the chunk in the file. width: the number of fields of most rows. quoted: returns which bytes of padded
+    data are within quotes.
     """
+    data, terminated = padded(chunk, window)
+    table = Table.of(data, delimiter, width, quoted(data))
+    cleaned = _clean(data, table, offset, terminated, window)
+    if cleaned is None:
+        return Lines(data, table, table.starts + offset, np.arange(len(table)), len(table))
+    data, offsets, numbers = cleaned
+    return Lines(data, Table.of(data, delimiter, width, quoted(data)), offsets, numbers, len(table))
+
+
+def padded(chunk: bytes, window: Window) -> tuple[Bytes, bool]:
+    """Return whole lines as a uint8 array with line feeds and ``PAD``, and whether the last had a line end."""
+    terminated = chunk.endswith(b"\r" if window.ending == CR else b"\n")
+    if window.ending == CR:
+        chunk = chunk.replace(b"\r", b"\n")
+    return np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8), terminated
+
+
+def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Window) -> tuple[Bytes, Ints, Ints] | None:
+    """Return the bytes of the rows, their offsets in the file and line numbers; None if nothing is to be removed."""
     starts, ends = table.starts.copy(), table.ends.copy()
     if window.ending == LF:
         crlf = (ends > starts) & (data[ends - 1] == 13)
         if len(crlf) and not terminated:
-            crlf[-1] = False  # there is no line end: the CR is the row's own
+            crlf[-1] = False  # without a line end, the CR belongs to the row
         ends -= crlf
     header = starts + offset < window.header_end
     if offset == 0 and window.bom and len(starts):

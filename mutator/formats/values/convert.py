@@ -1,4 +1,4 @@
-"""Values of one type as another: what a wider type takes, and what text says. Nothing is rounded or cut."""
+"""Convert columns to a wider type, and text to typed values. Nothing is rounded or cut."""
 
 from __future__ import annotations
 
@@ -18,22 +18,26 @@ from mutator.rules.schema_evolution import normal_type
 __all__ = ["converted"]
 
 _DAY = {"s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
-_SHAPES = {
-    "integer": r"^[+-]?[0-9]+$",
-    "decimal": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)$",
-    "boolean": r"^(true|false|TRUE|FALSE|True|False|0|1)$",
-}
+_SHAPES = (
+    (pa.types.is_integer, r"^[+-]?[0-9]+$"),
+    (pa.types.is_decimal, r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)$"),
+    (pa.types.is_boolean, r"^(true|false|TRUE|FALSE|True|False|0|1)$"),
+)
 
 
-def converted(column: Any, kind: Any, typed: bool) -> tuple[Any, Flags, str]:
-    """Return a column of another type, which rows could not be converted (they are null), and why.
+def converted(column: Any, data_type: Any, typed: bool) -> tuple[Any, Flags, str]:
+    """Return a pa.Array of another type, which rows could not be converted (they are NULL there), and why.
 
-    typed: else the column holds text (large binaries) that says what the values are.
+    typed: False if the column is text, a pa.Array of large_binary.
+
+    >>> column, bad, why = converted(pa.array([b"7", b"x"], pa.large_binary()), pa.int32(), typed=False)
+    >>> column.to_pylist(), bad.tolist(), why
+    ([7, None], [False, True], 'is no int32')
     """
-    good = np.zeros(len(column), np.bool_)
     if not typed:
-        return _said(column, kind)
-    if column.type == kind:
+        return _parse(column, data_type)
+    good = np.zeros(len(column), np.bool_)
+    if column.type == data_type:
         return column, good, ""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -41,99 +45,98 @@ def converted(column: Any, kind: Any, typed: bool) -> tuple[Any, Flags, str]:
     try:
         if plain != column.type:
             column = column.cast(plain)
-        return column.cast(kind), good, ""
+        return column.cast(data_type), good, ""
     except pa.ArrowInvalid:
-        return _one_by_one(column, kind)
+        return _one_by_one(column, data_type)
 
 
-def _one_by_one(column: Any, kind: Any) -> tuple[Any, Flags, str]:
-    """Convert what can be converted."""
+def _one_by_one(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
+    """Convert the rows that can be converted."""
     bad = np.zeros(len(column), np.bool_)
     parts = []
     for row in range(len(column)):
         try:
-            parts.append(column[row : row + 1].cast(kind))
+            parts.append(column[row : row + 1].cast(data_type))
         except pa.ArrowInvalid:
             bad[row] = True
-            parts.append(pa.nulls(1, kind))
-    return pa.concat_arrays(parts), bad, f"does not fit into {kind}"
+            parts.append(pa.nulls(1, data_type))
+    return pa.concat_arrays(parts), bad, f"does not fit into {data_type}"
 
 
-def _said(column: Any, kind: Any) -> tuple[Any, Flags, str]:
-    """Read text; of times and floats ``@`` and a whole number too, which is what the value is held as."""
+def _parse(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
+    """Parse text; times and floats also from ``@`` and the integer of their bits."""
     types = pa.types
-    bits = types.is_floating(kind) or (types.is_temporal(kind) and not types.is_duration(kind))
-    if bits and pc.any(pc.starts_with(column, "@")).as_py():
-        held = flags(pc.fill_null(pc.match_substring_regex(column, "^@-?[0-9]+$"), False))
-        if held.any():
-            return _held(column, kind, held)
-    none = np.zeros(len(column), np.bool_)
-    if types.is_binary(kind):
-        return column.cast(pa.binary()), none, ""
-    if types.is_fixed_size_binary(kind):
-        return converted(column.cast(pa.binary()), kind, typed=True)
-    if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
-        return parse_times(column, kind)
-    if types.is_nested(kind):
-        return from_json(column, kind, _said)
-    if types.is_null(kind):
+    has_bits = types.is_floating(data_type) or (types.is_temporal(data_type) and not types.is_duration(data_type))
+    if has_bits and pc.any(pc.starts_with(column, "@")).as_py():
+        is_bits = flags(pc.fill_null(pc.match_substring_regex(column, "^@-?[0-9]+$"), False))
+        if is_bits.any():
+            return _parse_some_bits(column, data_type, is_bits)
+    if types.is_binary(data_type):
+        return column.cast(pa.binary()), np.zeros(len(column), np.bool_), ""
+    if types.is_fixed_size_binary(data_type):
+        return converted(column.cast(pa.binary()), data_type, typed=True)
+    if types.is_timestamp(data_type) or types.is_date(data_type) or types.is_time(data_type):
+        return parse_times(column, data_type)
+    if types.is_nested(data_type):
+        return from_json(column, data_type, _parse)
+    if types.is_null(data_type):
         return pa.nulls(len(column)), ~flags(column.is_null()), "should be NULL"
-    if types.is_duration(kind):
-        found, bad, _ = _said(column, pa.int64())
-        return found.view(kind), bad, f"is no {kind}, a whole number"
+    if types.is_duration(data_type):
+        found, bad, _ = _parse(column, pa.int64())
+        return found.view(data_type), bad, f"is no {data_type}, a whole number"
+    return _parse_utf8(column, data_type)
+
+
+def _parse_utf8(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
+    """Parse text to strings, numbers or booleans."""
+    types, good = pa.types, np.zeros(len(column), np.bool_)
     try:
         text = column.cast(pa.string())
     except pa.ArrowInvalid:
         text, bad, _ = _one_by_one(column, pa.string())
-        if types.is_string(kind):
+        if types.is_string(data_type):
             return text, bad, "is not UTF-8"
-    if types.is_string(kind):
-        return text, none, ""
-    shape = None
-    if (types.is_integer(kind) or types.is_decimal(kind)) and _has_no_letters(column):
+    if types.is_string(data_type):
+        return text, good, ""
+    if (types.is_integer(data_type) or types.is_decimal(data_type)) and _has_no_letters(column):
         try:
-            return text.cast(kind), none, ""
-        except pa.ArrowInvalid:  # some are no numbers, or of another form
+            return text.cast(data_type), good, ""
+        except pa.ArrowInvalid:  # some values are not numbers, or need another form
             pass
-    if types.is_integer(kind):
-        shape = _SHAPES["integer"]
-        if pc.any(pc.starts_with(text, "+")).as_py():
-            text = pc.replace_substring_regex(text, r"^\+", "")
-    elif types.is_decimal(kind):
-        shape = _SHAPES["decimal"]
-    elif types.is_boolean(kind):
-        shape = _SHAPES["boolean"]
-    bad = none.copy() if shape is None else ~flags(pc.fill_null(pc.match_substring_regex(text, shape), True))
+    shape = next((shape for has_shape, shape in _SHAPES if has_shape(data_type)), None)
+    if types.is_integer(data_type) and pc.any(pc.starts_with(text, "+")).as_py():
+        text = pc.replace_substring_regex(text, r"^\+", "")
+    bad = good if shape is None else ~flags(pc.fill_null(pc.match_substring_regex(text, shape), True))
     bad |= flags(text.is_null()) & ~flags(column.is_null())
     if bad.any():
         text = pc.if_else(pa.array(bad), pa.scalar(None, pa.string()), text)
     try:
-        found = text.cast(kind)
-        if types.is_floating(kind):  # beyond what the type holds is no infinity, unless it says so
-            beyond = flags(pc.fill_null(pc.is_inf(found), False))
-            if beyond.any():
-                bad |= beyond & ~flags(pc.fill_null(pc.match_substring_regex(text, r"^[+-]?(?i:inf)"), False))
-        return found, bad, f"is no {kind}"
+        found = text.cast(data_type)
     except pa.ArrowInvalid:
-        found, more, _ = _one_by_one(text, kind)
-        return found, bad | more, f"is no {kind}"
+        found, more, _ = _one_by_one(text, data_type)
+        return found, bad | more, f"is no {data_type}"
+    if types.is_floating(data_type):  # a number beyond the type's range is not infinity
+        beyond = flags(pc.fill_null(pc.is_inf(found), False))
+        if beyond.any():
+            bad |= beyond & ~flags(pc.fill_null(pc.match_substring_regex(text, r"^[+-]?(?i:inf)"), False))
+    return found, bad, f"is no {data_type}"
 
 
 def _has_no_letters(column: Any) -> bool:
-    """Tell whether Arrow takes no other numbers in a column than we do: 0x1F and 1e5 have letters."""
+    """Return whether a column has only numbers that Arrow may parse for us; it also accepts 0x1F and 1e5."""
     _, data = offsets_of(column)
     return bool(data.max(initial=0) <= ord("9"))
 
 
-def _held(column: Any, kind: Any, held: Flags) -> tuple[Any, Flags, str]:
-    """Read a column of which some rows are ``@`` and a whole number."""
-    rows, plain = pa.array(held), ticks_type(kind)
-    numbers, bad, _ = _said(pc.binary_replace_slice(column.filter(rows), 0, 1, b""), plain)
-    if pa.types.is_time(kind):  # Arrow has others than those of a day, and takes them for a fault
-        inside = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, _DAY[kind.unit]))
+def _parse_some_bits(column: Any, data_type: Any, is_bits: Flags) -> tuple[Any, Flags, str]:
+    """Parse a column of which some rows are ``@`` and an integer."""
+    rows, integers = pa.array(is_bits), ticks_type(data_type)
+    numbers, bad, _ = _parse(pc.binary_replace_slice(column.filter(rows), 0, 1, b""), integers)
+    if pa.types.is_time(data_type):  # Arrow raises for times beyond a day
+        inside = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, _DAY[data_type.unit]))
         bad |= ~flags(pc.fill_null(inside, True))
-        numbers = pc.if_else(pa.array(bad), pa.scalar(None, plain), numbers)
-    others, wrong, why = _said(column.filter(pc.invert(rows)), kind)
-    place = np.where(held, np.cumsum(held), len(numbers) + np.cumsum(~held)) - 1
-    found = pa.concat_arrays([numbers.view(kind), others]).take(pa.array(place))
-    return found, np.concatenate((bad, wrong))[place], why or f"is no {kind}"
+        numbers = pc.if_else(pa.array(bad), pa.scalar(None, integers), numbers)
+    others, wrong, why = _parse(column.filter(pc.invert(rows)), data_type)
+    order = np.where(is_bits, np.cumsum(is_bits), len(numbers) + np.cumsum(~is_bits)) - 1
+    found = pa.concat_arrays([numbers.view(data_type), others]).take(pa.array(order))
+    return found, np.concatenate((bad, wrong))[order], why or f"is no {data_type}"

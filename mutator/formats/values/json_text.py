@@ -1,8 +1,8 @@
 """Lists, structs and maps as compact JSON.
 
-A list is an array, a struct an object with its members in their order, and a map an array of [key, value], so that
-neither order nor a key that stands twice is lost. Whole numbers, finite floats and booleans are JSON's own, binaries
-are base64, and all else is a string with the text that the value has as a field.
+A list is an array, a struct an object with its members in order, and a map an array of [key, value], so that neither
+the order nor a repeated key is lost. Integers, finite floats and booleans are JSON's own, binaries are base64, and all
+other values are strings of the text that they have as fields.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mutator.rules.byte_columns import Flags, Ints
 
 __all__ = ["from_json", "to_json"]
 
-Leaf = Callable[[Any, Any], tuple[Any, Flags, str]]  # text and a type -> values, which are none, and why
+Leaf = Callable[[Any, Any], tuple[Any, Flags, str]]  # text and a type -> values, which are bad, and why
 
 _STRINGS = Escapes(
     {byte: b"\\u%04x" % byte for byte in range(32)}
@@ -33,21 +33,21 @@ _STRINGS = Escapes(
 
 
 def to_json(column: Any) -> Any:
-    """Return JSON (large binaries) for each value of a nested column; null stays null.
+    """Return a pa.Array of large_binary with the JSON of each value of a nested column; NULL stays NULL.
 
     >>> to_json(pa.array([[("k", 1.5), ("k", None)], None], pa.map_(pa.string(), pa.float64()))).to_pylist()
     [b'[["k",1.5],["k",null]]', None]
     """
-    kind, types = column.type, pa.types
-    if types.is_struct(kind):
+    data_type, types = column.type, pa.types
+    if types.is_struct(data_type):
         parts = [_around(json.dumps(one.name, ensure_ascii=False) + ":", _value(part), "")
-                 for one, part in zip(kind, column.flatten(), strict=True)]  # fmt: skip
+                 for one, part in zip(data_type, column.flatten(), strict=True)]  # fmt: skip
         inner = pc.binary_join_element_wise(*parts, _text(",")) if parts else pa.repeat(_text(""), len(column))
         text = _around("{", inner, "}")
     else:
         offsets = column.offsets.to_numpy().astype(np.int64)
         first, last = int(offsets[0]), int(offsets[-1])
-        if types.is_map(kind):
+        if types.is_map(data_type):
             pair = [_value(part.slice(first, last - first)) for part in (column.keys, column.items)]
             values = _around("[", pc.binary_join_element_wise(*pair, _text(",")), "]")
         else:
@@ -59,27 +59,27 @@ def to_json(column: Any) -> Any:
 
 
 def _value(column: Any) -> Any:
-    """Write values within others."""
-    kind, types = column.type, pa.types
-    if types.is_nested(kind):
+    """Return the JSON of values within other values."""
+    data_type, types = column.type, pa.types
+    if types.is_nested(data_type):
         text = to_json(column)
-    elif types.is_binary(kind) or types.is_fixed_size_binary(kind):
+    elif types.is_binary(data_type) or types.is_fixed_size_binary(data_type):
         coded = [None if one is None else base64.b64encode(one) for one in column.to_pylist()]
         text = _around('"', pa.array(coded, pa.large_binary()), '"')
-    elif types.is_string(kind):
+    elif types.is_string(data_type):
         text = _around('"', _STRINGS.applied(exact_text(column)), '"')
     else:
         text = exact_text(column)
-        if types.is_floating(kind):
+        if types.is_floating(data_type):
             finite = pc.is_finite(column.cast(pa.float64()))
             text = text if pc.all(finite).as_py() in (True, None) else pc.if_else(finite, text, _around('"', text, '"'))
-        elif not (types.is_integer(kind) or types.is_boolean(kind)):
+        elif not (types.is_integer(data_type) or types.is_boolean(data_type)):
             text = _around('"', text, '"')
     return pc.fill_null(text, _text("null"))
 
 
-def _around(before: str, text: Any, behind: str) -> Any:
-    return pc.binary_join_element_wise(_text(before), text, _text(behind), _text(""))
+def _around(before: str, text: Any, after: str) -> Any:
+    return pc.binary_join_element_wise(_text(before), text, _text(after), _text(""))
 
 
 def _text(text: str) -> Any:
@@ -90,32 +90,32 @@ def _text(text: str) -> Any:
 
 
 class _Number(str):
-    """A number, as it stands in the text."""
+    """The text of a number."""
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of an object, in their order."""
+    """The members of an object, in order."""
 
 
 class _Wrong(ValueError):
-    """What stands in JSON is none of the type."""
+    """A JSON value does not fit the type."""
 
 
-def from_json(column: Any, kind: Any, leaf: Leaf) -> tuple[Any, Flags, str]:
-    """Return a column of a nested type, which rows could not be read (they are null), and why the first could not.
+def from_json(column: Any, data_type: Any, leaf: Leaf) -> tuple[Any, Flags, str]:
+    """Return a pa.Array of a nested type, which rows could not be read (they are NULL), and why the first could not.
 
-    leaf: reads the text of values that are not nested.
+    leaf: parses the text of values that are not nested.
     """
     values, faults = [], _Faults()
     for row, text in enumerate(column.to_pylist()):
         values.append(None if text is None else faults.caught(row, _parsed, text))
-    found = _built(values, np.arange(len(values)), kind, leaf, faults)
+    found = _built(values, np.arange(len(values)), data_type, leaf, faults)
     if faults.first:
         values = [None if row in faults.rows else value for row, value in enumerate(values)]
-        found = _built(values, np.arange(len(values)), kind, leaf, _Faults())
+        found = _built(values, np.arange(len(values)), data_type, leaf, _Faults())
     bad = np.zeros(len(values), np.bool_)
     bad[list(faults.rows)] = True
-    return found, bad, f"is no {kind} in JSON: {faults.first}" if faults.first else ""
+    return found, bad, f"is no {data_type} in JSON: {faults.first}" if faults.first else ""
 
 
 class _Faults:
@@ -126,12 +126,12 @@ class _Faults:
         self.first = ""
 
     def add(self, row: int, why: str) -> None:
-        """Note a row."""
+        """Add a row; only the first reason is kept."""
         self.rows.add(int(row))
         self.first = self.first or why
 
     def caught(self, row: int, function: Callable[[Any], Any], value: Any) -> Any:
-        """Call a function; None where the value is none."""
+        """Return the result of a function; None, and add the row, if the value does not fit."""
         try:
             return function(value)
         except _Wrong as fault:
@@ -162,68 +162,68 @@ def _parsed(text: bytes) -> Any:
     return found
 
 
-def _built(values: Sequence[Any], rows: Ints, kind: Any, leaf: Leaf, faults: _Faults) -> Any:
-    """Make a column of parsed values. rows: which row each value belongs to."""
+def _built(values: Sequence[Any], rows: Ints, data_type: Any, leaf: Leaf, faults: _Faults) -> Any:
+    """Return the column of parsed values. rows: the row that each value belongs to."""
     types = pa.types
     null = np.fromiter((value is None for value in values), np.bool_, len(values))
-    if types.is_struct(kind):
-        parts = _members(values, rows, kind, faults)
-        columns = [_child(one, part, rows, ~null, leaf, faults) for one, part in zip(kind, parts, strict=True)]
+    if types.is_struct(data_type):
+        parts = _members(values, rows, data_type, faults)
+        columns = [_child(one, part, rows, ~null, leaf, faults) for one, part in zip(data_type, parts, strict=True)]
         if not columns:
-            return pa.array([None if value is None else {} for value in values], kind)
-        return pa.StructArray.from_arrays(columns, fields=list(kind), mask=pa.array(null))
-    if types.is_map(kind):
+            return pa.array([None if value is None else {} for value in values], data_type)
+        return pa.StructArray.from_arrays(columns, fields=list(data_type), mask=pa.array(null))
+    if types.is_map(data_type):
         lists = [faults.caught(row, _pairs, value) for row, value in zip(rows, values, strict=True)]
         offsets, owners = _layout(lists, rows)
         pairs = [pair for one in lists if one is not None for pair in one]
-        there = np.ones(len(pairs), np.bool_)
-        keys = _child(kind.key_field, [pair[0] for pair in pairs], owners, there, leaf, faults)
-        items = _child(kind.item_field, [pair[1] for pair in pairs], owners, there, leaf, faults)
-        if keys.null_count:  # faults, and Arrow holds no such map
-            return pa.nulls(len(values), kind)
+        present = np.ones(len(pairs), np.bool_)
+        keys = _child(data_type.key_field, [pair[0] for pair in pairs], owners, present, leaf, faults)
+        items = _child(data_type.item_field, [pair[1] for pair in pairs], owners, present, leaf, faults)
+        if keys.null_count:  # they are faults, and Arrow allows no NULL keys
+            return pa.nulls(len(values), data_type)
         gone = pa.array(np.append([one is None for one in lists], False).astype(np.bool_))
         starts = pc.if_else(gone, pa.scalar(None, pa.int32()), pa.array(offsets, pa.int32()))
-        return pa.MapArray.from_arrays(starts, keys, items, type=kind)
-    if types.is_list(kind):
+        return pa.MapArray.from_arrays(starts, keys, items, type=data_type)
+    if types.is_list(data_type):
         lists = [faults.caught(row, _elements, value) for row, value in zip(rows, values, strict=True)]
         offsets, owners = _layout(lists, rows)
         inner = [element for one in lists if one is not None for element in one]
-        column = _child(kind.value_field, inner, owners, np.ones(len(inner), np.bool_), leaf, faults)
+        column = _child(data_type.value_field, inner, owners, np.ones(len(inner), np.bool_), leaf, faults)
         gone = pa.array(np.array([one is None for one in lists], np.bool_))
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, type=kind, mask=gone)
-    said = _TEXTS[_shape(kind)]
-    texts = [faults.caught(row, said, value) for row, value in zip(rows, values, strict=True)]
-    found, bad, why = leaf(pa.array(texts, pa.large_binary()), kind)
-    for place in np.flatnonzero(bad).tolist():
-        faults.add(rows[place], f"a value {why}")
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, type=data_type, mask=gone)
+    text_of = _TEXTS[_shape(data_type)]
+    texts = [faults.caught(row, text_of, value) for row, value in zip(rows, values, strict=True)]
+    found, bad, why = leaf(pa.array(texts, pa.large_binary()), data_type)
+    for position in np.flatnonzero(bad).tolist():
+        faults.add(rows[position], f"a value {why}")
     return found
 
 
-def _child(field: Any, values: Sequence[Any], rows: Ints, there: Flags, leaf: Leaf, faults: _Faults) -> Any:
-    """Make the column of a field within others. there: tells which values have something around them."""
+def _child(field: Any, values: Sequence[Any], rows: Ints, present: Flags, leaf: Leaf, faults: _Faults) -> Any:
+    """Return the column of a field within others. present: which values have a parent that is not NULL."""
     if not field.nullable:
-        for place, value in enumerate(values):
-            if value is None and there[place]:
-                faults.add(rows[place], f"{field.name} is null")
+        for position, value in enumerate(values):
+            if value is None and present[position]:
+                faults.add(rows[position], f"{field.name} is null")
     return _built(values, rows, field.type, leaf, faults)
 
 
-def _members(values: Sequence[Any], rows: Ints, kind: Any, faults: _Faults) -> list[list[Any]]:
-    names = {one.name: number for number, one in enumerate(kind)}
+def _members(values: Sequence[Any], rows: Ints, data_type: Any, faults: _Faults) -> list[list[Any]]:
+    names = {one.name: number for number, one in enumerate(data_type)}
     parts: list[list[Any]] = [[None] * len(values) for _ in names]
-    for place, value in enumerate(values):
+    for position, value in enumerate(values):
         if value is None:
             continue
         if not isinstance(value, _Members):
-            faults.add(rows[place], "there is no object where one should be")
+            faults.add(rows[position], "there is no object where one should be")
             continue
         seen = set()
         for name, member in value:
             if name not in names or name in seen:
-                faults.add(rows[place], f"member {name} is {'there twice' if name in seen else 'unknown'}")
+                faults.add(rows[position], f"member {name} is {'there twice' if name in seen else 'unknown'}")
                 continue
             seen.add(name)
-            parts[names[name]][place] = member
+            parts[names[name]][position] = member
     return parts
 
 
@@ -241,22 +241,22 @@ def _pairs(value: Any) -> Any:
 
 
 def _layout(lists: Sequence[Any], rows: Ints) -> tuple[Ints, Ints]:
-    """Return the offsets of lists in what is in them, and the row of each element."""
+    """Return the offsets of lists in their joined elements, and the row of each element."""
     lengths = np.array([0 if one is None else len(one) for one in lists], np.int64)
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64), np.repeat(rows, lengths)
 
 
-def _shape(kind: Any) -> str:
+def _shape(data_type: Any) -> str:
     types = pa.types
-    if types.is_boolean(kind):
+    if types.is_boolean(data_type):
         return "boolean"
-    if types.is_integer(kind):
+    if types.is_integer(data_type):
         return "number"
-    if types.is_floating(kind) or types.is_decimal(kind) or types.is_duration(kind):
+    if types.is_floating(data_type) or types.is_decimal(data_type) or types.is_duration(data_type):
         return "number or string"
-    if types.is_binary(kind) or types.is_fixed_size_binary(kind):
+    if types.is_binary(data_type) or types.is_fixed_size_binary(data_type):
         return "base64"
-    return "nothing" if types.is_null(kind) else "string"
+    return "nothing" if types.is_null(data_type) else "string"
 
 
 def _boolean(value: Any) -> bytes | None:

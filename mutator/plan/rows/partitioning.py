@@ -1,4 +1,4 @@
-"""How a run partitions its master: as the manifest says, else as the configuration does."""
+"""The partitioning of a master: that of its manifest, else that of the configuration."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ __all__ = ["Partitioning", "check_names", "moved", "partitioning_of"]
 
 @dataclass(frozen=True)
 class Partitioning:
-    """What the directories of a master mean."""
+    """The fields that the partitions of a master are derived from."""
 
-    fields: tuple[PartitionField, ...]  # of rows as they are written
-    scope: str = "table"  # or partition: where a record ID is unique
-    types: tuple[str, ...] | None = None  # of their sources, where fields have types
+    fields: tuple[PartitionField, ...]  # of written rows
+    scope: str = "table"  # or "partition": where a record ID is unique
+    types: tuple[str, ...] | None = None  # of their sources, if the files have a schema
 
     @property
     def by_table(self) -> bool:
-        """Tell whether a record ID is unique in the whole table, so that its record may move."""
+        """Return whether a record ID is unique in the whole table, so that its record may move between partitions."""
         return self.scope == "table"
 
     def spec(self) -> dict[str, Any]:
-        """Return what the manifest says."""
-        said: dict[str, Any] = {"by": text_of(self.fields), "scope": self.scope}
-        return said if self.types is None else {**said, "types": list(self.types)}
+        """Return the specification for the manifest."""
+        spec: dict[str, Any] = {"by": text_of(self.fields), "scope": self.scope}
+        return spec if self.types is None else {**spec, "types": list(self.types)}
 
 
 def partitioning_of(config: Config, known: Manifest | None) -> Partitioning | None:
-    """Return how a run partitions the master: as the manifest says, else the configuration; None for not at all.
+    """Return the partitioning of a run's master; None without partitions.
 
-    The fields are those of the configuration where it has any, with sources as it knows them.
+    Fields named in the configuration come from there, as their sources may be ordinals of feed rows.
     """
-    said = known.spec.get(SPEC) if known is not None else None
+    stored = known.spec.get(SPEC) if known is not None else None
     fields = config.partitioned_by
-    if said is not None:
-        fields = fields or parse_fields(said["by"])
+    if stored is not None:
+        fields = fields or parse_fields(stored["by"])
     if not fields:
         return None
-    return Partitioning(fields, config.key_scope or (said["scope"] if said is not None else "table"))
+    return Partitioning(fields, config.key_scope or (stored["scope"] if stored is not None else "table"))
 
 
 def check_names(fields: Sequence[PartitionField]) -> None:
-    """Raise ConfigError where the manifest could not say these fields again, now that ordinals have names."""
+    """Raise ConfigError for fields that could not be parsed from the manifest, now that ordinals have names."""
     try:
         parse_fields(text_of(fields))
     except ValueError as fault:
@@ -57,5 +57,5 @@ def check_names(fields: Sequence[PartitionField]) -> None:
 
 
 def moved(fields: Sequence[PartitionField], ordinal: Callable[[int], int]) -> tuple[PartitionField, ...]:
-    """Return partition fields whose sources are counted in another layout."""
+    """Return partition fields with the ordinals of their sources mapped to another layout."""
     return tuple(replace(one, source=ordinal(one.source)) if isinstance(one.source, int) else one for one in fields)

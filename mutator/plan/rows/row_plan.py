@@ -1,7 +1,7 @@
-"""What a run reads and writes: which format the engine merges, the layout of each file, and what is written.
+"""The row plan: how the rows of each file are read, and how rows are written.
 
-Delimited text keeps the bytes of its rows and knows its fields by their places (``text_rows``); all other
-formats have fields with names and types (``named_rows``).
+Delimited text keeps the bytes of its rows and knows fields by position (``text_rows``); rows of all other formats have
+a schema (``schema_rows``).
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ __all__ = ["RowPlan"]
 
 @dataclass(frozen=True)
 class RowPlan:
-    """What the plan must know of rows."""
+    """How a run reads and writes rows."""
 
     block_type: str  # a key of ``formats.blocks.registry.BLOCK_TYPES``
-    layouts: Mapping[str, Any]  # "master", "feed" and, for files of other schemas, more
-    output: Any  # the format's own: what is written
-    spec: dict[str, Any]  # as the manifest has it
+    layouts: Mapping[str, Any]  # "master", "feed", and more for files of other schemas
+    output: Any  # how to write, in the block type's own form
+    spec: dict[str, Any]  # for the manifest
     order_type: str
-    layout_of: Mapping[str, str] = field(default_factory=dict)  # path of a file -> its layout, if not its side's
-    in_ranges: Mapping[str, bool] = field(default_factory=dict)  # path -> False: it is read whole
-    carries: bool = True  # files of the master are such as this run writes
-    whole: bool = False  # what is written has one checksum, not one for each split
-    partitioning: Partitioning | None = None  # "written" is then a layout, too: of rows as they are written
+    layout_of: Mapping[str, str] = field(
+        default_factory=dict
+    )  # path -> layout, if not its side's
+    in_ranges: Mapping[str, bool] = field(default_factory=dict)  # path -> False if a task must read the whole file
+    carries: bool = True  # files of the master can stay: this run would write the same
+    whole: bool = False  # a written file has one checksum, not one per split
+    partitioning: Partitioning | None = None  # if set, "written" is a layout, too
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
