@@ -1,7 +1,7 @@
-"""Delimited text: blocks of bytes to rows with their byte offsets.
+"""Split delimited text into rows with their byte offsets.
 
-A row is what stands between two line ends; the line end is no part of it. Lines end at LF or CRLF, and at CR in a file
-that has CR and no LF. What this program writes ends at LF alone, so there a CR before it belongs to the row.
+A row is the bytes between two line ends. Lines end at LF or CRLF, and at CR in a file that has CR and no LF. Lines that
+this program wrote end at LF alone, so a CR before it belongs to the row.
 
 >>> list(rows([b"a,1\\r\\nb", b",2\\n"], LF))
 [(0, b'a,1'), (5, b'b,2')]
@@ -30,15 +30,15 @@ _WIDE = (
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """Name the encoding of a text whose line ends are not single bytes, by its byte order mark.
+    """Return the encoding of a text whose line ends are not single bytes, by its byte order mark; None for others.
 
-    Delimiters and line ends have a NUL byte there; an ID may begin with the bytes of a mark, and it has none.
+    Its delimiters and line ends contain a NUL byte, so an ID that begins with the bytes of a mark is no match.
     """
     return next((name for mark, name in _WIDE if head.startswith(mark) and b"\0" in head), None)
 
 
 def line_end(blocks: Iterable[bytes]) -> str:
-    """Tell how the lines of a file end; reads no further than its first LF.
+    """Return how the lines of a file end: CR or LF; reads up to its first LF.
 
     >>> line_end([b"a\\rb\\r"]), line_end([b"a\\rb", b"\\n"])
     ('cr', 'lf')
@@ -55,19 +55,19 @@ def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None =
     """Yield (byte offset, row) for each line that begins in [start, end).
 
     blocks: the file's bytes from ``start - 1`` on (from 0 where start is 0), as far as the last of these lines goes.
-    The one byte before tells whether a line begins at ``start``. Blank lines come out as empty rows.
+    The byte before ``start`` decides whether a line begins there. Blank lines are empty rows.
     """
     mark = b"\r" if ending == CR else b"\n"
     offset = max(start - 1, 0)
     skipping = start > 0
-    pending: list[bytes] = []  # pieces of a line that goes over blocks
+    pending: list[bytes] = []  # pieces of a line that spans blocks
     for block in blocks:
         lines = block.split(mark)
         if len(lines) == 1:
             if not skipping:
                 pending.append(block)
                 continue
-            # The row began before this split: it is another's, and need not be held.
+            # The row began before this split: another task reads it.
             offset += len(block)
             if end is not None and offset >= end:
                 return
@@ -85,7 +85,7 @@ def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None =
             offset += len(line) + 1
         pending = [last] if last else []
     if pending and not skipping and (end is None or offset < end):
-        yield offset, b"".join(pending)  # no line end at all: a CR here is the row's own
+        yield offset, b"".join(pending)  # without a line end, a CR belongs to the row
 
 
 def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:

@@ -24,9 +24,7 @@ class RowPlan:
     output: Any  # how to write, in the block type's own form
     spec: dict[str, Any]  # for the manifest
     order_type: str
-    layout_of: Mapping[str, str] = field(
-        default_factory=dict
-    )  # path -> layout, if not its side's
+    layout_of: Mapping[str, str] = field(default_factory=dict)  # path -> layout, if not its side's
     in_ranges: Mapping[str, bool] = field(default_factory=dict)  # path -> False if a task must read the whole file
     carries: bool = True  # files of the master can stay: this run would write the same
     whole: bool = False  # a written file has one checksum, not one per split

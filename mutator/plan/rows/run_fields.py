@@ -1,4 +1,4 @@
-"""The fields of a run that mean something, where fields have names: the ID, the order value, the op code."""
+"""The key, order, op code and partition fields of a run over files with a schema, and checks of their types."""
 
 from __future__ import annotations
 
@@ -42,33 +42,34 @@ __all__ = [
     "with_stored_defaults",
 ]
 
-DEFAULTS = "defaults"  # in a manifest: of fields that untouched partitions lack
-SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: an older feed file does not take the schema back
+DEFAULTS = "defaults"  # in a manifest: for fields that untouched partitions lack
+SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: feed files with a lower one do not change the schema
 
 
 @dataclass(frozen=True)
 class RunFields:
-    """The fields that mean something, by name."""
+    """The names of the fields with a meaning for the run."""
 
     ids: tuple[str, ...]
     order: str | None
     op: str | None
-    partition: tuple[PartitionField, ...] = ()  # their sources are names
-    scope: str = "table"  # or partition: where a record ID is unique
+    partition: tuple[PartitionField, ...] = ()  # with names as sources
+    scope: str = "table"  # or "partition": where a record ID is unique
 
     @property
     def sources(self) -> list[str]:
-        """The fields that the partition is derived from."""
+        """The names of the fields that the partition is derived from."""
         return list(dict.fromkeys(str(one.source) for one in self.partition))
 
     def needed(self, *, deletes: bool) -> list[str]:
-        """Return what a file must have. deletes: all its rows are, and their records can be looked for."""
+        """Return the names of the fields that a file must have. deletes: all its rows are deletes."""
+        # Where an ID is unique in the whole table, the partition of a delete is that of its record.
         sources = () if deletes and self.scope == "table" else self.sources
         return [*self.ids, *([self.order] if self.order is not None else []), *sources]
 
 
 def run_fields(config: Config, base: Version, survey: Survey) -> RunFields:
-    """Return the names of the fields that the configuration names, or gives the places of."""
+    """Return the fields that the configuration gives by name or by ordinal. Raises ConfigError."""
     feed = [
         one.file_schema.schema.names for one in by_age(survey.feed) if one.file_schema is not None and has_fields(one)
     ]
@@ -88,7 +89,7 @@ def run_fields(config: Config, base: Version, survey: Survey) -> RunFields:
 
     def level(one: PartitionField) -> PartitionField:
         source = name(one.source, "partitioned.by")
-        number = f"field_{one.source}"  # what an ordinal is called where nothing else is said
+        number = f"field_{one.source}"  # the default name of an ordinal
         plain = isinstance(one.source, int) and one.name in (number, f"{number}_{one.transform}")
         return replace(one, source=source, name=one.name.replace(number, source, 1) if plain else one.name)
 
@@ -106,92 +107,95 @@ def run_fields(config: Config, base: Version, survey: Survey) -> RunFields:
 
 
 def with_feed_names(version: Version, base: Version, fields: RunFields) -> Version:
-    """Name the fields of a master whose files have no names: they are the feed's, maybe without the op code."""
-    places = [str(number) for number in range(len(version.schema))]
-    if version.typed or version.schema.names != places or fields.op is None:
+    """Return a master's version with the feed's field names, if it has none and lacks only the op code."""
+    numbers = [str(number) for number in range(len(version.schema))]
+    if version.typed or version.schema.names != numbers or fields.op is None:
         return version
-    if len(base.schema) != len(places) + 1:
+    if len(base.schema) != len(numbers) + 1:
         return version
     names = [name for name in base.schema.names if name != fields.op]
-    return replace(version, schema=pa.schema([one.with_name(n) for one, n in zip(version.schema, names, strict=True)]))
+    return replace(
+        version, schema=pa.schema([one.with_name(name) for one, name in zip(version.schema, names, strict=True)])
+    )
 
 
-def by_age(feed: Sequence[Source]) -> list[Source]:
-    """Return feed files, the newest last."""
+def by_age(sources: Sequence[Source]) -> list[Source]:
+    """Return files by sequence, then by name."""
 
     def age(source: Source) -> Any:
         return (-1 if source.sequence is None else source.sequence, source.name.encode("utf-8", "surrogateescape"))
 
-    return sorted(feed, key=age)
+    return sorted(sources, key=age)
 
 
 def has_fields(source: Source) -> bool:
-    """Tell whether a file says of any fields."""
+    """Return whether a file has a schema with fields."""
     return source.file_schema is not None and len(source.file_schema.schema) > 0
 
 
 def check_key_types(schema: Any, fields: Any, path: str) -> None:
-    """Raise DataError where a field of the ID is no scalar, or a float, which has no exact value."""
+    """Raise DataError for an ID field that is nested, or a float, which has no exact text."""
     for name in fields.ids:
-        kind = schema.field(name).type
-        if not _has_exact_text(kind):
-            what = f"is of type {kind}; a field of the ID must be text, bytes, a whole number, a decimal, a boolean, "
-            what += "a date or a time"
+        data_type = schema.field(name).type
+        if not _has_exact_text(data_type):
+            allowed = "text, bytes, a whole number, a decimal, a boolean, a date or a time"
+            what = f"is of type {data_type}; a field of the ID must be {allowed}"
             raise error("schema.field", path=path, field=name, what=what)
 
 
-def _has_exact_text(kind: Any) -> bool:
-    """Tell whether values of a type have one text each, which no float has."""
+def _has_exact_text(data_type: Any) -> bool:
+    """Return whether each value of a type has exactly one text, unlike floats."""
     types = pa.types
-    return not any(is_such(kind) for is_such in (types.is_floating, types.is_nested, types.is_null, types.is_duration))
+    inexact = (types.is_floating, types.is_nested, types.is_null, types.is_duration)
+    return not any(is_type(data_type) for is_type in inexact)
 
 
 def named_partitioning(schema: Any, fields: RunFields, path: str) -> Partitioning | None:
-    """Return how rows of a schema are partitioned. Raises DataError where a field has no text to name a directory."""
+    """Return the partitioning of rows of a pa.Schema, None without any. Raises DataError for a field without text."""
     if not fields.partition:
         return None
     for name in fields.sources:
-        kind = schema.field(name).type
-        if not _has_exact_text(kind):
-            what = f"is of type {kind}, and a partition cannot be made of it"
+        data_type = schema.field(name).type
+        if not _has_exact_text(data_type):
+            what = f"is of type {data_type}, and a partition cannot be made of it"
             raise error("schema.field", path=path, field=name, what=what)
     words = dict(zip(fields.sources, key_type_names(schema, fields.sources), strict=True))
     types = []
     for one in fields.partition:
-        kind = schema.field(str(one.source)).type
-        # A time is written with as many digits as its unit has; its day, month and year are the same in each.
-        by_unit = pa.types.is_temporal(kind) and one.transform in ("identity", "prefix", "bucket")
-        types.append(str(kind) if by_unit else words[str(one.source)])
+        data_type = schema.field(str(one.source)).type
+        # The text of a time depends on its unit; its day, month and year do not.
+        by_unit = pa.types.is_temporal(data_type) and one.transform in ("identity", "prefix", "bucket")
+        types.append(str(data_type) if by_unit else words[str(one.source)])
     return Partitioning(fields.partition, fields.scope, tuple(types))
 
 
-def check_op_type(kind: Any, name: str, path: str) -> None:
-    """Raise DataError where the op code is no scalar."""
-    if pa.types.is_nested(kind):
-        what = f"is of type {kind}; the op code must be text or a whole number"
+def check_op_type(data_type: Any, name: str, path: str) -> None:
+    """Raise DataError if the op code is nested."""
+    if pa.types.is_nested(data_type):
+        what = f"is of type {data_type}; the op code must be text or a whole number"
         raise error("schema.field", path=path, field=name, what=what)
 
 
 def order_type_of(config: Config, schema: Any, fields: Any, path: str) -> str:
-    """Return the type of order values: that of the field, or what the configuration says of text."""
+    """Return the order type: the field's, or for text the configuration's. Raises ConfigError, DataError."""
     if fields.order is None:
         return "sequence"
-    kind = schema.field(fields.order).type
-    found = order_kind(kind, config.order_type)
+    data_type = schema.field(fields.order).type
+    found = order_kind(data_type, config.order_type)
     if found is None:
-        what = f"is of type {kind}, which has no order; it must be a number, a date, a timestamp or text"
+        what = f"is of type {data_type}, which has no order; it must be a number, a date, a timestamp or text"
         raise error("schema.field", path=path, field=fields.order, what=what)
     if config.order_stated and found != config.order_type:
         raise error(
             "config",
             where="temporal.ordering.field.type",
-            faults=f"{config.order_type}, and field {fields.order} is {kind}; leave it out",
+            faults=f"{config.order_type}, and field {fields.order} is {data_type}; leave it out",
         )
     return found
 
 
 def order_spec(config: Config, fields: Any, order_type: str) -> dict[str, Any]:
-    """Describe the order values, for the manifest."""
+    """Return the specification of the order values, for the manifest."""
     if fields.order is None:
         return {"by": "file name"}
     found = {"by": "field", "field": fields.order, "type": order_type}
@@ -199,7 +203,7 @@ def order_spec(config: Config, fields: Any, order_type: str) -> dict[str, Any]:
 
 
 def layout_name(layouts: dict[str, Any], side: str, layout: Any) -> str:
-    """Return the name of a layout; a new one where there is none like it."""
+    """Return the name of a layout; adds it to ``layouts`` if the side has no equal one."""
     for name, known in layouts.items():
         if known == layout and name.partition(" ")[0] == side:
             return name
@@ -208,27 +212,27 @@ def layout_name(layouts: dict[str, Any], side: str, layout: Any) -> str:
     return name
 
 
-def parse_default(name: str, text: str, kind: Any) -> Any:
-    """Read the default of a field."""
-    if pa.types.is_nested(kind):
-        raise error("config", where=f"default.{name}", faults=f"'{text}' cannot be a value of type {kind}")
-    found, bad, why = converted(pa.array([text.encode()], pa.large_binary()), kind, typed=False)
+def parse_default(name: str, text: str, data_type: Any) -> Any:
+    """Parse the default of a field to a pa.Scalar. Raises ConfigError."""
+    if pa.types.is_nested(data_type):
+        raise error("config", where=f"default.{name}", faults=f"'{text}' cannot be a value of type {data_type}")
+    found, bad, why = converted(pa.array([text.encode()], pa.large_binary()), data_type, typed=False)
     if bad[0]:
         raise error("config", where=f"default.{name}", faults=f"'{text}' {why}")
     return found[0]
 
 
 def rewrite_notes(needed: bool) -> tuple[str, ...]:
-    """Say that no file of the master can be carried over, where that is so."""
+    """Return the note that no file of the master can stay, if rewriting is needed."""
     return (
         "the master's files are of another schema or format than what is written, so all are written anew",
     ) * needed
 
 
 def notes_on_defaults(config: Config, versions: Sequence[Version]) -> tuple[str, ...]:
-    """Say which defaults have no use, because the result has no such field.
+    """Return a note for each default whose field the result lacks.
 
-    versions: the one that gives the result its fields first. Raises DataError where nothing in the run has the field.
+    versions: first the one that gives the result its fields. Raises DataError for a field that no version has.
     """
     unused = [name for name in config.defaults if name not in versions[0].schema.names]
     for name in unused:
@@ -238,13 +242,13 @@ def notes_on_defaults(config: Config, versions: Sequence[Version]) -> tuple[str,
 
 
 def defaults_spec(config: Config, schema: Any) -> dict[str, Any]:
-    """Return, for the manifest, the defaults that rows of partitions still get which are written anew later."""
+    """Return, for the manifest, the defaults that rows of untouched partitions get when they are rewritten later."""
     found = {name: text for name, text in config.defaults.items() if name in schema.names}
     return {DEFAULTS: found} if found else {}
 
 
 def with_stored_defaults(config: Config, known: Manifest | None) -> Config:
-    """Return a configuration with the defaults that a partitioned master remembers; those that are set now win."""
+    """Return a configuration with the defaults in a partitioned master's manifest; its own defaults come first."""
     stored = known.spec.get(DEFAULTS) if known is not None else None
     return replace(config, defaults={**stored, **config.defaults}) if stored else config
 
@@ -259,11 +263,11 @@ def schema_sequence_spec(config: Config, survey: Survey) -> dict[str, Any]:
 
 
 def key_type_names(schema: Any, names: Sequence[str]) -> list[str]:
-    """Return, for the manifest, what the values of an ID are: the formats hold them in types of different widths."""
+    """Return, for the manifest, the key types of fields: words that are the same for all widths of a type."""
     return [_key_type(schema.field(name).type) for name in names]
 
 
-def _key_type(kind: Any) -> str:
+def _key_type(data_type: Any) -> str:
     types = pa.types
     words = {
         "text": types.is_string,
@@ -274,4 +278,4 @@ def _key_type(kind: Any) -> str:
         "timestamp": types.is_timestamp,
         "time": types.is_time,
     }
-    return next((word for word, is_such in words.items() if is_such(kind)), "bytes")
+    return next((word for word, is_type in words.items() if is_type(data_type)), "bytes")

@@ -1,8 +1,8 @@
-"""How wide the rows are, and whether the master's carry the op code column.
+"""Plan a run over delimited text: the width of rows, and whether the master's rows have the op code column.
 
-``field.count`` = ``auto``, a number, or ``any``. ``auto`` is what the manifest says, else the first row of the first
-master file by name, else that of the first feed file. A number counts the fields of a feed row. Where the feed has an
-op code column, the master has as many fields, or one less.
+``field.count`` is ``auto``, a number, or ``any``. ``auto`` is the width in the manifest, else that of the first row of
+the first master file by name, else of the first feed file. A number counts the fields of a feed row. If the feed has an
+op code column, a master row has as many fields, or one less.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["check_ordinals", "decide_widths", "is_delete_source", "layouts", "st
 
 
 def is_delete_source(config: Config, source: Source) -> bool:
-    """Tell whether every row of a feed file is a delete, as its name says."""
+    """Return whether every row of a feed file is a delete, by its name."""
     return config.op_field is None and file_names.is_delete_file(source.name, config.delete_prefix)
 
 
@@ -37,7 +37,7 @@ def _first_width(sources: Iterable[Source]) -> int | None:
 
 
 def decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
-    """Return the number of fields of a feed row, that of a master row (None: any), and if the master has op codes."""
+    """Return the widths of feed and master rows (None: any), and whether the master has op codes."""
     known, has_op = survey.manifest, config.op_field is not None
     count = config.field_count
     recorded = known.spec["width"] if known else None
@@ -52,7 +52,7 @@ def decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | Non
             )
         return None, None, has_op and in_master
     master = recorded if isinstance(recorded, int) else _first_width(survey.master)
-    # Where order comes from file names, a delete file may hold rows of ID fields alone.
+    # Where order comes from file names, a delete file may have rows of ID fields alone.
     feed = _first_width(
         source for source in survey.feed if not (config.by_file_name and is_delete_source(config, source))
     )
@@ -99,7 +99,7 @@ def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master
 
 
 def check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
-    """Raise ConfigError where a field is beyond the rows, or the rows of both sides cannot become one layout."""
+    """Raise ConfigError for an ordinal beyond the row width, or sides whose rows cannot get one layout."""
     if feed.width is not None:
         for key, ordinals in (
             ("id.field.ordinals", config.id_fields),
@@ -160,18 +160,39 @@ def layouts(
 
 
 def text_row_plan(config: Config, survey: Survey) -> RowPlan:
-    """Decide what a run over delimited text reads and writes."""
-    _check_places(config)
+    """Decide how a run over delimited text reads and writes rows. Raises ConfigError and DataError."""
+    _check_settings(config)
     known = survey.manifest
     feed_width, master_width, op_in_master = decide_widths(config, survey)
     feed, master = layouts(config, feed_width, master_width, op_in_master)
     feed, master, written = _partitioned(config, known, feed, master, op_in_master)
     check_ordinals(config, survey, feed, op_in_master)
-    notes, warnings = [], []
+    notes = []
     if config.op_field is not None:
         there, left = ("with" if has else "without" for has in (op_in_master, config.op_keep))
         notes.append(f"the master's rows are {there} the op code column; rows are written {left} it")
-    if op_in_master and feed.cut_op and known is None and config.op_in_master is None and survey.master:
+    deletes = replace(feed, deletes=True, keys_only=config.by_file_name)
+    spec, partitioning = _spec(config, feed, known), partitioning_of(config, known)
+    if partitioning is not None:
+        partitioning = replace(partitioning, fields=written.partition)
+        spec[SPEC] = partitioning.spec()
+    return RowPlan(
+        block_type="text",
+        layouts={"master": master, "feed": feed, "deletes": deletes, "written": written},
+        output=None,
+        spec=spec,
+        partitioning=partitioning,
+        order_type=config.order_type,
+        layout_of={source.path: "deletes" for source in survey.feed if is_delete_source(config, source)},
+        notes=tuple(notes),
+        warnings=_warnings(config, survey, feed, op_in_master),
+    )
+
+
+def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> tuple[str, ...]:
+    warnings = []
+    is_guess = survey.manifest is None and config.op_in_master is None and survey.master
+    if op_in_master and feed.cut_op and is_guess:
         warnings.append(
             f"the master's rows are as wide as the feed's, so field {config.op_field} is taken for their op code, and "
             "cut; set op.code.in.master to confirm it"
@@ -187,28 +208,13 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
         warnings.append(
             f"{shown}: read as delimited text, where quotes mean nothing; input.format=csv reads them as CSV"
         )
-    deletes = replace(feed, deletes=True, keys_only=config.by_file_name)
-    spec, partitioning = _spec(config, feed, known), partitioning_of(config, known)
-    if partitioning is not None:
-        partitioning = replace(partitioning, fields=written.partition)
-        spec[SPEC] = partitioning.spec()
-    return RowPlan(
-        block_type="text",
-        layouts={"master": master, "feed": feed, "deletes": deletes, "written": written},
-        output=None,
-        spec=spec,
-        partitioning=partitioning,
-        order_type=config.order_type,
-        layout_of={source.path: "deletes" for source in survey.feed if is_delete_source(config, source)},
-        notes=tuple(notes),
-        warnings=tuple(warnings),
-    )
+    return tuple(warnings)
 
 
 def _partitioned(
     config: Config, known: Manifest | None, feed: RowLayout, master: RowLayout, op_in_master: bool
 ) -> tuple[RowLayout, RowLayout, RowLayout]:
-    """Say where the partition stands in rows of the feed, of the master, and in those that are written."""
+    """Return the layouts of the feed, of the master and of written rows, with the ordinals of the partition fields."""
     op = config.op_field
     without: Callable[[int], int] = int if op is None else without_field(op)
     cut = without if feed.cut_op else int
@@ -225,7 +231,7 @@ def _partitioned(
     if partitioning is None:
         return feed, master, written
     fields = partitioning.fields
-    if not config.partitioned_by and feed.cut_op and op is not None:  # they are of rows as they are written
+    if not config.partitioned_by and feed.cut_op and op is not None:  # their ordinals count fields of written rows
         fields = moved(fields, lambda ordinal: ordinal + (ordinal >= op))
     return (
         replace(feed, partition=fields, placed=not partitioning.by_table),
@@ -235,7 +241,7 @@ def _partitioned(
 
 
 def stored_text_row_plan(known: Manifest) -> RowPlan:
-    """Return the shape of a dataset of delimited text."""
+    """Return the row plan of a dataset of delimited text, as its manifest describes it."""
     spec = dict(known.spec)
     order, by_file_name = spec["order"], spec["order"]["by"] == "file name"
     layout = RowLayout(
@@ -250,8 +256,8 @@ def stored_text_row_plan(known: Manifest) -> RowPlan:
     return RowPlan("text", layouts, None, spec, layout.order_type)
 
 
-def _check_places(config: Config) -> None:
-    """Raise ConfigError where fields are called by names, which delimited text does not have."""
+def _check_settings(config: Config) -> None:
+    """Raise ConfigError for settings that need field names or types, which delimited text lacks."""
     for key, fields in (
         ("id.field.ordinals", config.id_fields),
         ("temporal.ordering.field.ordinal", (config.order_field,)),
@@ -280,19 +286,19 @@ def _delimiter(spec: dict[str, str]) -> Delimiter:
 
 
 def _spec(config: Config, feed: RowLayout, known: Manifest | None) -> dict[str, Any]:
-    """Describe the rows as they are written: what the next run must agree with."""
-    place = without_field(config.op_field) if feed.cut_op and config.op_field is not None else int
+    """Return the specification of written rows, for the manifest: the next run must agree with it."""
+    written = without_field(config.op_field) if feed.cut_op and config.op_field is not None else int
     width: int | str | None = feed.output_width
     if config.field_count == "any" or (config.field_count == "auto" and known and known.spec["width"] == "any"):
         width = "any"
     return {
         "key": {
-            "ordinals": [place(ordinal) for ordinal in config.id_fields],
+            "ordinals": [written(ordinal) for ordinal in config.id_fields],
             "types": ["bytes"] * len(config.id_fields),
         },
         "order": {"by": "file name"}
         if config.order_field is None
-        else {"by": "field", "ordinal": place(config.order_field), "type": config.order_type},
+        else {"by": "field", "ordinal": written(config.order_field), "type": config.order_type},
         "op code": config.op_field if config.op_keep else None,
         "delimiter": _spec_delimiter(config.delimiter),
         "width": width,
