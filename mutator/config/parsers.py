@@ -1,4 +1,4 @@
-"""The values of settings: text to what it means, or a ValueError that says what was expected.
+"""The values of settings: each parser reads text, or raises ValueError that says what was expected.
 
 >>> duration("90d"), size("64m")
 (7776000, 67108864)
@@ -17,6 +17,7 @@ __all__ = [
     "codes",
     "duration",
     "field_count",
+    "file_format",
     "flag",
     "fraction",
     "joint",
@@ -34,57 +35,89 @@ __all__ = [
 
 
 def texts(text: str) -> tuple[str, ...]:
-    """Read different names with commas between them."""
+    """Read different names with commas between them.
+
+    >>> texts("id, price")
+    ('id', 'price')
+    """
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts or len(set(parts)) != len(parts):
         raise ValueError("must be different names with commas between them")
     return parts
 
 
-def codes(text: str) -> tuple[bytes, ...]:
-    """Read op codes with commas between them, as bytes."""
+def codes(text: str) -> frozenset[bytes]:
+    """Read op codes with commas between them.
+
+    >>> codes("D") == {b"D"}
+    True
+    """
     if not all(part.strip() for part in text.split(",")):
-        raise ValueError("must be op codes with commas between them, none of them empty")
-    return tuple(part.strip().encode("utf-8", "surrogateescape") for part in text.split(","))
+        raise ValueError("must be op codes with commas between them, and none may be empty")
+    return frozenset(part.strip().encode("utf-8", "surrogateescape") for part in text.split(","))
 
 
 def joint(text: str) -> bytes:
-    """Read what is written between fields, as bytes."""
+    """Read the text that joins fields.
+
+    >>> joint(";")
+    b';'
+    """
     if "\n" in text:
-        raise ValueError("holds a line feed, which ends a row")
+        raise ValueError("contains a line feed, which ends a row")
     return text.encode("utf-8", "surrogateescape")
 
 
 def null(text: str) -> bytes:
-    """Read what stands for NULL in CSV, as bytes."""
+    r"""Read the text that means NULL in CSV.
+
+    >>> null(r"\N")
+    b'\\N'
+    """
     if set(text) & set('"\r\n'):
-        raise ValueError("holds a quote or a line end, and what stands for NULL has no quotes")
+        raise ValueError("contains a quote or a line end, which the text for NULL cannot have")
     return text.encode("utf-8", "surrogateescape")
 
 
 def flag(text: str) -> bool:
-    """Read true or false."""
+    """Read true or false.
+
+    >>> flag("True")
+    True
+    """
     if text.strip().lower() not in ("true", "false"):
         raise ValueError("must be true or false")
     return text.strip().lower() == "true"
 
 
 def whole(text: str) -> int:
-    """Read a whole number, 0 or more."""
+    """Read a whole number, 0 or more.
+
+    >>> whole("12")
+    12
+    """
     if not re.fullmatch(r"[0-9]{1,18}", text.strip()):
         raise ValueError("must be a whole number, 0 or more")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """Read a whole number from 1 to 999999."""
+    """Read a whole number from 1 to 999999.
+
+    >>> positive("12")
+    12
+    """
     if not re.fullmatch(r"[0-9]{1,6}", text.strip()) or int(text) < 1:
         raise ValueError("must be a whole number from 1 to 999999")
     return int(text)
 
 
 def ordinal(text: str, names: tuple[str, ...]) -> int | str:
-    """Read a field's ordinal, or its name; an ordinal where the names of all fields are known."""
+    """Read a field's ordinal or name; return its ordinal where the names of all fields are known.
+
+    >>> ordinal("price", ("id", "price")), ordinal("price", ())
+    (1, 'price')
+    """
     text = text.strip()
     if text in names:
         return names.index(text)
@@ -100,28 +133,44 @@ def ordinal(text: str, names: tuple[str, ...]) -> int | str:
 
 
 def ordinal_or_unset(text: str, names: tuple[str, ...]) -> int | str | None:
-    """Read an ordinal; -1 is the original job's way to say unset."""
+    """Read an ordinal or a name; -1 means unset, as in the original job.
+
+    >>> ordinal_or_unset("-1", ()) is None
+    True
+    """
     return None if text.strip() == "-1" else ordinal(text, names)
 
 
 def ordinals(text: str, names: tuple[str, ...]) -> tuple[int | str, ...]:
-    """Read ordinals or names with commas between them."""
+    """Read ordinals or names with commas between them.
+
+    >>> ordinals("0,price", ("id", "price"))
+    (0, 1)
+    """
     return tuple(ordinal(part, names) for part in text.split(","))
 
 
 def partition_fields(text: str, names: tuple[str, ...]) -> tuple[PartitionField, ...]:
-    """Read partition fields; their sources are ordinals where the names of all fields are known."""
-    made = []
-    for one in parse_fields(text):
-        source = ordinal(str(one.source), names)
-        plain = one.transform == "identity" and isinstance(one.source, int) and one.name == f"field_{one.source}"
-        name = names[one.source] if plain and isinstance(one.source, int) and one.source < len(names) else one.name
-        made.append(replace(one, source=source, name=name))
-    return parse_fields(text_of(made))  # names may be equal now
+    """Read partition fields; their sources become ordinals where the names of all fields are known.
+
+    >>> partition_fields("price", ("id", "price"))[0].source
+    1
+    """
+    found = []
+    for field in parse_fields(text):
+        name = field.name
+        if isinstance(field.source, int) and field.source < len(names) and name == f"field_{field.source}":
+            name = names[field.source] if field.transform == "identity" else name
+        found.append(replace(field, source=ordinal(str(field.source), names), name=name))
+    return parse_fields(text_of(found))  # again, because two names may be equal now
 
 
 def field_count(text: str) -> int | str:
-    """Read auto, any, or a number of fields."""
+    """Read auto, any, or a number of fields.
+
+    >>> field_count("auto"), field_count("7")
+    ('auto', 7)
+    """
     text = text.strip()
     if text in ("auto", "any"):
         return text
@@ -131,7 +180,11 @@ def field_count(text: str) -> int | str:
 
 
 def fraction(text: str) -> float:
-    """Read a number from 0 to 1."""
+    """Read a number from 0 to 1.
+
+    >>> fraction("0.5")
+    0.5
+    """
     try:
         value = float(text)
     except ValueError:
@@ -142,7 +195,11 @@ def fraction(text: str) -> float:
 
 
 def duration(text: str) -> int:
-    """Read a duration such as 90d, to seconds."""
+    """Read a duration such as 90d; return seconds.
+
+    >>> duration("2m")
+    120
+    """
     match = re.fullmatch(r"([0-9]{1,9})\s*([smhdw])", text.strip())
     if not match:
         raise ValueError("must be a duration such as 90d, 12h, 30m or 45s")
@@ -150,7 +207,11 @@ def duration(text: str) -> int:
 
 
 def size(text: str) -> int:
-    """Read a size such as 64m, to bytes."""
+    """Read a size such as 64m; return bytes.
+
+    >>> size("1k")
+    1024
+    """
     match = re.fullmatch(r"([0-9]{1,15})\s*([kmg]?)(i?b)?", text.strip().lower())
     if not match or int(match[1]) < 1:
         raise ValueError("must be a size such as 67108864, 64m or 1g")
@@ -158,14 +219,22 @@ def size(text: str) -> int:
 
 
 def suffix(text: str) -> str:
-    """Read the end of a file name, such as .ready."""
+    """Read the end of a file name.
+
+    >>> suffix(".ready")
+    '.ready'
+    """
     if not re.fullmatch(r"[^/\s\x00-\x1f]{1,50}", text.strip()):
         raise ValueError("must be the end of a file name, such as .ready")
     return text.strip()
 
 
 def one_of(*values: str) -> Callable[[str], str]:
-    """Make the reader of a setting that has just these values."""
+    """Return the parser of a setting that has only these values.
+
+    >>> one_of("skip", "merge")("skip")
+    'skip'
+    """
 
     def choose(text: str) -> str:
         if text.strip() not in values:
@@ -173,3 +242,13 @@ def one_of(*values: str) -> Callable[[str], str]:
         return text.strip()
 
     return choose
+
+
+def file_format(text: str) -> str | None:
+    """Read the name of a file format; return None for auto.
+
+    >>> file_format("csv")
+    'csv'
+    """
+    found = one_of("auto", "text", "csv", "escaped", "avro", "parquet", "orc")(text)
+    return None if found == "auto" else found

@@ -1,4 +1,4 @@
-"""Where settings come from: ``.properties`` and TOML files, and ``key=value`` of the command line, all as flat text.
+"""The sources of settings: ``.properties`` and TOML files, and ``key=value`` of the command line, all as flat text.
 
 >>> parse_override("sync.mode=full")
 ('sync.mode', 'full')
@@ -28,7 +28,7 @@ def read_settings(path: str | Path | None, overrides: Iterable[str] = ()) -> dic
 
 
 def layered(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Put settings on top of each other: a later one wins, whether prefixed or not.
+    """Merge layers of settings: a later one wins, whether prefixed or not.
 
     >>> layered([{"rsbm.sync.mode": "full"}, {"sync.mode": "partial"}])
     {'sync.mode': 'partial'}
@@ -97,7 +97,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """Write a value of TOML as the properties would.
+    """Write a TOML value as a properties file would have it.
 
     >>> shown([0, 2]), shown(True)
     ('0,2', 'true')

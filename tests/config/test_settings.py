@@ -11,7 +11,7 @@ KEY = "id.field.ordinals"
 BY = "temporal.ordering.field.ordinal"
 OP = "op.code.field.ordinal"
 CONTRADICTS = "contradicts temporal.ordering.field.type ="
-BESIDE_FULL = "stands beside sync.mode = full, where what is absent is deleted; leave it out"
+BESIDE_FULL = "conflicts with sync.mode = full, which deletes the records that the feed lacks; leave it out"
 
 
 def faults(settings):
@@ -70,7 +70,7 @@ SETTINGS = [
         {OP: "4"},
     ),
     ("deleted.record.file.prefix", "delete_prefix", None, [("del", "del"), ("é_", "é_")], [], {}),
-    ("field.delim", "joint", b",", [(";", b";"), ("é", b"\xc3\xa9")], [("a\nb", "holds a line feed")], {}),
+    ("field.delim", "joint", b",", [(";", b";"), ("é", b"\xc3\xa9")], [("a\nb", "contains a line feed")], {}),
     (
         "field.count",
         "field_count",
@@ -175,7 +175,14 @@ SETTINGS = [
     ("output.format", "output_format", None, [("auto", None), ("avro", "avro")], [("Avro", "must be auto, text")], {}),
     ("output.codec", "output_codec", None, [("none", "none"), ("zstd", "zstd")], [("lzo", "must be none, snappy")], {}),
     ("output.schema", "output_schema", None, [("s3://b/row.avsc", "s3://b/row.avsc")], [], {}),
-    ("csv.null", "csv_null", b"", [("\\N", b"\\N"), ("é", b"\xc3\xa9")], [("a\nb", "holds a quote or a line end")], {}),
+    (
+        "csv.null",
+        "csv_null",
+        b"",
+        [("\\N", b"\\N"), ("é", b"\xc3\xa9")],
+        [("a\nb", "contains a quote or a line end")],
+        {},
+    ),
     ("default.price", "defaults", {}, [("0", {"price": "0"}), (" x", {"price": " x"})], [], {}),
 ]
 # Set by several keys together, or always to be set: tested one by one below.
@@ -297,7 +304,7 @@ def test_order_type(settings, kind):
         ),
         (
             {"temporal.ordering.field.type": "long"},
-            "temporal.ordering.field.type: 'long', and no temporal.ordering.field.ordinal is set",
+            "temporal.ordering.field.type: 'long', but temporal.ordering.field.ordinal is not set",
         ),
         (
             {BY: "5", "temporal.ordering.field.type": "date"},
@@ -327,7 +334,7 @@ def test_delimiter():
 
 def test_field_delim_of_a_literal_is_ignored_with_a_warning():
     assert parse({KEY: "0", "field.delim.regex": "|", "field.delim": ","}).warnings == (
-        "field.delim is ignored: rows are rejoined with the delimiter that they were split by",
+        "field.delim is ignored: rows are rejoined with the delimiter that split them",
     )
     assert parse({KEY: "0", "field.delim.regex": ",", "field.delim": ","}).warnings == ()
     assert parse({KEY: "0", "field.delim.regex": "[,;]", "field.delim": ";"}).warnings == ()
@@ -420,7 +427,7 @@ def test_faults_of_one_key_and_of_several_are_found_together():
                 "op.code.field.ordinal: field 9 is beyond field.count = 4",
             ],
         ),
-        ({"field.count": "3", "field.names": "a,b"}, ["field.names: 2 names, and field.count = 3"]),
+        ({"field.count": "3", "field.names": "a,b"}, ["field.names: 2 names, but field.count = 3"]),
         ({OP: "4", "upsert.op.code": "I,D"}, ["upsert.op.code: 'D' is also a deleted.op.code"]),
         ({"upsert.op.code": "I"}, ["upsert.op.code: 'I' needs op.code.field.ordinal"]),
         ({"op.code.keep": "true"}, ["op.code.keep: 'true' needs op.code.field.ordinal"]),
@@ -435,7 +442,7 @@ def test_faults_of_one_key_and_of_several_are_found_together():
         ),
         (
             {"sync.mode": "full", "reject.policy": "quarantine"},
-            ["reject.policy: 'quarantine' stands beside sync.mode = full, where a reject would be a delete"],
+            ["reject.policy: 'quarantine' conflicts with sync.mode = full, where a reject would be a delete"],
         ),
     ],
 )
@@ -453,7 +460,7 @@ def test_warnings():
 
     assert config.warnings == (
         "field 5 is both ID and order value: every version is then a record of its own",
-        "deleted.record.file.prefix is ignored, because op.code.field.ordinal says what is deleted",
+        "deleted.record.file.prefix is ignored, because op.code.field.ordinal says which rows are deletes",
     )
 
 

@@ -100,8 +100,8 @@ def test_the_make_targets_of_the_readme_exist():
 
 
 def test_every_setting_is_in_the_options_table():
-    source = (ROOT / "mutator" / "config" / "settings.py").read_text()
-    known = set(re.findall(r'read\(\s*"([a-z.]+)"', source))
+    source = "".join((ROOT / "mutator" / "config" / name).read_text() for name in ("reader.py", "settings.py"))
+    known = set(re.findall(r'(?:read|_setting|_setting_of_fields)\(\s*"([a-z.]+)"', source))
     rows = re.findall(r"^\| (`[a-z.]+`(?:, `[a-z.]+`)*) \|", README, re.MULTILINE)
     documented = {key for row in rows for key in re.findall(r"`([a-z.]+)`", row)}
     assert "| `default.FIELD` |" in README

@@ -1,0 +1,139 @@
+"""Settings that are valid alone and wrong together, a rule for each fault and each warning.
+
+A rule yields its messages, given the configuration and the settings that were given.
+
+>>> config = Config(id_fields=(0,), op_field=0)
+>>> list(faults(config, {"id.field.ordinals": "0"}))
+['op.code.field.ordinal: field 0 is also a field of id.field.ordinals']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from mutator.config.settings import Config
+from mutator.config.sources import shown
+
+__all__ = ["faults", "warnings"]
+
+Given = Mapping[str, Any]  # key to value, without the prefix
+Messages = Iterator[str]
+
+_SMALL_SPLIT = 64 << 10
+
+
+def faults(config: Config, given: Given) -> Messages:
+    """Yield the faults of settings that contradict each other."""
+    return (message for rule in _FAULTS for message in rule(config, given))
+
+
+def warnings(config: Config, given: Given) -> Messages:
+    """Yield warnings about settings that have no effect, or one that surprises."""
+    return (message for rule in _WARNINGS for message in rule(config, given))
+
+
+def _ids(config: Config, given: Given) -> Messages:
+    if "id.field.ordinals" not in given:
+        yield "id.field.ordinals: is missing; name the fields of the record ID, for example 0 or 0,2"
+    if len(set(config.id_fields)) != len(config.id_fields):
+        yield f"id.field.ordinals: '{given['id.field.ordinals']}' names a field twice"
+
+
+def _op_field(config: Config, _: Given) -> Messages:
+    op = config.op_field
+    if op is None:
+        return
+    if any(field.source == op for field in config.partitioned_by):
+        yield f"partitioned.by: field {op} is also the op.code.field.ordinal"
+    if op in config.id_fields:
+        yield f"op.code.field.ordinal: field {op} is also a field of id.field.ordinals"
+    if op == config.order_field:
+        yield f"op.code.field.ordinal: field {op} is also the temporal.ordering.field.ordinal"
+
+
+def _field_count(config: Config, _: Given) -> Messages:
+    count = config.field_count
+    if not isinstance(count, int):
+        return
+    for key, fields in (
+        ("id.field.ordinals", config.id_fields),
+        ("temporal.ordering.field.ordinal", (config.order_field,)),
+        ("op.code.field.ordinal", (config.op_field,)),
+    ):
+        for field in fields:
+            if isinstance(field, int) and field >= count:
+                yield f"{key}: field {field} is beyond field.count = {count}"
+    if config.field_names and len(config.field_names) != count:
+        yield f"field.names: {len(config.field_names)} names, but field.count = {count}"
+
+
+def _op_codes(config: Config, given: Given) -> Messages:
+    both = (config.upsert_codes or frozenset()) & config.delete_codes
+    if both:
+        codes = b",".join(sorted(both)).decode("utf-8", "surrogateescape")
+        yield f"upsert.op.code: '{codes}' is also a deleted.op.code"
+    if config.op_field is None:
+        for key in ("upsert.op.code", "op.code.keep", "op.code.in.master"):
+            if key in given:
+                yield f"{key}: '{shown(given[key])}' needs op.code.field.ordinal"
+
+
+def _full_snapshot(config: Config, given: Given) -> Messages:
+    if not config.full:
+        return
+    for key in ("op.code.field.ordinal", "deleted.op.code", "deleted.record.file.prefix"):
+        if key in given and not (key == "op.code.field.ordinal" and config.op_field is None):
+            yield (
+                f"{key}: '{shown(given[key])}' conflicts with sync.mode = full, which deletes the records that the "
+                "feed lacks; leave it out"
+            )
+    if config.reject_policy != "fail":
+        yield "reject.policy: 'quarantine' conflicts with sync.mode = full, where a reject would be a delete"
+
+
+def _suffixes(config: Config, _: Given) -> Messages:
+    control, ready = config.control_suffix, config.claim_ready_suffix
+    if control and ready and (control.endswith(ready) or ready.endswith(control)):
+        yield (
+            f"feed.control.suffix: '{control}' cannot be told from claim.ready.suffix = {ready}; neither may end with "
+            "the other"
+        )
+
+
+def _csv_null(config: Config, given: Given) -> Messages:
+    literal = config.delimiter.literal
+    if literal and literal in config.csv_null:
+        yield f"csv.null: '{given['csv.null']}' contains the delimiter, so it needs quotes, which make it text"
+
+
+def _order_in_id(config: Config, _: Given) -> Messages:
+    if config.order_field is not None and config.order_field in config.id_fields:
+        yield f"field {config.order_field} is both ID and order value: every version is then a record of its own"
+
+
+def _delete_prefix(config: Config, _: Given) -> Messages:
+    if config.op_field is not None and config.delete_prefix is not None and not config.full:
+        yield "deleted.record.file.prefix is ignored, because op.code.field.ordinal says which rows are deletes"
+
+
+def _small_splits(config: Config, _: Given) -> Messages:
+    if config.split_bytes < _SMALL_SPLIT:
+        yield f"split.bytes = {config.split_bytes} makes a task of every few rows; 64m is usual"
+
+
+def _delete_codes(config: Config, given: Given) -> Messages:
+    deletes = config.op_field is not None or config.delete_prefix is not None or config.full
+    if "deleted.op.code" in given and not deletes:
+        yield "deleted.op.code is ignored: op.code.field.ordinal is missing, so nothing deletes"
+
+
+def _joint(config: Config, given: Given) -> Messages:
+    literal = config.delimiter.literal
+    if literal is not None and "field.delim" in given and config.joint != literal:
+        yield "field.delim is ignored: rows are rejoined with the delimiter that split them"
+
+
+Rule = Callable[[Config, Given], Messages]
+_FAULTS: tuple[Rule, ...] = (_ids, _op_field, _field_count, _op_codes, _full_snapshot, _suffixes, _csv_null)
+_WARNINGS: tuple[Rule, ...] = (_order_in_id, _delete_prefix, _small_splits, _delete_codes, _joint)
