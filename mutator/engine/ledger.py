@@ -78,7 +78,7 @@ class _Rejects:
         path = without_secrets(source.path)
         samples = self.samples.setdefault(side, [])
         if len(samples) < SAMPLES:
-            samples.append(RejectSample(path, offset, line, source.place(offset, line), reason, row[:200]))
+            samples.append(RejectSample(path, offset, line, source.position(offset, line), reason, row[:200]))
         if self._staging is None:
             return
         if self.stream is None:

@@ -100,11 +100,11 @@ def receipt_of(plan: Plan, split: Split, receipt: SplitReceipt) -> LedgerElement
 
 def row_sequences(plan: Plan, split: Split, one: Input) -> Ints | None:
     """Return the sequence of each row of a split, where the file beside the data has them; raises Damage."""
-    path = one.source.order_path
-    if path is None or not plan.by_file_name:
+    path, order = one.source.order_path, one.source.order_part
+    if path is None or order is None or not plan.by_file_name:
         return None
-    storage, expected = storage_for(path), one.source.order_checksum
-    if expected is not None and split.number == 0:  # Parquet's own checksums cover its pages alone
+    storage, expected = storage_for(path), order.checksum
+    if split.number == 0:  # Parquet's own checksums cover its pages alone
         with storage.open(path) as stream:
             found = of_blocks(blocks(stream), chunk_of(expected))
         if found != expected:

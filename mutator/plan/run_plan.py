@@ -19,7 +19,8 @@ from mutator.dataset.partition_index import SPEC, Files
 from mutator.errors import error
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
-from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.schema_rows import has_schema, schema_row_plan, stored_schema_row_plan

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from mutator.dataset import checksum
 from mutator.formats.content import Window
-from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.order_values import NO_SEQUENCE
 
@@ -40,7 +41,7 @@ class Split:
 
     def window(self, source: Source) -> Window:
         """Return what a block reader must know to read it."""
-        return Window(source.ending, self.start, self.end, source.bom, source.header_end)
+        return source.window(self.start, self.end)
 
 
 def inputs_of(survey: Survey, shape: RowPlan) -> tuple[Input, ...]:

@@ -26,7 +26,7 @@ from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.pipeline.accounting import add_up
-from mutator.plan.inspect.survey import Source
+from mutator.plan.inspect.source import Source
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.run_plan import Chunks, Limits, Plan
 from mutator.plan.splits import Split, numbered
@@ -124,10 +124,11 @@ class Dataset:
                 )
         return found
 
-    def run(self, feed, *, join, buckets, unique=False, memory=1 << 20, full=False, expire=False, **changes):
+    def run(self, feed, *, join, buckets, unique=False, memory=1 << 20, full=False, expire=False, engine="blocks"):
         self.number += 1
         sources = put(self.work / f"feed-{self.number}", feed, self.kind, has_op=True)
-        plan = replace(self.plan(sources, join, buckets, unique, memory, full, expire), **changes)
+        plan = self.plan(sources, join, buckets, unique, memory, full, expire)
+        plan = replace(plan, strategy=replace(plan.strategy, engine=engine))
         staging = self.work / f"output-{self.number}"
         for name in ("order", "tombstones", "rejected"):
             (staging / "_mutator" / name).mkdir(parents=True)
@@ -233,10 +234,6 @@ class Dataset:
                     name,
                     part.bytes,
                     sequence_of(name),
-                    order_path=None if order is None else f"{staging}/{order.path}",
-                    order_checksum=None if order is None else order.checksum,
-                    checksum=part.checksum,
-                    bucket=part.bucket,
                     part=part,
                     order_part=order,
                 )
@@ -246,9 +243,7 @@ class Dataset:
         for part in result.beside:
             if part.role == "tombstones":
                 path = staging / part.path
-                buried.append(
-                    Source(str(path), path.name, part.bytes, checksum=part.checksum, bucket=part.bucket, part=part)
-                )
+                buried.append(Source(str(path), path.name, part.bytes, part=part))
                 for key, order, committed in read_tombstones(path.open("rb")):
                     value = NO_SEQUENCE if order is None else ORDER_TYPES[self.kind][0](order)
                     assert key not in self.tombstones

@@ -564,7 +564,7 @@ def test_fields_without_names_get_no_header(tmp_path):
     ("delimiter", "more", "kind", "message"),
     [
         ("::", {}, DataError, "field.delim.regex is ::, and the fields of escaped have one byte between them"),
-        ("x", {}, DataError, "field.delim.regex is x, which stands in escapes too"),
+        ("x", {}, DataError, "field.delim.regex is x, which occurs in escapes too"),
         (",", {"header.lines": "2"}, DataError, "header.lines is 2, and escaped has one line with the names"),
     ],
 )

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
-from mutator.formats.content import NotReadable, Window
+from mutator.formats.content import NotReadable
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.probe import Source
+from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.storage import Entry, blocks, storage_for
 from mutator.storage.compression import CorruptStream
@@ -133,10 +133,9 @@ def check(suffix: str, feed: Sequence[Source]) -> None:
 
 def count_rows(source: Source) -> int:
     """Return the number of rows of a feed file; raises DataError for a damaged one."""
-    window = Window(source.ending, 0, None, source.bom, source.header_end)
-    content = FileContent(source.path, source.bytes, window, compression=source.compression)
+    content = FileContent(source.path, source.bytes, source.window(), compression=source.compression)
     try:
-        return FILE_FORMATS[source.kind].count(content, source.dialect)
+        return FILE_FORMATS[source.file_format].count(content, source.dialect)
     except (CorruptStream, NotReadable) as fault:
         raise error("damaged", path=source.path, why=fault) from None
 

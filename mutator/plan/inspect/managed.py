@@ -15,7 +15,7 @@ from mutator.errors import error
 from mutator.formats.files import lines
 from mutator.formats.files.contract import FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.probe import Source
+from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 
 __all__ = ["dataset_schema", "dataset_sources", "file_source", "forms_of", "stored_schema", "tombstone_source"]
@@ -62,13 +62,9 @@ def file_source(
         bytes=part.bytes,
         sequence=file_names.sequence(file_names.base_name(part.path)),
         ending=lines.EXACT_LF,
-        order_path=posixpath.join(path, part.order) if part.order else None,
-        order_checksum=order.checksum if order is not None else None,
-        checksum=part.checksum,
-        bucket=part.bucket,
         part=part,
         order_part=order,
-        kind=stored["format"],
+        file_format=stored["format"],
         file_schema=file_schema,
         header_end=0 if file_schema is None else file_schema.header_end,
         stored=stored,
@@ -81,8 +77,6 @@ def tombstone_source(path: str, part: SideFile) -> Source:
         path=posixpath.join(path, part.path),
         name=file_names.base_name(part.path),
         bytes=part.bytes,
-        checksum=part.checksum,
-        bucket=part.bucket,
         part=part,
     )
 

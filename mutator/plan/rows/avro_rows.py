@@ -19,7 +19,7 @@ from mutator.formats.blocks.avro_rows import AvroLayout, AvroOutput
 from mutator.formats.content import NotReadable
 from mutator.formats.files.avro import default_of
 from mutator.formats.files.avro_schema import avro_type, collapsed, comparable_field, encoding, expanded, is_opaque
-from mutator.plan.inspect.survey import Source
+from mutator.plan.inspect.source import Source
 from mutator.plan.rows.result_schema import SchemaRun, name_layouts, resolve_schema, result_rows
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import rewrite_notes

@@ -15,7 +15,8 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.avro_schema import avro_of, expanded
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.result_schema import ResultRows, SchemaRun, name_layouts, resolve_schema, result_rows
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import by_age, rewrite_notes
@@ -52,7 +53,7 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
         spec=spec,
         order_type=rows.order_type,
         layout_of=names,
-        in_ranges={source.path: FILE_FORMATS[source.kind].in_ranges for _, source in run.sources},
+        in_ranges={source.path: FILE_FORMATS[source.file_format].in_ranges for _, source in run.sources},
         carries=same,
         whole=True,
         partitioning=rows.partitioning,
@@ -89,9 +90,9 @@ def _file_layouts(
     def layout_of(side: str, source: Source, rules: dict[str, Any]) -> ColumnLayout:
         return replace(
             layouts[side],
-            format=source.kind,
+            format=source.file_format,
             schema=schemas.get(source.path, pa.schema([])),  # a file without fields has no rows
-            typed=FILE_FORMATS[source.kind].typed,
+            typed=FILE_FORMATS[source.file_format].typed,
             dialect=stored_dialect(source.stored or known_spec, dialect) if side == "master" else dialect,
             **rules,
         )

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from mutator.config import Config
 from mutator.dataset.partition_index import SPEC
-from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning
 from mutator.plan.rows.run_fields import (
     RunFields,

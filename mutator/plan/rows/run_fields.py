@@ -12,7 +12,8 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.formats.values.convert import converted
-from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, check_names, partitioning_of
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules.file_names import base_name
@@ -73,7 +74,7 @@ def run_fields(config: Config, base: Version, survey: Survey) -> RunFields:
     feed = [
         one.file_schema.schema.names for one in by_age(survey.feed) if one.file_schema is not None and has_fields(one)
     ]
-    names = config.field_names or survey.places or (feed[-1] if feed else base.schema.names)
+    names = config.field_names or survey.field_names or (feed[-1] if feed else base.schema.names)
 
     def name(one: Any, key: str) -> str:
         if isinstance(one, str):

@@ -17,7 +17,8 @@ from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.avro_rows import avro_row_plan, stored_avro_layout
 from mutator.plan.rows.column_rows import column_row_plan, stored_dialect
 from mutator.plan.rows.result_schema import SchemaRun
@@ -43,7 +44,7 @@ def has_schema(config: Config, survey: Survey) -> bool:
 
 
 def _formats(survey: Survey) -> set[str]:
-    return {source.kind for source in (*survey.master, *survey.feed)}
+    return {source.file_format for source in (*survey.master, *survey.feed)}
 
 
 def _had_schema(survey: Survey) -> bool:
@@ -81,7 +82,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
 def _output_format(config: Config, survey: Survey) -> str:
     known = survey.manifest
     before = known.spec["format"] if known is not None else None
-    first = next((source.kind for source in (*survey.master, *survey.feed)), "text")
+    first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
     output = config.output_format or before or first
     if output == "text":
         raise error(
@@ -109,7 +110,7 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
     )
     delimiter = config.delimiter.literal
     if delimiter is None or len(delimiter) != 1:
-        delimited = [one.path for one in (*survey.master, *survey.feed) if not FILE_FORMATS[one.kind].typed]
+        delimited = [one.path for one in (*survey.master, *survey.feed) if not FILE_FORMATS[one.file_format].typed]
         if delimited:
             what = f"field.delim.regex is {config.delimiter.text}, and one byte must stand between fields with names"
             raise error("format", path=delimited[0], what=what, cure="set it to that byte, or merge text with text")
@@ -134,7 +135,7 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Versio
 def _version(source: Source, partial_fields: bool, checked: Any) -> Version:
     file_schema = source.file_schema
     assert file_schema is not None
-    if source.kind == "text" and not file_schema.named:
+    if source.file_format == "text" and not file_schema.named:
         raise error(
             "format",
             path=source.path,

@@ -16,7 +16,8 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.errors import error
 from mutator.formats.blocks.row_layout import RowLayout, without_field
-from mutator.plan.inspect.survey import Source, Survey
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import moved, partitioning_of
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules import file_names

@@ -12,8 +12,9 @@ from mutator.config import Config
 from mutator.errors import error
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect import control_files
-from mutator.plan.inspect.probe import Source, probe_file
-from mutator.plan.inspect.survey import feed_entries
+from mutator.plan.inspect.feed_files import feed_entries
+from mutator.plan.inspect.probe import probe_file
+from mutator.plan.inspect.source import Source
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.partition_transforms import PartitionField
@@ -73,7 +74,7 @@ def _width(config: Config, sources: Sequence[Source]) -> int | None:
         return None
     if isinstance(config.field_count, int):
         return config.field_count
-    whole = [one for one in sources if one.kind == "text" and not _may_be_short(config, one)]
+    whole = [one for one in sources if one.file_format == "text" and not _may_be_short(config, one)]
     ordered = sorted(whole, key=lambda one: one.name.encode("utf-8", "surrogateescape"))
     return next((one.width for one in ordered if one.width is not None), None)
 
@@ -90,7 +91,7 @@ def _feed_file(
     source: Source,
     width: int | None,
 ) -> FeedFile:
-    if source.kind == "text":
+    if source.file_format == "text":
         ordinals = [_ordinal(field, one, source, width) for field, one in zip(fields, wanted, strict=True)]
         made = FeedFile(source, config.delimiter, width, tuple(ordinals))
         if not _may_be_short(config, source):
@@ -141,6 +142,6 @@ def _place(config: Config, field: PartitionField, wanted: str | int, source: Sou
 def _check_type(source: Source, name: Any, kind: Any) -> None:
     types = pa.types
     odd = types.is_nested(kind) or types.is_dictionary(kind) or types.is_null(kind) or types.is_duration(kind)
-    if FILE_FORMATS[source.kind].typed and odd:
+    if FILE_FORMATS[source.file_format].typed and odd:
         what = f"is {kind}, of which no partition can be made"
         raise error("schema.field", path=source.path, field=name, what=what)

@@ -22,7 +22,7 @@ from mutator.formats.files.avro_schema import expanded, parsed, physical
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.probe import Source
+from mutator.plan.inspect.source import Source
 from mutator.rules.byte_columns import Ints
 from mutator.rules.typed_values import canonical, out_of_years
 from mutator.workflow.partitions.split.files import FeedFile
@@ -50,16 +50,16 @@ class Chunk(NamedTuple):
 def read_chunks(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     """Read the rows of a feed file; raises NotReadable, CorruptStream and MutatorError."""
     single = file.delimiter.literal is not None and len(file.delimiter.literal) == 1
-    if file.source.kind == "text" and (not single or file.width is None or file.key_width is not None):
+    if file.source.file_format == "text" and (not single or file.width is None or file.key_width is not None):
         return _text_rows(content, file)
     return _row_batches(content, file)
 
 
 def shown_by(source: Source) -> Callable[[Any], list[bytes]]:
     """Return the function that shows rows of a feed file as its rejects have them."""
-    if not FILE_FORMATS[source.kind].typed:
+    if not FILE_FORMATS[source.file_format].typed:
         return lambda rows: pc.binary_slice(rows, 0, -1).to_pylist()
-    if source.kind != "avro":
+    if source.file_format != "avro":
         return lambda rows: shown_rows(pa.RecordBatch.from_struct_array(rows))
     assert source.file_schema is not None
     schema = parsed(physical(expanded(source.file_schema.native)))
@@ -76,25 +76,25 @@ def header_of(source: Source) -> bytes:
         if mark in head[source.header_end - 1 :]:
             break
     # In text, the last header line begins before header_end; in other formats the header ends there.
-    end = head.find(mark, source.header_end - 1) if source.kind == "text" else source.header_end
+    end = head.find(mark, source.header_end - 1) if source.file_format == "text" else source.header_end
     head = head[: end if end >= 0 else len(head)]
     head = head.removeprefix(text.UTF8_BOM) if source.bom else head
-    if source.kind != "text":
+    if source.file_format != "text":
         return head.lstrip(b"\r\n").removesuffix(b"\r") + b"\n"
     return (head.replace(b"\r", b"\n") if mark == b"\r" else head.replace(b"\r\n", b"\n").removesuffix(b"\r")) + b"\n"
 
 
 def _row_batches(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     """Read a file as its format does."""
-    source, file_format = file.source, FILE_FORMATS[file.source.kind]
-    if source.kind == "text":
+    source, file_format = file.source, FILE_FORMATS[file.source.file_format]
+    if source.file_format == "text":
         assert file.width is not None
         schema, dialect = headerless_schema(file.width, ()), Dialect(file.delimiter.literal or b",")
     else:
         assert source.file_schema is not None
         schema, dialect = source.file_schema.schema, source.dialect
     names = [None if place is None else schema.field(place).name for place in file.places]
-    is_columnar = file_format.typed and source.kind != "avro"
+    is_columnar = file_format.typed and source.file_format != "avro"
     wanted = schema.names if is_columnar else list(dict.fromkeys(filter(None, names)))
     for found in file_format.read(content, schema, wanted, dialect):
         if is_columnar:

@@ -100,7 +100,7 @@ def _told(files: Sequence[FeedFile], done: Sequence[_Done]) -> list[dict[str, An
             "path": made.source,
             "offset": one.offset,
             "line": one.line,
-            "place": file.source.place(one.offset, one.line),
+            "place": file.source.position(one.offset, one.line),
             "reason": one.reason,
             "row": one.row[:200].decode("utf-8", "backslashreplace"),
         }

@@ -25,11 +25,11 @@ from mutator.errors.redact import without_secrets
 from mutator.formats.blocks.avro_rows import AvroOutput
 from mutator.formats.blocks.column_rows import ColumnOutput
 from mutator.formats.blocks.registry import BLOCK_TYPES
-from mutator.formats.content import NotReadable, Reject, Window
+from mutator.formats.content import NotReadable, Reject
 from mutator.formats.files.avro_container import opened
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.probe import Source
+from mutator.plan.inspect.source import Source
 from mutator.rules.byte_columns import Ints
 from mutator.rules.partition_transforms import PartitionField, place
 from mutator.storage import storage_for
@@ -49,7 +49,7 @@ def split_file(
     Raises the errors of the catalogue.
     """
     source = file.source
-    window = Window(source.ending, 0, None, source.bom, source.header_end)
+    window = source.window()
     content = FileContent(source.path, source.bytes, window, compression=source.compression, chunk=WHOLE)
     pieces, rejects = _Pieces(), _Rejects(most)
     try:
@@ -215,18 +215,18 @@ class _Compressed:
 
 def _output_of(source: Source) -> _Output:
     """Return how files with rows of a feed file are written: as that file is."""
-    if not FILE_FORMATS[source.kind].typed:
+    if not FILE_FORMATS[source.file_format].typed:
         return _Output("text", None, header_of(source))
     with FileContent(source.path, source.bytes, compression=source.compression).file() as stream:
-        if source.kind == "avro":
+        if source.file_format == "avro":
             head = opened(stream)
             return _Output("avro", AvroOutput(head.schema, head.codec, head.metadata, head.sync))
-        codec = _codec(source.kind, stream)
+        codec = _codec(source.file_format, stream)
     assert source.file_schema is not None
-    codecs = FILE_FORMATS[source.kind].codecs
+    codecs = FILE_FORMATS[source.file_format].codecs
     known = {name.lower(): name for name in codecs.values()}
     dialect = Dialect(codec=known.get(codec.lower(), codecs.get(codec.lower())))
-    return _Output("columns", ColumnOutput(source.kind, source.file_schema.schema, dialect))
+    return _Output("columns", ColumnOutput(source.file_format, source.file_schema.schema, dialect))
 
 
 def _codec(kind: str, stream: BinaryIO) -> str:

@@ -1,0 +1,130 @@
+"""Find the feed files of a run, and compare their names and content with those that were merged before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mutator.config import Config
+from mutator.dataset import checksum
+from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.errors import error
+from mutator.plan.inspect import control_files
+from mutator.plan.inspect.source import Source
+from mutator.rules import file_names, sequence_gaps
+from mutator.storage import Entry, blocks, storage_for
+
+__all__ = ["check_entry", "feed_entries", "sequence_notes", "split_consumed", "visible"]
+
+
+def feed_entries(config: Config, paths: Sequence[str], ignored: list[str]) -> dict[str, Entry]:
+    """Return the feed files that full paths name, by path, without their control files.
+
+    ignored: a list to which the paths of hidden files are added. Raises ConfigError, and DataError for a control file
+    without its feed file.
+    """
+    found: dict[str, Entry] = {}
+    for path in paths:
+        for entry in _find(path, ignored):
+            found.setdefault(entry.path, entry)  # a path that is matched twice is read once
+    for entry in found.values():
+        check_entry(entry)
+    return found if config.control_suffix is None else control_files.set_apart(config.control_suffix, paths, found)
+
+
+def _find(path: str, ignored: list[str]) -> list[Entry]:
+    """Return the visible entries that a path names: those of a directory, one file, or the matches of a pattern."""
+    storage = storage_for(path)
+    path = storage.resolve(path)
+    entry = storage.stat(path)
+    if entry is None:
+        # A match may be a link to a directory, and one file must not have two paths.
+        matches = [storage.stat(storage.resolve(match.path)) or match for match in storage.glob(path)]
+        if not matches:
+            raise error("path.missing", path=path, what="feed file or directory")
+        found = [_find(match.path, ignored) if match.type == "directory" else [match] for match in matches]
+        return visible((part for parts in found for part in parts), ignored)
+    if entry.type == "directory":
+        return visible(storage.entries(path), ignored)
+    if file_names.is_hidden(entry.name):
+        raise error("path.hidden", path=path)
+    return [entry]
+
+
+def visible(entries: Iterable[Entry], ignored: list[str]) -> list[Entry]:
+    """Return the entries that are not hidden, and add the paths of the hidden ones to ``ignored``."""
+    shown = []
+    for entry in entries:
+        if file_names.is_hidden(entry.name):
+            ignored.append(entry.path)
+        else:
+            shown.append(entry)
+    return shown
+
+
+def check_entry(entry: Entry, directory_cure: str = "name it as a --feed of its own") -> None:
+    """Raise ConfigError for an entry that is not a plain file with a printable name."""
+    if entry.type != "file":
+        cure = directory_cure if entry.type == "directory" else "copy the data into a plain file"
+        raise error("path.kind", path=entry.path, what=entry.type, cure=cure)
+    if file_names.has_control(entry.name):
+        raise error("path.name", path=entry.path)
+
+
+def split_consumed(
+    config: Config, known: Manifest | None, found: Sequence[Source]
+) -> tuple[tuple[Source, ...], tuple[Source, ...], tuple[str, ...]]:
+    """Return the feed files to merge, those that an earlier run has merged, and notes.
+
+    Raises DataError for a name that was merged before with other content, unless it may be reused.
+    """
+    if known is None or config.full or config.consumed_files == "merge":
+        return tuple(found), (), ()
+    before: dict[str, list[FeedFile]] = {}
+    for part in known.feed:
+        before.setdefault(part.name, []).append(part)
+    fresh, consumed, notes = [], [], []
+    for source in found:
+        same_name = before.get(source.name, [])
+        if any(part.bytes == source.bytes and _has_checksum(source, part.checksum) for part in same_name):
+            consumed.append(source)
+            continue
+        fresh.append(source)
+        if same_name:
+            _check_reuse(config, source, same_name[-1])
+            notes.append(f"{source.name} was consumed before with another content; it is merged as a new file")
+    return tuple(fresh), tuple(consumed), tuple(notes)
+
+
+def _check_reuse(config: Config, source: Source, before: FeedFile) -> None:
+    if (config.reused_names or ("fail" if config.by_file_name else "accept")) == "fail":
+        why = ", and order comes from file names" if config.reused_names is None else ", and reused.names=fail"
+        raise error("feed.reused", path=source.path, before=before.bytes, after=source.bytes, why=why)
+
+
+def _has_checksum(source: Source, expected: str) -> bool:
+    with storage_for(source.path).open(source.path) as stream:
+        return checksum.of_blocks(blocks(stream), checksum.chunk_of(expected)) == expected
+
+
+def sequence_notes(config: Config, known: Manifest | None, fresh: Sequence[Source]) -> tuple[str, ...]:
+    """Return notes on feed files that are late and on sequences that are missing.
+
+    Raises DataError where the configuration forbids them.
+    """
+    before = [
+        number for part in (known.feed if known else ()) if (number := file_names.sequence(part.name)) is not None
+    ]
+    new = [source.sequence for source in fresh if source.sequence is not None]
+    notes = []
+    late = sequence_gaps.late(before, new) if config.by_file_name else ()
+    if late:
+        shown = file_names.some([source.name for source in fresh if source.sequence in late])
+        if config.late_files == "fail":
+            raise error("feed.late", paths=shown, last=max(before))
+        notes.append(f"late: {shown}: older than what was merged before (sequence {max(before)})")
+    missing = sequence_gaps.gaps(before, new) if config.sequence_gaps != "ignore" else []
+    if missing and config.sequence_gaps == "fail":
+        raise error("feed.gaps", gaps=sequence_gaps.gaps_text(missing))
+    if missing and (config.sequence_gaps == "report" or sequence_gaps.counts_files(before, new, missing)):
+        notes.append(f"gaps: these sequences have not arrived: {sequence_gaps.gaps_text(missing)}")
+    return tuple(notes)

@@ -1,0 +1,98 @@
+"""Find the files of a master that has no manifest, or whose manifest is set aside because the master is adopted."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from mutator.config import Config
+from mutator.dataset import manifest
+from mutator.dataset.directory import is_straggler, read_manifest
+from mutator.errors import MutatorError, error
+from mutator.formats.files import lines
+from mutator.plan.inspect.feed_files import check_entry, visible
+from mutator.plan.inspect.probe import probe_file
+from mutator.plan.inspect.source import Source
+from mutator.rules import file_names
+from mutator.storage import Entry, Storage
+
+__all__ = ["masters_below", "unmanaged_sources"]
+
+# Cures for a directory in a master.
+_TREE = "if it is a partition's, say by which fields: --partitioned-by FIELDS, or partitioned.by=FIELDS"
+_NO_TREE = "a master's files lie in its directory, or in those of partitions, as in store_id=12/: move its files up"
+
+
+def unmanaged_sources(
+    config: Config, storage: Storage, master: str, ignored: list[str], *, named: bool
+) -> tuple[Source, ...]:
+    """Return the files of a master, by name.
+
+    ignored: a list to which the paths of hidden files are added. named: whether fields have names in this run.
+    """
+    entry = storage.stat(master)
+    if entry is None:
+        if not config.allow_empty_master:
+            raise error("master.missing", path=master)
+        return ()
+    below = partial(_entries_below, storage, ignored) if config.partitioned_by else storage.entries
+    entries = visible(below(master), ignored) if entry.type == "directory" else [entry]
+    own = masters_below(master, ignored)
+    if own and not config.master_adopt:
+        names = [directory.removeprefix(f"{master}/") for directory in own]
+        raise error("partition.masters", path=master, partitions=file_names.some(names))
+    if any(is_straggler(storage, part.name) for part in entries):  # of an adopted master, whose manifest has its files
+        paths = {directory: _paths_in_manifest(storage, directory) for directory in (*own, master)}
+        entries = [part for part in entries if not is_straggler(storage, part.name) or _is_kept(paths, master, part)]
+    for part in entries:
+        check_entry(part, _TREE if "=" in part.name and not config.partitioned_by else _NO_TREE)
+    # As between rows of one ID, the file name decides before the directory (by which the entries are sorted).
+    entries.sort(key=lambda part: (os.fsencode(part.name), os.fsencode(part.path)))
+    found = (probe_file(config, storage, part, config.master_format, named=named) for part in entries)
+    return tuple(map(_as_written, found))
+
+
+def _as_written(source: Source) -> Source:
+    """Return a text file that a run wrote as it is: without headers or a byte order mark, and with LF alone."""
+    if file_names.is_data_file(source.name) and source.file_format == "text":
+        return replace(source, ending=lines.EXACT_LF, bom=False, header_end=0)
+    return source
+
+
+def _entries_below(storage: Storage, ignored: list[str], directory: str) -> list[Entry]:
+    """Return the entries of a directory and of the partition directories below it."""
+    found = []
+    for entry in storage.entries(directory):
+        if entry.type == "directory" and not file_names.is_hidden(entry.name) and "=" in entry.name:
+            found += visible(_entries_below(storage, ignored, entry.path), ignored)
+        else:
+            found.append(entry)
+    return found
+
+
+def masters_below(master: str, ignored: Sequence[str]) -> list[str]:
+    """Return the partition directories that are masters of their own. ignored: the hidden paths below ``master``."""
+    directories = [posixpath.dirname(path) for path in ignored if posixpath.basename(path) == manifest.DIRECTORY]
+    return sorted(directory for directory in directories if directory != master)
+
+
+def _is_kept(paths: Mapping[str, set[str]], master: str, entry: Entry) -> bool:
+    """Return whether a file that a run wrote belongs to an adopted master: its manifest names it or names no file.
+
+    paths: those that the manifest of each directory names.
+    """
+    directory = posixpath.dirname(entry.path)
+    directory = directory if directory in paths else master
+    return not paths[directory] or entry.path.removeprefix(f"{directory}/") in paths[directory]
+
+
+def _paths_in_manifest(storage: Storage, master: str) -> set[str]:
+    """Return the paths that a manifest names; none if it cannot be read, which is a reason to adopt a master."""
+    try:
+        known = read_manifest(storage, master)
+    except MutatorError:
+        return set()
+    return {part.path for part in known.parts()} if known is not None else set()

@@ -1,0 +1,67 @@
+"""Source: one input file, as the survey or a manifest describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mutator.dataset.manifest import Part, SideFile
+from mutator.formats.content import Window
+from mutator.formats.files import lines
+from mutator.formats.files.contract import Dialect, FileSchema
+from mutator.formats.files.registry import FILE_FORMATS
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input file."""
+
+    path: str
+    name: str
+    bytes: int
+    sequence: int | None = None
+    compression: str | None = None
+    file_format: str = "text"  # a key of ``FILE_FORMATS``
+    file_schema: FileSchema | None = None  # None: delimited text without rows
+    dialect: Dialect = field(default_factory=Dialect)  # of delimited files with a schema
+    ending: str = lines.LF
+    bom: bool = False  # begins with a UTF-8 byte order mark, which is no part of the first row
+    header_end: int = 0  # lines that begin before this offset are headers
+    width: int | None = None  # number of fields of the first row; None: the file has no rows
+    quotes: bool = False  # named .csv and read as delimited text, with quotes in its first row
+    part: Part | None = None  # the file's entry in the manifest
+    order_part: SideFile | None = None  # the entry of the file with the sequences of its rows
+    stored: Mapping[str, Any] = field(default_factory=dict, hash=False)  # how the file was written, by the manifest
+
+    @property
+    def checksum(self) -> str | None:
+        """The checksum in the manifest."""
+        return None if self.part is None else self.part.checksum
+
+    @property
+    def bucket(self) -> int | None:
+        """The bucket in the manifest."""
+        return None if self.part is None else self.part.bucket
+
+    @property
+    def order_path(self) -> str | None:
+        """The path of the file with the sequences of its rows."""
+        if self.part is None or self.order_part is None:
+            return None
+        return self.path.removesuffix(self.part.path) + self.order_part.path
+
+    @property
+    def is_packed(self) -> bool:
+        """Return whether its rows take far more memory than its bytes: it is compressed, or its fields have types."""
+        return self.compression is not None or FILE_FORMATS[self.file_format].typed
+
+    def window(self, start: int = 0, end: int | None = None) -> Window:
+        """Return the window of the rows that begin in [start, end). end: None for the end of the content."""
+        return Window(self.ending, start, end, self.bom, self.header_end)
+
+    def position(self, offset: int, line: int) -> str:
+        """Return the position of a row, for messages."""
+        return FILE_FORMATS[self.file_format].position(offset, line)
