@@ -19,26 +19,24 @@ from mutator.dataset.partition_index import SPEC, Files
 from mutator.errors import error
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
-from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.rows.schema_rows import has_schema, schema_row_plan, stored_schema_row_plan
-from mutator.plan.rows.text_rows import is_delete_source, stored_text_row_plan, text_row_plan
-from mutator.plan.splits import Input, Split, inputs_of, numbered, packed_tasks, splits_of
+from mutator.plan.rows.schema_rows import has_schema, schema_row_plan
+from mutator.plan.rows.text_rows import is_delete_source, text_row_plan
+from mutator.plan.splits import Input, Split, inputs_of, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_value
 
-__all__ = ["SAMPLES", "Chunks", "Limits", "PartitionedMaster", "Plan", "limits_of", "make_plan", "plan_of_dataset"]
+__all__ = ["SAMPLES", "Chunks", "Limits", "PartitionedMaster", "Plan", "limits_of", "make_plan"]
 
 
 SAMPLES = 5  # keys or rows that are shown as examples
 
 _LARGE = 1 << 20
 _FEED_TASKS = 16  # read a feed of one split's size, at most
-_DATASET_CHUNK = 64 << 20
 _ENDLESS = 1 << 62  # the chunk of a file with one checksum
 
 
@@ -238,28 +236,6 @@ def _partitioned_master(survey: Survey, rows: RowPlan) -> PartitionedMaster | No
         forms[source.part.form] = (rows.layout_of.get(source.path, "master"), rows.in_ranges.get(source.path, True))
     packs = tuple(side for side in known.beside if side.role == "filters")
     return PartitionedMaster(survey.master_path, known.spec, found, forms, packs, known.parts())
-
-
-def plan_of_dataset(known: Manifest, data: tuple[Source, ...], tombstones: tuple[Source, ...]) -> Plan:
-    """Return the plan that reads a dataset back, as its manifest describes it."""
-    rows = stored_schema_row_plan(known) if "fields" in known.spec["key"] else stored_text_row_plan(known)
-    inputs = numbered(tombstones, data, (), rows)
-    buckets = known.buckets or max(2, sum(source.bytes for source in data) // _DATASET_CHUNK)
-    splits = splits_of(inputs, _DATASET_CHUNK, _DATASET_CHUNK)
-    return Plan(
-        run=known.run,
-        now=0,
-        rows=rows,
-        strategy=Strategy("records", "shuffle", buckets, buckets, ""),
-        inputs=inputs,
-        tasks=packed_tasks(inputs, splits, _DATASET_CHUNK),
-        local=(),
-        groups=buckets,
-        by_file_name=rows.spec["order"]["by"] == "file name",
-        chunks=Chunks(_DATASET_CHUNK, _DATASET_CHUNK, _DATASET_CHUNK),
-        limits=Limits({"master": 0}),
-        master_buckets=known.buckets,
-    )
 
 
 def _check_tombstones(survey: Survey, rows: RowPlan) -> None:

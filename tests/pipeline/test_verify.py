@@ -323,7 +323,7 @@ def test_row_in_the_file_of_another_bucket_is_found(plain, copy):
     rewrite(copy, rows)
 
     key = row.split(b",")[0].decode()
-    assert plain(copy).problems == (f"1 records stand in the file of another bucket, for example {key}",)
+    assert plain(copy).problems == (f"1 records are in the file of another bucket, for example {key}",)
 
 
 def test_row_beside_its_tombstone_is_found(plain, copy):
@@ -462,7 +462,7 @@ def test_forged_output_of_each_join_is_found(plain, joined):
     doubled = f"1 keys have more than one row, for example {key}"
     assert doubled in problems({first: [*rows[first][1:], rows[first][1]]})  # as many rows as sequences
     moved = {first: [rows[second][0], *rows[first][1:]], second: [rows[first][0], *rows[second][1:]]}
-    assert ("2 records stand in the file of another bucket" in problems(moved)) == (known.buckets is not None)
+    assert ("2 records are in the file of another bucket" in problems(moved)) == (known.buckets is not None)
     lost = problems({first: rows[first][:-1]})
     assert "fewer rows than the file with their sequences" in lost
     tombstone = b"k0,1"  # deleted by the first feed

@@ -36,7 +36,7 @@ def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tup
     beside = {part.path: part for part in known.beside}
     file_schema = dataset_schema(known, path)
     data = tuple(
-        file_source(path, known.spec, part, beside.get(part.order or ""), file_schema)
+        file_source(path, known.spec, part, beside.get(part.order or ""), file_schema if part.form is None else None)
         for part in sorted(known.files, key=lambda part: os.fsencode(part.path))
     )
     return data, tuple(tombstone_source(path, part) for part in known.beside if part.role == "tombstones")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mutator.dataset import checksum
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, printable
-from mutator.pipeline.verify import Verification
-from mutator.storage import blocks, entries_of, storage_for
+from mutator.pipeline.verify import Verification, checksum_difference
+from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.base import Base, open_base, probe_dataset
 
@@ -89,8 +88,7 @@ def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str
     if entry.bytes != size:
         return f"{path}: has {entry.bytes} bytes and should have {size}"
     try:
-        with base.storage.open(path) as stream:
-            found = checksum.of_blocks(blocks(stream), checksum.chunk_of(expected))
+        difference = checksum_difference(path, expected)
     except MutatorError as fault:
         return str(fault)
-    return None if found == expected else f"{path}: its checksum is {found} and should be {expected}"
+    return difference and f"{path}: {difference}"

@@ -1,0 +1,210 @@
+"""Read the rows of a dataset back and check them: each in its partition and bucket, and one row for each ID.
+
+Rows are read as blocks, each file in the form that it was written in. Only their keys go through the shuffle, as
+columns. A layout that blocks do not support (a regex delimiter) is read row by row; its keys become columns, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.manifest import DataFile, Manifest
+from mutator.dataset.partition_index import EARLIER, SPEC, form_of, is_partitioned
+from mutator.engine.blocks.mutations import groups_of_keys
+from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, tombstones
+from mutator.engine.ledger import write_ledger
+from mutator.engine.receipts import LedgerReceipt, MergeReceipt
+from mutator.engine.records.read import read_task
+from mutator.engine.split_content import Damage, checked, damaged, receipt_of, row_sequences, tombstones_receipt
+from mutator.plan.inspect.managed import dataset_sources
+from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.rows.schema_rows import stored_schema_row_plan
+from mutator.plan.rows.text_rows import stored_text_row_plan
+from mutator.plan.run_plan import SAMPLES, Chunks, Limits, Plan
+from mutator.plan.splits import Input, Split, numbered, packed_tasks, splits_of
+from mutator.plan.strategy import Strategy
+from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.key_hash import hash_columns
+
+__all__ = ["check_keys", "key_reader", "plan_of_dataset"]
+
+_ROW, _TOMBSTONE, _MISPLACED = 0, 1, 2
+_CHUNK = 64 << 20
+_ROWS = 1 << 16  # of a table of keys that were read row by row
+
+# Reads the splits of a task to the elements of the shuffle.
+KeyReader = Callable[[Plan, Iterable[Split]], Iterator[Any]]
+
+
+def plan_of_dataset(path: str, known: Manifest, readable: set[str]) -> Plan:
+    """Return the plan that reads a dataset back. readable: full paths of the files that can be read."""
+    data, beside = ([source for source in side if source.path in readable] for side in dataset_sources(path, known))
+    rows = _row_plan(known)
+    forms = {source.path: _layout(source.part) for source in data}
+    inputs = numbered(beside, data, (), replace(rows, layout_of=forms))
+    groups = known.buckets or max(2, sum(source.bytes for source in data) // _CHUNK)
+    return Plan(
+        run=known.run,
+        now=0,
+        rows=rows,
+        strategy=Strategy("blocks", "shuffle", groups, groups, ""),
+        inputs=inputs,
+        tasks=packed_tasks(inputs, splits_of(inputs, _CHUNK, _CHUNK), _CHUNK),
+        local=(),
+        groups=groups,
+        by_file_name=rows.spec["order"]["by"] == "file name",
+        chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
+        limits=Limits({"master": 0}),
+        master_buckets=known.buckets,
+    )
+
+
+def _row_plan(known: Manifest) -> RowPlan:
+    return stored_schema_row_plan(known) if "fields" in known.spec["key"] else stored_text_row_plan(known)
+
+
+def _layout(part: Any) -> str:
+    return f"master {part.form}" if isinstance(part, DataFile) and part.form is not None else "master"
+
+
+def key_reader(known: Manifest) -> KeyReader:
+    """Return the function that reads splits to tables of keys, and everything that is not a record to the ledger."""
+    forms = {"master": _row_plan(known)}
+    for number in range(len(known.spec.get(EARLIER, ()))):
+        spec = {**known.spec, **form_of(known.spec, number)}
+        forms[f"master {number}"] = _row_plan(replace(known, spec=spec))
+    scope = known.spec[SPEC]["scope"] if is_partitioned(known) else None
+    return partial(_read_task, forms, scope)
+
+
+def _read_task(forms: Mapping[str, RowPlan], scope: str | None, plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
+    def read(split: Split, one: Input) -> Iterator[Any]:
+        form = forms[one.layout]
+        layouts = {**form.layouts, one.layout: form.layouts["master"]}
+        of_form = replace(plan, rows=replace(form, layouts=layouts))
+        if one.side == "tombstones":
+            return _read_tombstones(of_form, scope, split, one)
+        if of_form.block_type.unsupported(form.layouts["master"]):
+            return _read_rows(of_form, split, one)
+        return _read_blocks(of_form, scope, split, one)
+
+    return checked(plan, splits, read)
+
+
+def _read_tombstones(plan: Plan, scope: str | None, split: Split, one: Input) -> Iterator[Any]:
+    receipt = tombstones_receipt(plan, split, one)
+    assert one.source.part is not None
+    directory = one.source.part.path.removeprefix("_mutator/tombstones/").rpartition("/")[0]
+    for number, table in enumerate(tombstones(plan, split, one)):
+        keys = [table.column(name).combine_chunks() for name in table.column_names if name.startswith("key_")]
+        states, within = np.full(table.num_rows, _TOMBSTONE), directory if scope == "partition" else ""
+        yield from _elements(plan, split, number, table.column("hash").to_numpy(), keys, states, within)
+    yield receipt_of(plan, split, receipt)
+
+
+def _read_blocks(plan: Plan, scope: str | None, split: Split, one: Input) -> Iterator[Any]:
+    part, layout = one.source.part, plan.rows.layouts[one.layout]
+    assert part is not None
+    directory = part.path.rpartition("/")[0]
+    sequences = row_sequences(plan, split, one)
+    for number, (batch, receipt) in enumerate(batches(plan, split, one, trusted=False)):
+        yield from rejected(plan, split, one, batch, receipt)
+        block = batch.block
+        if len(block):
+            hashes = block.hashes()
+            right = _in_bucket(plan, one, hashes)
+            if scope is not None:
+                placed = plan.block_type.partitions(block.written(), layout)
+                right &= np.array([name == directory for name in placed.names], np.bool_)[placed.codes]
+            states, within = np.where(right, _ROW, _MISPLACED), directory if scope == "partition" else ""
+            yield from _elements(plan, split, number, hashes, block.keys(None), states, within)
+    if sequences is not None and len(sequences) != receipt.rows:
+        more = "more" if receipt.rows > len(sequences) else "fewer"
+        raise Damage(*damaged(one, f"it has {more} rows than the file with their sequences"))
+    yield receipt_of(plan, split, receipt)
+
+
+def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
+    """Read a split of a dataset without partitions row by row."""
+    others: list[Any] = []
+
+    def keys() -> Iterator[tuple[bytes, ...]]:
+        for element in read_task(plan, [split]):
+            if element[0][0] == plan.ledger:
+                others.append(element)
+            else:
+                yield element[0][1]
+
+    found = keys()
+    for number, some in enumerate(iter(lambda: list(islice(found, _ROWS)), [])):
+        columns = [pa.array(values, pa.large_binary()) for values in zip(*some, strict=True)]
+        hashes = hash_columns([ByteColumn.of_array(column) for column in columns])
+        states = np.where(_in_bucket(plan, one, hashes), _ROW, _MISPLACED)
+        yield from _elements(plan, split, number, hashes, columns, states, "")
+    yield from others
+
+
+def _in_bucket(plan: Plan, one: Input, hashes: Any) -> Any:
+    """Return a bool array: whether each key belongs to the bucket of its file."""
+    part = one.source.part
+    assert part is not None
+    if plan.master_buckets is not None and part.bucket is None:
+        return np.zeros(len(hashes), np.bool_)
+    return hashes % np.uint64(plan.master_buckets or part.buckets or 1) == np.uint64(part.bucket or 0)
+
+
+def _elements(
+    plan: Plan, split: Split, number: int, hashes: Any, keys: list[Any], states: Ints, within: str
+) -> Iterator[Any]:
+    """Yield the tables of keys for each group. within: the partition in which an ID is unique, "" for all of them."""
+    order, pieces = grouped(hashes, plan.groups)
+    columns = {f"key_{index}": column for index, column in enumerate(keys)}
+    table = pa.table({"hash": pa.array(hashes), "state": pa.array(states), **columns}).take(pa.array(order))
+    scope = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(order), np.int32)), pa.array([within]))
+    table = table.append_column("key_scope", scope.cast(pa.string()))
+    for group, start, end in pieces:
+        yield (group, (), 0, (split.input, split.number, number)), table_bytes(table.slice(start, end - start))
+
+
+def check_keys(plan: Plan, partition: int, elements: Iterable[Any]) -> MergeReceipt | LedgerReceipt:
+    """Count the faults of a group's keys, with the smallest keys of each fault; or write the ledger."""
+    if partition == plan.ledger:
+        return write_ledger(plan, None, 0, elements)
+    tables = [pa.ipc.open_stream(value).read_all() for _, value in elements]
+    if not tables:
+        return MergeReceipt()
+    table = pa.concat_tables(tables).combine_chunks()
+    table = table.take(pa.array(np.argsort(table.column("hash").to_numpy(), kind="stable")))
+    names = [name for name in table.column_names if name.startswith("key_")]
+    number = groups_of_keys(table.column("hash").to_numpy(), [table.column(name).combine_chunks() for name in names])
+    states = table.column("state").to_numpy()
+    rows = np.bincount(number, states != _TOMBSTONE).astype(np.int64)
+    removed = np.bincount(number, states == _TOMBSTONE).astype(np.int64)
+    first = np.zeros(len(rows), np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]
+    where = "bucket" if plan.master_buckets is not None else "partition or bucket"
+    faults = {
+        f"records are in the file of another {where}": np.flatnonzero(states == _MISPLACED),
+        "keys have more than one row": first[rows > 1],
+        "keys have both a row and a tombstone": first[(rows > 0) & (removed > 0)],
+        "keys have more than one tombstone": first[removed > 1],
+    }
+    keys = table.select([name for name in names if name != "key_scope"])
+    found = {fault: positions for fault, positions in faults.items() if len(positions)}
+    counts = {fault: len(positions) for fault, positions in found.items()}
+    samples = {fault: _smallest(keys.take(pa.array(positions))) for fault, positions in found.items()}
+    return MergeReceipt(counts=counts, samples=samples)
+
+
+def _smallest(keys: Any) -> list[tuple[bytes, ...]]:
+    """Return the smallest rows of a pa.Table of keys."""
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+    return list(zip(*keys.take(order[:SAMPLES]).to_pydict().values(), strict=True))
