@@ -124,11 +124,24 @@ class Dataset:
                 )
         return found
 
-    def run(self, feed, *, join, buckets, unique=False, memory=1 << 20, full=False, expire=False, engine="blocks"):
+    def run(
+        self,
+        feed,
+        *,
+        join,
+        buckets,
+        unique=False,
+        memory=1 << 20,
+        full=False,
+        expire=False,
+        engine="blocks",
+        carries=True,
+    ):
         self.number += 1
         sources = put(self.work / f"feed-{self.number}", feed, self.kind, has_op=True)
         plan = self.plan(sources, join, buckets, unique, memory, full, expire)
-        plan = replace(plan, strategy=replace(plan.strategy, engine=engine))
+        rows = replace(plan.rows, carries=carries)
+        plan = replace(plan, strategy=replace(plan.strategy, engine=engine), rows=rows)
         staging = self.work / f"output-{self.number}"
         for name in ("order", "tombstones", "rejected"):
             (staging / "_mutator" / name).mkdir(parents=True)
