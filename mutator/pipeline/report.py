@@ -18,7 +18,7 @@ from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
 __all__ = ["Report", "report_of"]
 
 _PARTITIONS = 20  # shown as text; the JSON has them all
-_SHOWN = 5  # paths of a kind; the JSON has them all
+_SHOWN = 5  # paths shown as text; the JSON has them all
 
 _NOTES = {
     "tied": "tied keys: mutations with the highest order value that differ",
@@ -31,7 +31,7 @@ _NOTES = {
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did, or would do."""
+    """The report of a run, or of a dry run."""
 
     run: str
     dry_run: bool
@@ -48,12 +48,12 @@ class Report:
     rejects: Mapping[str, list[Mapping[str, Any]]]  # side -> the first rejected rows
     files: int
     bytes: int
-    carried: int  # files that were taken over unread, because no mutation concerns them
-    partitions: Sequence[Mapping[str, Any]] | None  # of a partitioned master: a row for each that was written
+    carried: int  # files that were carried over unread, because no mutation concerns them
+    partitions: Sequence[Mapping[str, Any]] | None  # counts of each partition that was written
     rejected_file: str | None
-    consumed: tuple[str, ...]  # feed files skipped, because an earlier run has merged them
+    consumed: tuple[str, ...]  # feed files that were skipped, because an earlier run merged them
     ignored: tuple[str, ...]  # files whose names start with _ or .
-    litter: tuple[str, ...]  # removed: what a killed run had left
+    litter: tuple[str, ...]  # files of a killed run that were removed
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     horizon: str | None
@@ -62,7 +62,7 @@ class Report:
     def json(self) -> str:
         """Return the report as a JSON document.
 
-        Its ``counts`` have a member for each name of the accounting, also where it is 0.
+        Its ``counts`` have a member for each name of the accounting, even if it is 0.
         """
         return json.dumps(asdict(self), indent=1)
 

@@ -1,4 +1,4 @@
-"""What is merged at a time: buckets of one partition that come together in a task.
+"""MergeUnit: the buckets of one partition that are merged in one task.
 
 A master without partitions is one partition without a directory.
 """
@@ -15,25 +15,25 @@ __all__ = ["MergeUnit"]
 
 @dataclass(frozen=True)
 class MergeUnit:
-    """Buckets that are equal modulo ``groups``, and whose files are written side by side."""
+    """The buckets of a partition whose numbers are equal modulo ``groups``."""
 
     group: int
     groups: int
-    buckets: int | None  # of the partition in the output; None: the files of the master stay, this is their number
+    buckets: int | None  # of the partition in the output; None: the master keeps its files, and this is one of them
     partition: str | None = None  # its directory; "" for tombstones without a partition; None: there are no partitions
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The buckets, or the one number of a file."""
+        """The numbers of the buckets, or that of the file."""
         return (self.group,) if self.buckets is None else tuple(range(self.group, self.buckets, self.groups))
 
     @property
     def prefix(self) -> str:
-        """What stands before the names of its files."""
+        """The directory of its files, with a slash; "" without partitions."""
         return f"{self.partition}/" if self.partition else ""
 
     def described(self) -> dict[str, Any]:
-        """Return what the manifest says of each of its files, besides the bucket."""
+        """Return the members of a file's entry in the manifest that describe its partition."""
         if self.partition is None:
             return {}
         values = dict(values_of(self.partition)) if self.partition else {}

@@ -1,8 +1,8 @@
-"""The second half of the plan of a partitioned master: what is merged, once it is known which partitions are touched.
+"""The second half of the plan of a partitioned master: the merge of the partitions that the feed touches.
 
-The first half reads the feed, folds it, and says where each mutation belongs. Only then it can be said what of the
-master is read: the files of those partitions and no others. Both halves are values made on the driver; the second is a
-function of the first and of what the first step told.
+The first half reads and folds the feed, and finds the partition of each mutation. Only then does the driver know which
+files of the master to read: those of the touched partitions. The second half is a function of the first half and of
+the bytes that reached each partition.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mutator.rules.order_values import NO_SEQUENCE
 __all__ = ["inputs_of_files", "joined_packs", "packed_units", "untouched", "with_units"]
 
 _MOST_PACKS, _LARGE_PACKS = 32, 8
-_MOST_AT_ONCE = 8  # buckets that one becomes where it lies
+_MOST_SPLITS = 8  # buckets that one bucket becomes in one run
 
 
 def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
-    """Return the plan that merges the partitions that are touched.
+    """Return the plan that merges the touched partitions; a full snapshot touches all of them.
 
-    arrived: bytes of what the first step has sent to each, by directory. A full snapshot touches all of them.
+    arrived: directory of a partition -> bytes that the first step sent to it.
     """
     master = plan.master
     known: Mapping[str, Files] = {} if master is None else master.partitions
@@ -52,7 +52,7 @@ def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
 
 
 def inputs_of_files(plan: Plan, files: Files) -> list[Input]:
-    """Return the tombstones and the data files of a partition as inputs."""
+    """Return the tombstone files and the data files of a partition as inputs."""
     master = plan.master
     assert master is not None
     orders: dict[str, SideFile] = {one.path: one for one in files.orders}
@@ -68,9 +68,9 @@ def inputs_of_files(plan: Plan, files: Files) -> list[Input]:
 
 
 def untouched(plan: Plan, touched: Collection[str]) -> list[tuple[str, Part]]:
-    """Return the files of the partitions that stay as they are, each with its directory, and packs of their filters.
+    """Return the files of untouched partitions with their directories, and the packs that have filters of these files.
 
-    A pack is of no one partition; it stays as long as one of its files does.
+    A pack belongs to no single partition, so its directory is "".
     """
     assert plan.master is not None
     if plan.full:
@@ -84,9 +84,10 @@ def untouched(plan: Plan, touched: Collection[str]) -> list[tuple[str, Part]]:
 
 
 def joined_packs(plan: Plan, touched: Collection[str]) -> tuple[str, ...]:
-    """Return the packs of filters that become one: each run writes some, and who looks for keys opens all of them.
+    """Return the paths of the packs of filters that a run joins into one.
 
-    Those with the most rows stay, so that each filter is written again a few times only.
+    Each run writes a pack, and a search for keys opens all of them. The packs with the most rows stay, so that each
+    filter is rewritten only a few times.
     """
     assert plan.master is not None
     if len(plan.master.packs) <= _MOST_PACKS:
@@ -103,9 +104,9 @@ def joined_packs(plan: Plan, touched: Collection[str]) -> tuple[str, ...]:
 
 
 def packed_units(plan: Plan, arrived: Mapping[str, int], tasks: int) -> tuple[tuple[int, ...], ...]:
-    """Share the units out among tasks, the largest first, each to the task that has least so far.
+    """Return the numbers of the units that each task merges: the largest first, each to the least loaded task.
 
-    tasks: how many there should be at least, if there are as many units.
+    tasks: the least number of tasks, if there are as many units.
     """
     weights = [_weight(plan, number, arrived) for number in range(len(plan.units))]
     count = min(len(weights), max(tasks, sum(weights) // plan.chunks.master))
@@ -120,14 +121,14 @@ def packed_units(plan: Plan, arrived: Mapping[str, int], tasks: int) -> tuple[tu
 
 def _weight(plan: Plan, number: int, arrived: Mapping[str, int]) -> int:
     unit = plan.units[number]
-    held = sum((split.end or 0) - split.start for split in plan.local[number])
-    return held + arrived.get(unit.partition or "", 0) // unit.groups + 1
+    size = sum((split.end or 0) - split.start for split in plan.local[number])
+    return size + arrived.get(unit.partition or "", 0) // unit.groups + 1
 
 
 def _buckets(files: Files, size: int, bucket_bytes: int) -> int:
-    """Return how many buckets a partition gets: as many as it has, unless it has outgrown them."""
+    """Return the number of buckets of a partition: more than before only if it has outgrown them."""
     before = files.buckets
     count, most = before or 1, (2 if before else 1) * bucket_bytes
-    while size > most * count and (before is None or count < _MOST_AT_ONCE * before):
+    while size > most * count and (before is None or count < _MOST_SPLITS * before):
         count *= 2
     return count

@@ -1,8 +1,8 @@
-"""Which engine merges, over how many buckets, by which join, and why: decided once, on the driver.
+"""The strategy of a run: its engine, join and number of buckets, chosen once, on the driver.
 
-aligned     the master is bucketed by us: only the feed is shuffled, each bucket meets it where it lies
-broadcast   an unmanaged master whose IDs are promised to be unique: the folded feed goes to every task
-shuffle     everything else, once: its output is bucketed
+aligned     the master is managed: only the feed is shuffled, and each task reads one bucket of the master
+broadcast   an unmanaged master with a promise that IDs are unique: every task gets the folded feed
+shuffle     everything else; its output has buckets, so that the next run is aligned
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["ENGINES", "Strategy", "choose"]
 
 ENGINES = ("auto", "blocks", "records")
 
-_COLUMNS = 4  # a folded feed takes about four times the bytes of its rows
-_MOST_GROUPS = 1024  # tasks that a partitioned feed is folded in
-_MOST_AT_ONCE = 8  # buckets that one becomes without a shuffle: more would leave too much to too few tasks
+_COLUMNS = 4  # bytes in memory of a byte of a folded feed, about
+_MOST_GROUPS = 1024  # tasks that fold a partitioned feed
+_MOST_SPLITS = 8  # buckets that one bucket becomes without a shuffle; more would overload too few tasks
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Strategy:
     engine: str  # blocks | records
     join: str  # aligned | broadcast | shuffle
     buckets: int | None  # of the output; None: the files of the master stay as they are
-    groups: int  # tasks that merge: in each come together the buckets that are equal modulo it
+    groups: int  # tasks that merge; each merges the buckets whose numbers are equal modulo ``groups``
     reason: str
 
 
 def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strategy:
-    """Choose engine and join. wanted: one of ``ENGINES``."""
+    """Choose the strategy. wanted: one of ``ENGINES``. Raises ConfigError for an engine that cannot do the run."""
     if wanted not in ENGINES:
         raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
     form = BLOCK_TYPES[rows.block_type]
@@ -70,7 +70,7 @@ def _partitioned(config: Config, survey: Survey) -> Strategy:
 
 def _managed(before: int, buckets: int, why_buckets: str) -> Strategy:
     small, large = sorted((before, buckets))
-    if large % small or large > _MOST_AT_ONCE * small:
+    if large % small or large > _MOST_SPLITS * small:
         why = f"the master's {before} buckets cannot become {buckets} where they lie; {why_buckets}"
         return Strategy("blocks", "shuffle", buckets, buckets, why)
     why = f"the master has {before} buckets by key hash, so only the feed is shuffled"

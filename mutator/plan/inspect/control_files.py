@@ -1,8 +1,8 @@
-"""Control files: what a delivery says of a feed file, in a small file beside it, and whether it is so.
+"""Control files: small files beside feed files that state their rows, bytes or checksums.
 
 The control file of ``ups_7.txt.gz`` is ``ups_7.txt.gz.ctl``, where that is the suffix. Bytes and checksums in it are
-those of the feed file as it is stored; rows are counted as a run counts them, so blank lines and headers are none, and
-rows that will be rejected are.
+those of the feed file as it is stored. Rows are counted as a run counts them: without blank lines and headers, and with
+the rows that will be rejected.
 
 >>> parse(b"# Monday's\\nRows: 0120\\nbytes=2048\\n", "ups_7.txt")
 {'rows': '120', 'bytes': '2048'}
@@ -28,7 +28,7 @@ from mutator.storage.compression import CorruptStream
 
 __all__ = ["check", "count_rows", "feed_name", "parse", "set_apart"]
 
-_MOST = 64 << 10  # bytes of a control file: whatever is larger is none
+_MOST = 64 << 10  # bytes of a control file, at most
 _HASHES = {"md5": 32, "sha1": 40, "sha256": 64}  # number of hex digits
 _KEYS = {"rows": "rows", "records": "rows", "count": "rows", "bytes": "bytes", "crc32": "crc32"}
 _KEYS |= {name: name for name in _HASHES}
@@ -40,7 +40,7 @@ _DIGEST = re.compile(r"([0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{64})(?:\s+\*
 
 
 def feed_name(name: str, suffix: str) -> str | None:
-    """Return the name of the feed file that a control file is of; None for what is no control file.
+    """Return the name of a control file's feed file; None if the name is not that of a control file.
 
     >>> feed_name("ups_7.txt.ctl", ".ctl"), feed_name("ups_7.txt", ".ctl")
     ('ups_7.txt', None)
@@ -49,9 +49,9 @@ def feed_name(name: str, suffix: str) -> str | None:
 
 
 def parse(data: bytes, name: str) -> dict[str, str]:
-    """Return what a control file says, each value in its one spelling.
+    """Return the statements of a control file, each value normalized.
 
-    name: of the feed file. Raises ValueError, which says why it cannot be used.
+    name: that of the feed file. Raises ValueError with the reason why the control file cannot be used.
     """
     if len(data) > _MOST:
         raise ValueError(f"it is larger than {_MOST >> 10} KiB")
@@ -59,14 +59,14 @@ def parse(data: bytes, name: str) -> dict[str, str]:
         content = data.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         raise ValueError(f"it is no UTF-8 text (byte {fault.start})") from None
-    # Not splitlines: a name may hold what that takes for a line's end.
+    # Not splitlines: a file name may contain other characters that it takes for the end of a line.
     lines = [line.strip() for line in re.split(r"\r\n|\r|\n", content)]
     lines = [line for line in lines if line and not line.startswith("#")]
     if not lines:
         raise ValueError("it says nothing")
     if len(lines) == 1 and (alone := _alone(lines[0], name)):
         return alone
-    said: dict[str, str] = {}
+    statements: dict[str, str] = {}
     for line in lines:
         pair = _PAIR.fullmatch(line)
         if pair is None:
@@ -75,25 +75,25 @@ def parse(data: bytes, name: str) -> dict[str, str]:
         if key is None:
             raise ValueError(f"'{_short(pair[1])}' is not known; known are {', '.join(_KEYS)}")
         value = _value(key, pair[2])
-        if said.setdefault(key, value) != value:
-            raise ValueError(f"it says two different things of {key}: {said[key]} and {value}")
-    return said
+        if statements.setdefault(key, value) != value:
+            raise ValueError(f"it says two different things of {key}: {statements[key]} and {value}")
+    return statements
 
 
 def set_apart(suffix: str, paths: Iterable[str], found: Mapping[str, Entry]) -> dict[str, Entry]:
     """Return the feed files among the files that were found, by path.
 
-    paths: what the user named. Raises DataError where a control file's feed file is not there: the delivery is not
-    whole. A pattern such as ``*.txt`` matches no control file, and so they are looked for.
+    paths: those that the user named. Raises DataError for a control file without its feed file: the delivery is
+    incomplete. A pattern such as ``*.txt`` matches no control file, so those beside its matches are searched for.
     """
     controls = {path: one for path, one in found.items() if feed_name(one.name, suffix)}
     feed = {path: one for path, one in found.items() if path not in controls}
-    for path in paths:
-        storage = storage_for(path)
-        place = storage.resolve(path)
-        if place not in found and storage.stat(place) is None:
-            beside = [one for one in storage.glob(place + suffix) if one.type == "file"]
-            controls |= {one.path: one for one in beside if not file_names.is_hidden(one.name)}
+    for given in paths:
+        storage = storage_for(given)
+        path = storage.resolve(given)
+        if path not in found and storage.stat(path) is None:
+            beside = [entry for entry in storage.glob(path + suffix) if entry.type == "file"]
+            controls |= {entry.path: entry for entry in beside if not file_names.is_hidden(entry.name)}
     orphans = sorted(controls.keys() - {_beside(path, suffix) for path in feed})
     if orphans:
         raise error("control.orphan", paths=file_names.some(orphans))
@@ -101,32 +101,34 @@ def set_apart(suffix: str, paths: Iterable[str], found: Mapping[str, Entry]) -> 
 
 
 def check(suffix: str, feed: Sequence[Source]) -> None:
-    """Hold feed files against their control files.
+    """Compare feed files with their control files.
 
-    Raises DataError: with all files that have none, with the first control file that cannot be used, or with all feed
-    files that are not as their control files say.
+    Raises DataError with all files that have no control file, with the first control file that cannot be used, or with
+    all feed files that differ from their control files.
     """
-    places = [_beside(source.path, suffix) for source in feed]
+    paths = [_beside(source.path, suffix) for source in feed]
     missing = []
-    for source, place in zip(feed, places, strict=True):
-        entry = storage_for(place).stat(place)
+    for source, path in zip(feed, paths, strict=True):
+        entry = storage_for(path).stat(path)
         if entry is None:
             missing.append(source.path)
         elif entry.type != "file":
-            raise error("path.kind", path=place, what=entry.type, cure="copy the data into a plain file")
+            raise error("path.kind", path=path, what=entry.type, cure="copy the data into a plain file")
     if missing:
         raise error("control.missing", paths=file_names.some(missing), suffix=suffix)
     wrong = []
-    for source, place in zip(feed, places, strict=True):
+    for source, path in zip(feed, paths, strict=True):
         storage = storage_for(source.path)
-        with storage.open(place) as stream:
+        with storage.open(path) as stream:
             data = b"".join(blocks(stream, _MOST + 1))
         try:
-            said = parse(data, source.name)
+            statements = parse(data, source.name)
         except ValueError as fault:
-            raise error("control.unusable", path=place, why=fault) from None
-        says = f"{source.path}: its control file {file_names.base_name(place)} says"
-        wrong += [f"{says} {key}={said[key]}, and it has {key}={found}" for key, found in _differing(source, said)]
+            raise error("control.unusable", path=path, why=fault) from None
+        says = f"{source.path}: its control file {file_names.base_name(path)} says"
+        wrong += [
+            f"{says} {key}={statements[key]}, and it has {key}={found}" for key, found in _differing(source, statements)
+        ]
     if wrong:
         raise error("control.differs", what="; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" * (len(wrong) > 5)))
 
@@ -141,7 +143,7 @@ def count_rows(source: Source) -> int:
 
 
 def _beside(path: str, suffix: str) -> str:
-    """Return the path of a feed file's control file; what follows a web address's path stays behind it."""
+    """Return the path of a feed file's control file; the query of a web address stays at its end."""
     if not path.startswith(("http://", "https://")):
         return path + suffix
     address, mark, rest = path.partition("?")
@@ -149,15 +151,15 @@ def _beside(path: str, suffix: str) -> str:
 
 
 def _alone(line: str, name: str) -> dict[str, str]:
-    """Read a line that has no key: a number of rows, or a digest as md5sum and its like write it; nothing if neither.
+    """Read a line without a key: a number of rows, or a digest as md5sum writes it. Return nothing if it is neither.
 
-    The digest goes first: it may consist of decimal digits, and no file has so many rows.
+    A digest may consist of decimal digits, and no file has so many rows, so it is tried first.
     """
     digest = _DIGEST.fullmatch(line)
     if digest is not None:
         if digest[2] is not None and digest[2] != name:
             raise ValueError(f"it is of '{_short(digest[2])}'")
-        return {kind: digest[1].lower() for kind, digits in _HASHES.items() if digits == len(digest[1])}
+        return {algorithm: digest[1].lower() for algorithm, digits in _HASHES.items() if digits == len(digest[1])}
     return {"rows": str(int(line))} if _NUMBER.fullmatch(line) else {}
 
 
@@ -175,30 +177,30 @@ def _value(key: str, value: str) -> str:
     return value.lower()
 
 
-def _differing(source: Source, said: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return what differs, and what was found."""
+def _differing(source: Source, statements: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the keys of the statements that are wrong, with the values of the feed file."""
     storage = storage_for(source.path)
     found = {"bytes": str(source.bytes)}
-    if said.keys() - {"rows", "bytes"}:
+    if statements.keys() - {"rows", "bytes"}:
         with storage.open(source.path) as stream:
-            found = _digests(blocks(stream), said)
-    differing = [(key, found[key]) for key in said if key != "rows" and said[key] != found[key]]
-    if "rows" in said and not differing:  # else they say no more, and a file that was cut short cannot be unpacked
+            found = _digests(blocks(stream), statements)
+    differing = [(key, found[key]) for key in statements if key != "rows" and statements[key] != found[key]]
+    if "rows" in statements and not differing:  # a file that was cut short cannot be unpacked
         rows = str(count_rows(source))
-        differing = [("rows", rows)] if rows != said["rows"] else []
+        differing = [("rows", rows)] if rows != statements["rows"] else []
     return differing
 
 
-def _digests(stored: Iterable[bytes], kinds: Iterable[str]) -> dict[str, str]:
-    """Read a file once; return its size and the digests of some kinds."""
-    hashes = {kind: hashlib.new(kind, usedforsecurity=False) for kind in kinds if kind in _HASHES}
+def _digests(stored: Iterable[bytes], names: Iterable[str]) -> dict[str, str]:
+    """Return the size and the digests of a file, which is read once."""
+    hashes = {name: hashlib.new(name, usedforsecurity=False) for name in names if name in _HASHES}
     crc32 = size = 0
     for block in stored:
         size += len(block)
         crc32 = zlib.crc32(block, crc32)
         for state in hashes.values():
             state.update(block)
-    digests = {kind: state.hexdigest() for kind, state in hashes.items()}
+    digests = {name: state.hexdigest() for name, state in hashes.items()}
     return {**digests, "crc32": f"{crc32:08x}", "bytes": str(size)}
 
 

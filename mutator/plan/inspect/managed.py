@@ -1,4 +1,4 @@
-"""The files of a dataset that this program wrote, as inputs of a run."""
+"""The files of a managed dataset, as inputs of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["dataset_schema", "dataset_sources", "file_source", "forms_of", "stor
 
 
 def forms_of(master: str, known: Manifest) -> tuple[Source, ...]:
-    """Return a file of each form that fields with names have in a partitioned master: what they are is all of it."""
+    """Return one file of each form of a partitioned master; none if its fields have no names."""
     if "fields" not in known.spec["key"]:
         return ()
     of_forms = {part.form: part for part in reversed(known.files)}
@@ -82,12 +82,12 @@ def tombstone_source(path: str, part: SideFile) -> Source:
 
 
 def dataset_schema(known: Manifest, path: str) -> FileSchema | None:
-    """Return what a manifest says of the fields of its files; None for text."""
+    """Return the schema of a dataset's files, None for delimited text."""
     return stored_schema(known.spec, path) if "fields" in known.spec["key"] else None
 
 
 def stored_schema(spec: Mapping[str, Any], path: str) -> FileSchema:
-    """Return what a specification says of the fields of files; raises StateError where it cannot be read."""
+    """Return the schema in a specification. Raises StateError if it cannot be read."""
     try:
         return FILE_FORMATS[spec["format"]].stored(spec)
     except (KeyError, ValueError, pa.ArrowException) as fault:
