@@ -1,4 +1,4 @@
-"""Files that cannot be read, or not as what they seem, one test a kind.
+"""Files that are unreadable or not what they seem, one test for each fault.
 
 As in every test of bad input: the message says where, what and the cure; nothing is published; no input
 changes. Most runs go through the local engine, once as records and once as blocks.
@@ -55,7 +55,7 @@ def packed(kind, content=FEED):
         with zipfile.ZipFile(stream, "w") as archive:
             archive.writestr("ups.txt", content)
         return stream.getvalue()
-    if kind == "zst":  # whose checksum is an option; the zstd program sets it, too
+    if kind == "zst":  # with a checksum, which the zstd program adds, too
         return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: True})
     return {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}[kind](content)
 
@@ -64,7 +64,7 @@ AVRO = [{"name": "key", "type": "string"}, {"name": "count", "type": "long"}, {"
 
 
 def container(kind, *records):
-    """Make a file of a format whose fields have names."""
+    """Return the bytes of a file of a format whose fields have names."""
     stream, rows = io.BytesIO(), [dict(zip(("key", "count", "changed"), record, strict=True)) for record in records]
     if kind == "avro":
         fastavro.writer(stream, {"type": "record", "name": "row", "fields": AVRO}, rows)
@@ -74,7 +74,7 @@ def container(kind, *records):
 
 
 def records_in(output):
-    """Return the records of an output of such a format."""
+    """Return the records of an output in a format whose fields have names."""
     rows = []
     for path in output.glob("part-*"):
         if path.suffix == ".avro":
@@ -87,7 +87,7 @@ def records_in(output):
 @pytest.mark.parametrize("kind", ["gz", "bz2", "zst", "xz"])
 @pytest.mark.parametrize("block", [storage.BLOCK, 64], ids=["seen by the survey", "seen by a task"])
 def test_truncated_file(job, kind, block, monkeypatch):
-    monkeypatch.setattr(storage, "BLOCK", block)  # the survey looks at the first block that has a row
+    monkeypatch.setattr(storage, "BLOCK", block)  # the survey reads up to the first block with a row
     path = job.put(f"ups.txt.{kind}", packed(kind, b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(2000)))[:-5])
 
     job.refused(DataError, path, "ends early", "the file is damaged: have it delivered again, or remove it")
@@ -95,7 +95,7 @@ def test_truncated_file(job, kind, block, monkeypatch):
 
 @pytest.mark.parametrize("unique", ["true", "false"])
 def test_truncated_file_of_the_master_is_the_one_that_is_named(job, unique, monkeypatch):
-    """Where one task reads several."""
+    """One task reads several files."""
     monkeypatch.setattr(storage, "BLOCK", 64)
     job.put("ups.txt")
     path = job.put(
@@ -157,7 +157,7 @@ def test_empty_file_with_the_name_of_a_compression(job, kind):
         (b"\x04\x22\x4d\x18x", "lz4"),
         (b"\xff\x06\x00\x00sNaPpY", "snappy"),
     ],
-    ids=["zip", "7z", "lz4", "snappy"],  # content differs from worker to worker: an archive has the time in it
+    ids=["zip", "7z", "lz4", "snappy"],  # fixed IDs: the bytes of an archive differ from worker to worker by their time
 )
 @pytest.mark.parametrize("where", ["feed", "master"])
 def test_content_that_is_not_read_here(job, content, name, where):
@@ -193,7 +193,7 @@ def test_content_that_is_not_the_text_that_was_promised(job, content, name, wher
 @pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
 @pytest.mark.parametrize("suffix", [".txt", "", ".bin"])
 def test_fields_with_names_are_known_by_their_places(job, kind, suffix):
-    """What a file is, its first bytes say."""
+    """The first bytes of a file show its format."""
     (job.master / "base.txt").write_bytes(container(kind, ("a", 1, 100), ("b", 1, 100)))
     job.put(f"ups{suffix}", container(kind, ("b", 2, 200), ("c", 2, 200), ("a", 0, 50)))
     report = job.run()
@@ -318,7 +318,7 @@ def test_a_row_longer_than_many_splits_is_held_once(engine):
         content = SimpleNamespace(window=Window(lines.LF, 1, 3000), blocks=blocks)
         batches = TextBlockType().read(content, layout, trusted=False)
         assert sum(len(batch.block) + len(batch.rejects) for batch in batches) == 0
-    assert sum(read) <= 4000  # and not to the end of the row
+    assert sum(read) <= 4000  # not to the end of the row
 
 
 # --- arrival: files that change while they are read
@@ -356,7 +356,7 @@ def test_file_that_changes_while_it_is_read(job, where, split, content, after):
 @pytest.mark.parametrize("kind", ["txt", "gz", "zst"])
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
 def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
-    """The first blocks are those of the file that was planned; what comes then is not."""
+    """The first blocks are those of the planned file; the later ones are not."""
     content = b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(200))
     whole = content if kind == "txt" else packed(kind, content)
     path = job.put(f"ups.{kind}", whole)
@@ -406,7 +406,7 @@ def test_file_that_is_another_thing_when_it_is_read(job, what):
     )
 
 
-# --- arrival: names and kinds of files
+# --- arrival: names and types of entries
 
 
 def test_hidden_names_are_ignored_and_reported(job):

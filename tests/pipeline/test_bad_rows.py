@@ -1,4 +1,4 @@
-"""Rows that are no records, and widths that do not fit, one test a kind.
+"""Rows that are not records, and widths that do not match, one test for each fault.
 
 As in every test of bad input: the message says where, what and the cure; nothing is published; no input
 changes. Most runs go through the local engine, once as records and once as blocks.
@@ -28,7 +28,7 @@ def job(request, tmp_path):
 # --- rows
 
 
-# (row, reason): each is one reject among good rows
+# (row, reason): each row is one reject among good rows
 UNREADABLE = {
     "too few fields": (b"x,1", "has 2 fields and should have 3"),
     "too many fields": (b"x,1,200,y", "has 4 fields and should have 3"),
@@ -38,7 +38,7 @@ UNREADABLE = {
     "blank": (b"  ", "has 1 fields and should have 3"),
     "Ctrl-Z": (b"\x1a", "has 1 fields and should have 3"),
     "header": (b"id,count,changed", "field 2 (order value) is not an integer: 'changed'"),
-    "footer": (b"rows,,2", None),  # it reads like a row, and nothing can tell
+    "footer": (b"rows,,2", None),  # it is a valid row
     "no order value": (b"x,1,", "field 2 (order value) is not an integer: ''"),
     "order value with blanks": (b"x,1, 200", "field 2 (order value) is not an integer: ' 200'"),
     "decimal order value": (b"x,1,200.0", "field 2 (order value) is not an integer: '200.0'"),
@@ -358,7 +358,7 @@ def test_op_codes_that_the_master_cannot_keep(job):
 
 
 def test_op_code_in_master_overrides_what_is_seen(job):
-    # As wide as the feed, so they would be taken for rows with op codes.
+    # They are as wide as the feed, so they look like rows with op codes.
     (job.master / "base.txt").write_bytes(b"a,1,100,x\n")
     job.put("ups.txt", b"b,2,U,200\n")
     settings = {**WITH_OP, "field.count": "5"}
@@ -380,7 +380,7 @@ OP_CODE = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "op
 
 def test_feed_files_that_disagree_do_not_tell_whether_the_master_has_op_codes(job):
     (job.master / "base.txt").write_bytes(b"a,1,precious\n")
-    job.add("forgotten.txt", b"c,2,oops\n")  # as wide as the master: without its op code
+    job.add("forgotten.txt", b"c,2,oops\n")  # as wide as the master, because it has no op code
     job.add("ups.txt", b"b,2,U,bread\n")
 
     job.refused(ConfigError, "the first row has 3 fields", "3 or 4", "set op.code.in.master", settings=OP_CODE)

@@ -1,7 +1,7 @@
-"""verify() on clean datasets and on damaged ones: whatever differs must be found, and named.
+"""verify() on clean and on damaged datasets: every difference is found and named.
 
-The damage is done many times to the same dataset and mended again. To be quick, most of it is read back without Spark:
-``plain`` puts a loop in the place of the shuffle. A few of each kind go through Spark as well.
+The same dataset is damaged and restored many times. Most of the tests read it back without Spark, which is fast:
+``plain`` replaces the shuffle by a loop. A few cases of each role go through Spark as well.
 """
 
 import io
@@ -42,7 +42,7 @@ def write(path, rows):
 
 @pytest.fixture(scope="module", params=["records", "blocks"])
 def made(request, tmp_path_factory):
-    """Two datasets of two generations, each with rejects and tombstones; one with the sequence of each row."""
+    """Yield two datasets of two generations, with rejects and tombstones; one has the sequence of each row."""
     root = tmp_path_factory.mktemp("made")
     write(root / "base" / "base_1.txt", [f"k{n},1" for n in range(60)])
     write(root / "field-1" / "feed.txt", [f"k{n},2,{'D' if n < 8 else 'U'}" for n in range(12)])
@@ -62,13 +62,13 @@ def made(request, tmp_path_factory):
 
 @pytest.fixture(params=["field", "name"])
 def clean(request, made):
-    """A dataset that a test must leave as it is."""
+    """Return a dataset that a test must not change."""
     return made[request.param]
 
 
 @pytest.fixture
 def copy(made, tmp_path):
-    """A dataset by field order that a test may change."""
+    """Return a dataset, ordered by a field, that a test may change."""
     return Path(shutil.copytree(made["field"], tmp_path / "copy"))
 
 
@@ -94,7 +94,7 @@ def kinds(directory):
 
 @contextmanager
 def changed(path, data):
-    """Give a file other bytes for a while."""
+    """Replace the bytes of a file temporarily."""
     before = path.read_bytes()
     path.write_bytes(data)
     try:
@@ -110,7 +110,7 @@ def flipped(data, bit):
 
 
 def findings(check, directory):
-    """Return what is found, also where the manifest itself cannot be used."""
+    """Return the problems; an unusable manifest is one of them."""
     try:
         return check(directory).problems
     except StateError as fault:
@@ -129,7 +129,7 @@ def test_clean_dataset_has_no_problems(sc, clean):
     assert found.tombstones == known.counts["tombstones out"] > 0
     assert found.bytes == sum(path.stat().st_size for path in clean.glob("part-*"))
     assert "as its manifest says" in found.text()
-    assert len(kinds(clean)) == {"field": 5, "name": 6}[clean.name.split("-")[0]]  # rejects, tombstones and all
+    assert len(kinds(clean)) == {"field": 5, "name": 6}[clean.name.split("-")[0]]  # with rejects and tombstones
 
 
 def test_loop_of_these_tests_agrees_with_spark(plain, clean):
@@ -202,7 +202,7 @@ def test_each_missing_file_is_found(plain, clean):
 
 @pytest.mark.thorough(keep=2)
 def test_spark_finds_them_too(sc, clean):
-    """One flipped bit and one truncation in a file of each kind; nothing of it may become a fault of Spark."""
+    """One flipped bit and one truncation in a file of each role; none may surface as an error of Spark."""
     chosen = random.Random(9)
     for name in kinds(clean):
         path = clean / name
@@ -255,7 +255,7 @@ def test_manifest_that_is_none_is_damaged(plain, copy, text):
 
 
 def test_manifest_whose_members_were_moved_is_damaged(plain, copy):
-    """The same values in another spelling: no tool may rewrite a manifest, not even neatly."""
+    """The values are the same, but no tool may reformat a manifest."""
     path = copy / manifest.PATH
     path.write_text(json.dumps(json.loads(path.read_bytes()), indent=2))
 
@@ -272,7 +272,7 @@ def test_manifest_of_a_later_version_is_named_as_such(plain, copy):
     assert caught.value.kind == "manifest.newer"
 
 
-# --- lies: the manifest agrees with the bytes, and the rows are wrong ---
+# --- forgeries: the manifest agrees with the bytes, but the rows are wrong ---
 
 
 def known_of(directory):
@@ -280,7 +280,7 @@ def known_of(directory):
 
 
 def rewrite(directory, contents):
-    """Give data files other rows, and write the manifest that a program would that did so on purpose."""
+    """Replace the rows of data files, and write a manifest that agrees with them."""
     known = known_of(directory)
     parts = []
     for part in known.files:
@@ -298,7 +298,7 @@ def rows_of(directory):
 
 
 def test_rewritten_manifest_of_these_tests_is_honest(plain, copy):
-    """Or what follows would find a wrong checksum, and prove nothing."""
+    """Otherwise the next tests would find only wrong checksums."""
     rewrite(copy, {path: list(reversed(rows)) for path, rows in rows_of(copy).items()})
 
     assert plain(copy).problems == ()
@@ -388,7 +388,7 @@ def test_lost_row_whose_sequence_is_left_is_found(plain, made, tmp_path):
 
 
 def test_file_without_a_bucket_among_buckets_is_found(plain, copy):
-    """A run would not know where to merge it."""
+    """A run could not know which bucket to merge it with."""
     known = known_of(copy)
     files = (replace(known.files[0], bucket=None), *known.files[1:])
     (copy / manifest.PATH).write_bytes(manifest.dump(replace(known, files=files)))
@@ -404,9 +404,9 @@ def test_another_number_of_buckets_is_found(plain, copy, buckets):
     assert any("another bucket" in problem for problem in plain(copy).problems)
 
 
-# --- whatever join has made it ---
+# --- the output of each join ---
 
-# Which master it starts from, and what is set.
+# The master of the run, and its settings.
 JOINS = {
     "aligned": ("name-out-1", {}),
     "aligned, twice the buckets": ("name-out-1", {"num.reducer": "4"}),
@@ -417,7 +417,7 @@ JOINS = {
 
 @pytest.fixture(params=JOINS)
 def joined(request, made, tmp_path):
-    """Give the output of a join, in several files, with tombstones and sequences."""
+    """Return the output of a join: several files, with tombstones and sequences."""
     root = made["name"].parent
     master, settings = JOINS[request.param]
     settings = BY_FILE_NAME | settings
@@ -445,7 +445,7 @@ def test_output_of_each_join_is_clean(plain, joined):
 
 
 def test_forged_output_of_each_join_is_found(plain, joined):
-    """Each with a manifest that agrees with the bytes."""
+    """Each forgery has a manifest that agrees with the bytes."""
     known, rows = known_of(joined), rows_of(joined)
     seal, contents = (joined / manifest.PATH).read_bytes(), {path: (joined / path).read_bytes() for path in rows}
     first, second = list(rows)[:2]
@@ -477,7 +477,7 @@ def test_forged_output_of_each_join_is_found(plain, joined):
 
 
 def test_damage_of_a_file_that_a_run_carries_over_is_found_here_alone(plain, made, tmp_path):
-    """A bucket without mutations is not read by a run, which is what makes it quick; its output has the damage, too."""
+    """A run does not read a bucket without mutations, so its output has the damage, too."""
     master = Path(shutil.copytree(made["name"], tmp_path / "master"))
     quiet = next(part for part in known_of(master).files if part.bucket != bucket_of((b"k60",), 2))
     (tmp_path / "feed").mkdir()
@@ -491,7 +491,9 @@ def test_damage_of_a_file_that_a_run_carries_over_is_found_here_alone(plain, mad
     for directory in (master, tmp_path / "out"):
         assert any(f"{quiet.path}: its checksum is" in problem for problem in plain(directory).problems)
     with pytest.raises(StateError, match="the master's file is damaged"):
-        local_engine.mutate(BY_FILE_NAME, **places, output=f"{tmp_path}/other", engine="records")  # which reads all
+        local_engine.mutate(
+            BY_FILE_NAME, **places, output=f"{tmp_path}/other", engine="records"
+        )  # this engine reads everything
 
 
 # --- a run does not trust its master, either ---
@@ -499,7 +501,7 @@ def test_damage_of_a_file_that_a_run_carries_over_is_found_here_alone(plain, mad
 
 def next_run(made, kind, master, output, engine="auto"):
     feed = made[kind].parent / f"{kind}-3"
-    # Something for each bucket, or a run would not read all.
+    # Mutations for every bucket, so that the run reads all of them.
     write(feed / "ups_3.txt", [f"k{n},3,U" if kind == "field" else f"k{n},three" for n in range(50, 70)])
     settings = BY_FIELD if kind == "field" else BY_FILE_NAME
     return local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output), engine=engine)
@@ -509,13 +511,13 @@ def next_run(made, kind, master, output, engine="auto"):
 @pytest.mark.parametrize("engine", ["records", "blocks"])
 @pytest.mark.parametrize("kind", ["field", "name"])
 def test_run_on_a_damaged_master_stops(made, tmp_path, kind, engine):
-    """A flipped bit that a run does not see would be written out with a checksum that says it is right."""
+    """A run that missed a flipped bit would write it out with a valid checksum."""
     master = Path(shutil.copytree(made[kind], tmp_path / "copy"))
     chosen = random.Random(10)
     for name in files(master):
         data = (master / name).read_bytes()
         if not data or "/rejected/" in name or "/order/" in name:
-            continue  # not read by a run; and for sequences see the next test
+            continue  # a run does not read them; the next test covers sequences
         for bit in chosen.sample(range(len(data) * 8), 10):
             with changed(master / name, flipped(data, bit)), pytest.raises(StateError) as caught:
                 next_run(made, kind, master, tmp_path / "out", engine)
@@ -530,9 +532,9 @@ def test_run_on_a_master_with_other_sequences_stops(made, tmp_path):
     with (master / name).open("rb") as stream:
         sequences = read_sequences(stream, 0).tolist()
     forged = io.BytesIO()
-    forged.close = lambda: None  # what writes it thinks that it owns it
+    forged.close = lambda: None  # the writer closes its stream
     write_sequences(forged, [sequence + 1 if sequence == 2 else sequence for sequence in sequences], [len(sequences)])
-    assert len(forged.getvalue()) == len(data)  # or it is found by its size
+    assert len(forged.getvalue()) == len(data)  # otherwise the size would reveal it
 
     with changed(master / name, forged.getvalue()), pytest.raises(StateError):
         next_run(made, "name", master, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Paths and settings that contradict what is there, and runs that would do harm, one test a kind.
+"""Paths and settings that contradict the data, and harmful runs, one test for each fault.
 
 As in every test of bad input: the message says where, what and the cure; nothing is published; no input
 changes. Most runs go through the local engine, once as records and once as blocks.
@@ -105,7 +105,7 @@ def test_paths_of_python_are_paths(job):
     assert job.run(master=job.master, feed=job.feed, output=job.output).counts["feed rows"] > 0
 
 
-# --- a feed that deletes too much, or is not what it must be
+# --- a feed that deletes too much, or that is not a full snapshot
 
 
 def test_file_that_the_prefix_catches_by_mistake(job):
@@ -175,7 +175,7 @@ def test_older_snapshot(job):
         settings=FULL,
     )
     job.follow(allowed)
-    # It is the last one then: only what is older than it is refused.
+    # It is then the last snapshot: only older ones are refused.
     job.add("all-3.txt", MASTER.replace(b"100", b"198"))
     job.refused(StateError, "has already had one with 199", settings=FULL)
 
@@ -263,7 +263,7 @@ def test_setting_that_text_has_no_use_for(job, key, value):
     job.refused(family, value if key == "output.schema" else key, said, settings={**CONFIG, key: value})
 
 
-# --- a managed master of another kind, or of another time
+# --- a managed master with another specification, or from another time
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The rows that a control file says, of files whose fields have names."""
+"""Row counts in control files, for files whose fields have names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control files: what they may say, what must be so before a merge, and where a workflow moves them."""
+"""Control files: their statements, the checks before a merge, and their moves in a workflow."""
 
 import bz2
 import gzip
@@ -33,7 +33,7 @@ NAME = "ups_7.txt"
 MD5, SHA1, SHA256 = (hashlib.new(name, b"abc").hexdigest() for name in ("md5", "sha1", "sha256"))
 
 
-# --- what a control file may say
+# --- statements of a control file
 
 READ = [
     ("rows=3", {"rows": "3"}),
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_refused(job, name, key):
 
 @pytest.mark.parametrize("name", STORED)
 def test_file_that_was_cut_short_is_told_by_its_digest(job, name):
-    """And not by how far it can be unpacked."""
+    """The size is compared, not how much of the file can be unpacked."""
     path = job.put(name, STORED[name][:-9])
     job.put(f"{name}.ctl", f"sha256={about(STORED[name])['sha256']}\nrows=4\n".encode())
 
@@ -215,7 +215,7 @@ def test_control_file_without_its_feed_file(job):
     job.refused(*words, settings=WITH_CONTROL, feed=[f"{job.feed}/*.txt"])
     job.refused(*words, settings=WITH_CONTROL, feed=[f"{job.root}/f*d"])
     job.refused(*words, settings=WITH_CONTROL, feed=[str(orphan)])
-    # Whoever names some files has not asked for the others.
+    # A user who names some files has not asked for the others.
     assert job.run(WITH_CONTROL, feed=[f"{job.feed}/ups_1.*"], dry_run=True).counts["feed rows"] == 1
 
 
@@ -247,7 +247,7 @@ def test_control_file_that_cannot_be_used(job):
     job.refused(
         DataError,
         f"{path}: the control file cannot be used: 'lines' is not known",
-        "like rows=120",
+        "such as rows=120",
         settings=WITH_CONTROL,
     )
 
@@ -385,7 +385,7 @@ def test_settled_files_are_archived_with_their_control_files(place):
 
 @pytest.mark.parametrize("newer", ["ups_2.txt", "ups_2.txt.ctl"])
 def test_newer_file_gets_no_control_file_of_an_older_one(place, newer):
-    """Nor the older one that of a newer: both go aside together, and are merged first."""
+    """An older file does not use that of a newer one, either: both are claimed together and merged first."""
     place.arrive("ups_2.txt", "a,2", "broken")
     place.arrive("ups_2.txt.ctl", "2")
     merge = local_merge(place)
@@ -415,7 +415,7 @@ def local_merge(place):
 
 
 def test_another_configuration_puts_them_back(place, monkeypatch):
-    """Whoever looks at a base need not know the suffix to mend it."""
+    """A command can repair a base without knowing the suffix."""
     place.arrive("ups_2.txt", "a,2")
     place.arrive("ups_2.txt.ctl", "1")
 
@@ -446,7 +446,7 @@ def test_every_point_of_the_workflow_that_is_of_control_files_is_passed(place, m
     assert of_control - set(failpoints.PASSED) == set()
 
 
-# --- the workflow's protocol, on a model of each kind of storage
+# --- the workflow's protocol, on a model of each storage
 
 PLAIN = replace(plain_workflow.CONFIG, control_suffix=".ctl")
 NAMES = list(FEEDS)
@@ -462,7 +462,7 @@ every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third r
 
 
 def checking_merge(task):
-    """Merge as ``mutator run`` does: held against the control files."""
+    """Merge as ``mutator run`` does: compare feed files with their control files."""
     survey_inputs(replace(PLAIN, allow_empty_master=True), "model://base/none", task.feed)
     return plain_workflow.merge(task)
 
@@ -501,7 +501,7 @@ def copy_of(storage):
 
 
 def faulty_runs(start, fault, merge=checking_merge):
-    """Yield a storage on which a run has met a fault, for each call that a run makes."""
+    """Yield one storage for each call of a run; that call has failed on it."""
     whole = copy_of(start)
     with mounted(whole) as path, suppress(MutatorError):
         run_it(path, merge)
@@ -515,12 +515,12 @@ def faulty_runs(start, fault, merge=checking_merge):
 
 
 def recovered(path):
-    """Recover as the next command does, which has the lock; return what was done."""
+    """Recover as the next command does with the lock; return the recovery."""
     return recover(Base(path), Log(path)).actions
 
 
 def pairs_hold(path):
-    """Tell whether each feed file lies beside its control file, wherever it is."""
+    """Return whether each feed file is beside its control file."""
     incr = f"{path}/incr"
     places = [incr, *(one.path for one in entries_of(incr) if one.type == "directory")]
     places += [one.path for one in entries_of(f"{path}/archive")]
@@ -530,7 +530,7 @@ def pairs_hold(path):
 
 @pytest.fixture(autouse=True)
 def no_lock(monkeypatch):
-    """A dead process leaves its lock to this one: who holds it is tested elsewhere."""
+    """Let this process take over the lock of a dead one; other tests cover the owner of the lock."""
     from contextlib import nullcontext
 
     from mutator.workflow.directory import operations
@@ -563,7 +563,7 @@ def test_control_file_stays_with_its_feed_file_whatever_fails(kind, runs, fault)
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
 @pytest.mark.parametrize("fails", [False, True], ids=["merges", "fails"])
 def test_no_control_file_vouches_for_a_newer_file(kind, fault, fails):
-    """A newer file of a name arrives while the older one is taken, and its control file has not arrived yet."""
+    """A newer file with the same name arrives while the older one is claimed, and before its own control file."""
     name, seen = NAMES[0], set()
 
     def merge(task):
@@ -571,7 +571,7 @@ def test_no_control_file_vouches_for_a_newer_file(kind, fault, fails):
         if storage.renames:
             put(f"model://base/incr/{name}", NEWER)
         made = checking_merge(task)
-        if not storage.renames:  # one that is written anew while it is merged stops the run, so it comes later
+        if not storage.renames:  # a file rewritten during a merge stops the run, so it arrives later
             return made
         if fails:
             raise MutatorError("fails")
