@@ -135,16 +135,16 @@ def _filler(field: Field, defaults: Mapping[str, Any]) -> bytes:
 
 def _any_value(field: Field) -> bytes:
     """Return the encoding of some value, for a delete: nobody reads its fields, and they may not be NULL."""
-    kind = arrow_field(field).type
+    data_type = arrow_field(field).type
     values: dict[Any, Any] = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
     try:
-        zero = pa.scalar(0, pa.int64()).cast(kind)
+        zero = pa.scalar(0, pa.int64()).cast(data_type)
     except (pa.ArrowException, NotImplementedError):
-        if kind not in values:
+        if data_type not in values:
             return b""
-        zero = pa.scalar(values[kind], kind)
+        zero = pa.scalar(values[data_type], data_type)
     try:
-        return encoded(pa.array([zero.as_py()], kind), field)[0]
+        return encoded(pa.array([zero.as_py()], data_type), field)[0]
     except (ValueError, TypeError, pa.ArrowException):
         return b""
 

@@ -56,7 +56,7 @@ _LOGICAL: dict[tuple[str, str], Any] = {
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
     ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
 }
-_FROM_LOGICAL = {kind: names for names, kind in _LOGICAL.items()}
+_FROM_LOGICAL = {data_type: names for names, data_type in _LOGICAL.items()}
 _MOST_DIGITS = 38
 _EXACT = Context(prec=100)  # Python's default rounds to 28 digits
 
@@ -88,11 +88,11 @@ def _expanded(schema: Any, known: dict[str, Any], inside: tuple[str, ...], space
         if full in inside:
             raise NotReadable(f"its Avro type {schema} contains itself")
         return known[full] if full in known else known[schema]
-    kind = schema["type"]
-    if isinstance(kind, dict | list):
-        return _expanded(kind, known, inside, space)
+    type_name = schema["type"]
+    if isinstance(type_name, dict | list):
+        return _expanded(type_name, known, inside, space)
     made = {name: value for name, value in schema.items() if not name.startswith("__")}
-    if kind in ("record", "error", "enum", "fixed"):
+    if type_name in ("record", "error", "enum", "fixed"):
         name, space = schema["name"], schema.get("namespace", space)
         full = name if "." in name or not space else f"{space}.{name}"
         space = full.rpartition(".")[0]
@@ -103,12 +103,12 @@ def _expanded(schema: Any, known: dict[str, Any], inside: tuple[str, ...], space
                 {**one, "type": _expanded(one["type"], known, (*inside, full), space)} for one in schema["fields"]
             ]
         known[full] = made
-    elif kind == "array":
+    elif type_name == "array":
         made["items"] = _expanded(schema["items"], known, inside, space)
-    elif kind == "map":
+    elif type_name == "map":
         made["values"] = _expanded(schema["values"], known, inside, space)
-    elif kind not in _PRIMITIVE:
-        return _expanded(kind, known, inside, space)
+    elif type_name not in _PRIMITIVE:
+        return _expanded(type_name, known, inside, space)
     return made
 
 
@@ -188,8 +188,8 @@ def to_arrow(schema: Mapping[str, Any]) -> Any:
 
 def arrow_field(one: Mapping[str, Any]) -> Any:
     """Return the pa.Field of a field of a record; raises NotReadable for a type that Arrow cannot hold."""
-    kind, nullable = _arrow(one["type"], one["name"])
-    return pa.field(one["name"], kind, nullable)
+    data_type, nullable = _arrow(one["type"], one["name"])
+    return pa.field(one["name"], data_type, nullable)
 
 
 def is_opaque(one: Mapping[str, Any]) -> bool:
@@ -217,27 +217,27 @@ def _arrow(schema: Any, where: str) -> tuple[Any, bool]:
         return (_arrow(others[0], where)[0], len(others) < len(schema)) if others else (pa.null(), True)
     if isinstance(schema, str):
         return _PRIMITIVE[schema], schema == "null"
-    kind, logical = schema["type"], schema.get("logicalType")
+    type_name, logical = schema["type"], schema.get("logicalType")
     if _is_decimal(schema):
         return pa.decimal128(schema["precision"], schema.get("scale", 0)), False
     if logical == "decimal" and isinstance(schema.get("precision"), int) and schema["precision"] > _MOST_DIGITS:
         raise NotReadable(f"field {where} is a decimal of {schema['precision']} digits, which only Avro can hold")
-    if (kind, logical) in _LOGICAL:
-        return _LOGICAL[kind, logical], False
-    if kind == "enum":
+    if (type_name, logical) in _LOGICAL:
+        return _LOGICAL[type_name, logical], False
+    if type_name == "enum":
         return pa.string(), False
-    if kind == "fixed":
+    if type_name == "fixed":
         return pa.binary(schema["size"]), False
-    if kind == "array":
+    if type_name == "array":
         item, nullable = _arrow(schema["items"], where)
         return pa.list_(pa.field("item", item, nullable)), False
-    if kind == "map":
+    if type_name == "map":
         item, nullable = _arrow(schema["values"], where)
         return pa.map_(pa.string(), pa.field("value", item, nullable)), False
-    if kind in ("record", "error"):
+    if type_name in ("record", "error"):
         parts = [(one["name"], *_arrow(one["type"], f"{where}.{one['name']}")) for one in schema["fields"]]
         return pa.struct([pa.field(*part) for part in parts]), False
-    return _PRIMITIVE[kind], False
+    return _PRIMITIVE[type_name], False
 
 
 def from_arrow(schema: Any, name: str = "row") -> dict[str, Any]:
@@ -269,35 +269,40 @@ def avro_type(one: Any) -> Any:
 def _avro_field(one: Any, path: str) -> dict[str, Any]:
     if not _NAME.match(one.name):
         raise NotReadable(f"field {one.name} has a name that Avro does not allow")
-    kind = _avro(one.type, f"{path}.{one.name}", one.name)
-    if one.nullable and kind != "null":
-        return {"name": one.name, "type": ["null", kind], "default": None}
-    return {"name": one.name, "type": kind}
+    avro = _avro(one.type, f"{path}.{one.name}", one.name)
+    if one.nullable and avro != "null":
+        return {"name": one.name, "type": ["null", avro], "default": None}
+    return {"name": one.name, "type": avro}
 
 
-def _avro(kind: Any, path: str, where: str) -> Any:
+def _avro(data_type: Any, path: str, where: str) -> Any:
     types = pa.types
-    if kind in _FROM_LOGICAL:
-        base, logical = _FROM_LOGICAL[kind]
+    if data_type in _FROM_LOGICAL:
+        base, logical = _FROM_LOGICAL[data_type]
         return {"type": base, "logicalType": logical}
     for name, primitive in _PRIMITIVE.items():
-        if kind == primitive:
+        if data_type == primitive:
             return name
-    if types.is_decimal(kind):
-        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
-    if types.is_timestamp(kind) and kind.tz is not None:
-        return _avro(pa.timestamp(kind.unit, "UTC"), path, where)
-    if types.is_fixed_size_binary(kind):
+    if types.is_decimal(data_type):
+        return {"type": "bytes", "logicalType": "decimal", "precision": data_type.precision, "scale": data_type.scale}
+    if types.is_timestamp(data_type) and data_type.tz is not None:
+        return _avro(pa.timestamp(data_type.unit, "UTC"), path, where)
+    if types.is_fixed_size_binary(data_type):
         space, _, name = path.rpartition(".")
-        return {"type": "fixed", "name": name, "namespace": space, "size": kind.byte_width}
-    if types.is_struct(kind):
+        return {"type": "fixed", "name": name, "namespace": space, "size": data_type.byte_width}
+    if types.is_struct(data_type):
         space, _, name = path.rpartition(".")  # a name of its own, whatever fields are called
-        return {"type": "record", "name": name, "namespace": space, "fields": [_avro_field(one, path) for one in kind]}
-    if types.is_map(kind) and kind.key_type == pa.string():
-        return {"type": "map", "values": _avro_field(kind.item_field.with_name("value"), path)["type"]}
-    if types.is_list(kind):
-        return {"type": "array", "items": _avro_field(kind.value_field.with_name("item"), path)["type"]}
-    raise NotReadable(f"field {where} is of type {kind}, which Avro does not have")
+        return {
+            "type": "record",
+            "name": name,
+            "namespace": space,
+            "fields": [_avro_field(one, path) for one in data_type],
+        }
+    if types.is_map(data_type) and data_type.key_type == pa.string():
+        return {"type": "map", "values": _avro_field(data_type.item_field.with_name("value"), path)["type"]}
+    if types.is_list(data_type):
+        return {"type": "array", "items": _avro_field(data_type.value_field.with_name("item"), path)["type"]}
+    raise NotReadable(f"field {where} is of type {data_type}, which Avro does not have")
 
 
 def decoder(schema: Any) -> Any:
@@ -357,14 +362,14 @@ def json_value(schema: Any, value: Any) -> Any:
     """Return the physical value of a default, which JSON writes in its own way."""
     if isinstance(schema, list):
         return json_value(schema[0], value)
-    kind = schema if isinstance(schema, str) else schema["type"]
-    if kind in ("bytes", "fixed"):
+    type_name = schema if isinstance(schema, str) else schema["type"]
+    if type_name in ("bytes", "fixed"):
         return value.encode("latin-1")
-    if kind == "array":
+    if type_name == "array":
         return [json_value(schema["items"], one) for one in value]
-    if kind == "map":
+    if type_name == "map":
         return {name: json_value(schema["values"], one) for name, one in value.items()}
-    if kind in ("record", "error"):
+    if type_name in ("record", "error"):
         return {
             one["name"]: json_value(one["type"], value.get(one["name"], one.get("default"))) for one in schema["fields"]
         }

@@ -110,7 +110,7 @@ class _Writer:
 
 def _repeating(table: Any) -> Any:
     """Return the columns whose values repeat; for the others, a dictionary would only be filled and then given up."""
-    if any(pa.types.is_nested(kind) or pa.types.is_null(kind) for kind in table.schema.types):
+    if any(pa.types.is_nested(data_type) or pa.types.is_null(data_type) for data_type in table.schema.types):
         return True
     sample = table.slice(0, _SAMPLE)
     return [one for one in table.column_names if pc.count_distinct(sample.column(one)).as_py() * 2 <= sample.num_rows]

@@ -191,7 +191,7 @@ def _built(values: Sequence[Any], rows: Ints, data_type: Any, leaf: Leaf, faults
         column = _child(data_type.value_field, inner, owners, np.ones(len(inner), np.bool_), leaf, faults)
         gone = pa.array(np.array([one is None for one in lists], np.bool_))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, type=data_type, mask=gone)
-    text_of = _TEXTS[_shape(data_type)]
+    text_of = _reader(data_type)
     texts = [faults.caught(row, text_of, value) for row, value in zip(rows, values, strict=True)]
     found, bad, why = leaf(pa.array(texts, pa.large_binary()), data_type)
     for position in np.flatnonzero(bad).tolist():
@@ -246,17 +246,18 @@ def _layout(lists: Sequence[Any], rows: Ints) -> tuple[Ints, Ints]:
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64), np.repeat(rows, lengths)
 
 
-def _shape(data_type: Any) -> str:
+def _reader(data_type: Any) -> Callable[[Any], bytes | None]:
+    """Return the function from the JSON values of a flat type to their text."""
     types = pa.types
     if types.is_boolean(data_type):
-        return "boolean"
+        return _boolean
     if types.is_integer(data_type):
-        return "number"
+        return _number
     if types.is_floating(data_type) or types.is_decimal(data_type) or types.is_duration(data_type):
-        return "number or string"
+        return lambda value: _number(value) if isinstance(value, _Number) else _string(value)
     if types.is_binary(data_type) or types.is_fixed_size_binary(data_type):
-        return "base64"
-    return "nothing" if types.is_null(data_type) else "string"
+        return _base64
+    return _nothing if types.is_null(data_type) else _string
 
 
 def _boolean(value: Any) -> bytes | None:
@@ -280,10 +281,6 @@ def _string(value: Any) -> bytes | None:
         raise _Wrong("half of a surrogate pair is no text") from None
 
 
-def _either(value: Any) -> bytes | None:
-    return _number(value) if isinstance(value, _Number) else _string(value)
-
-
 def _base64(value: Any) -> bytes | None:
     text = _string(value)
     try:
@@ -296,13 +293,3 @@ def _nothing(value: Any) -> bytes | None:
     if value is not None:
         raise _Wrong("there is a value where null should be")
     return None
-
-
-_TEXTS: dict[str, Callable[[Any], bytes | None]] = {
-    "boolean": _boolean,
-    "number": _number,
-    "number or string": _either,
-    "string": _string,
-    "base64": _base64,
-    "nothing": _nothing,
-}
