@@ -104,7 +104,7 @@ def test_a_number_beyond_its_type_is_no_infinity(tmp_path):
     work.put("feed/f_1.csv", b"id,at,x\nb,2,1e400\nc,2,inf\n")
     report = work.run({"reject.policy": "quarantine", "feed.format": "csv"})
 
-    assert [row["reason"] for row in report.rejects["feed"]] == ["field x is no double"]
+    assert [row["reason"] for row in report.rejects["feed"]] == ["field x is not of type double"]
 
 
 def test_a_time_that_csv_cannot_hold_is_a_reject(tmp_path):
@@ -123,7 +123,9 @@ def test_a_delimiter_of_several_bytes_beside_names(tmp_path):
     for place in ("master/m.txt", "feed/f_1.txt"):
         work.put(place, b"k,x::1::y\n")
 
-    with pytest.raises(DataError, match=r"m.txt: field.delim.regex is ::, and one byte must stand between"):
+    with pytest.raises(
+        DataError, match=r"m.txt: field.delim.regex is ::, and fields with names need a delimiter of one byte"
+    ):
         work.run({"field.delim.regex": "::", "field.names": "id,at,v", "output.format": "parquet"})
 
 

@@ -277,31 +277,31 @@ def test_lists_are_written_wherever_they_stand():
 @pytest.mark.parametrize(
     ("kind", "text", "why"),
     [
-        (POINT, "[1]", "there is no object where one should be"),
+        (POINT, "[1]", "expected an object"),
         (POINT, '{"x":1,"y":2}', "member y is unknown"),
-        (POINT, '{"x":1,"x":2}', "member x is there twice"),
+        (POINT, '{"x":1,"x":2}', "member x is repeated"),
         (POINT, "{}", "x is null"),
-        (POINT, '{"x":"1"}', "there is no number where one should be"),
-        (POINT, '{"x":1.0}', "a value is no int32"),
-        (POINT, '{"x":3000000000}', "a value is no int32"),
-        (POINT, "null", "null stands for no field"),
+        (POINT, '{"x":"1"}', "expected a number"),
+        (POINT, '{"x":1.0}', "a value is not of type int32"),
+        (POINT, '{"x":3000000000}', "a value is not of type int32"),
+        (POINT, "null", "a field must not be null"),
         (POINT, "", "Expecting value, at character 0"),
         (POINT, '{"x":1} 2', "Extra data, at character 8"),
         (POINT, "\udcff", "it is not UTF-8"),
-        (pa.list_(pa.int8()), "{}", "there is no array where one should be"),
+        (pa.list_(pa.int8()), "{}", "expected an array"),
         (pa.list_(pa.int8()), "[NaN]", "NaN needs quotes"),
-        (pa.list_(pa.int8()), "[" * 100_000, "it is too deep"),
-        (pa.list_(pa.bool_()), "[1]", "there is no boolean where one should be"),
-        (pa.list_(pa.string()), "[1]", "there is no string where one should be"),
-        (pa.list_(pa.string()), '["\\ud800"]', "half of a surrogate pair is no text"),
-        (pa.list_(pa.binary()), '["ÿ"]', "there is no base64 where it should be"),
-        (pa.list_(pa.binary()), '["a"]', "there is no base64 where it should be"),
-        (pa.list_(pa.null()), "[0]", "there is a value where null should be"),
-        (pa.list_(pa.float32()), "[true]", "there is no string where one should be"),
-        (pa.list_(pa.float32()), "[1e99]", "a value is no float"),
+        (pa.list_(pa.int8()), "[" * 100_000, "it is nested too deeply"),
+        (pa.list_(pa.bool_()), "[1]", "expected a boolean"),
+        (pa.list_(pa.string()), "[1]", "expected a string"),
+        (pa.list_(pa.string()), '["\\ud800"]', "half of a surrogate pair is not text"),
+        (pa.list_(pa.binary()), '["ÿ"]', "expected base64"),
+        (pa.list_(pa.binary()), '["a"]', "expected base64"),
+        (pa.list_(pa.null()), "[0]", "expected null"),
+        (pa.list_(pa.float32()), "[true]", "expected a string"),
+        (pa.list_(pa.float32()), "[1e99]", "a value is not of type float"),
         (pa.list_(pa.field("item", pa.int8(), nullable=False)), "[null]", "item is null"),
-        (pa.map_(pa.string(), pa.int8()), '{"k":1}', "there is no array where one should be"),
-        (pa.map_(pa.string(), pa.int8()), '[["k"]]', "an entry of a map is no array of a key and a value"),
+        (pa.map_(pa.string(), pa.int8()), '{"k":1}', "expected an array"),
+        (pa.map_(pa.string(), pa.int8()), '[["k"]]', "an entry of a map must be an array of a key and a value"),
         (pa.map_(pa.string(), pa.int8()), "[[null,1]]", "key is null"),
         (pa.list_(pa.map_(pa.string(), POINT)), '[[["k",{"x":null}]]]', "x is null"),
     ],
@@ -313,7 +313,7 @@ def test_json_that_is_none_of_the_type(kind, text, why):
 
     values.validate(full=True)
     assert (bad.tolist(), values.to_pylist()) == ([False, True, False], [good, None, None])
-    assert said == f"is no {kind} in JSON: {why}" or said.startswith(f"is no {kind} in JSON: {why}")
+    assert said == f"is not JSON of type {kind}: {why}" or said.startswith(f"is not JSON of type {kind}: {why}")
 
 
 def test_members_of_one_name_cannot_be_held():
@@ -507,7 +507,7 @@ def test_a_master_is_read_as_it_was_written(tmp_path):
     report = work.run(usual | {"output.format": "escaped", "reject.policy": "quarantine"})
 
     assert [row["reason"] for row in report.rejects["feed"]] == [
-        f"field shape is no {shape} in JSON: member y is unknown",
+        f"field shape is not JSON of type {shape}: member y is unknown",
         r"field 3 has an unknown escape, \q",
     ]
     assert {path.suffix for path in work.files} == {".txt"}
@@ -522,7 +522,7 @@ def test_a_master_is_read_as_it_was_written(tmp_path):
     work.put("feed2/f_2.txt", b"c,2,\\N\n")
     report = work.run(usual | {"field.delim.regex": ","}, master="out1", feed="feed2")
     assert (report.counts["master rows"], report.counts["output rows"]) == (4, 4)
-    assert any("of another schema or format" in note for note in report.notes)
+    assert any("another schema or format than the output" in note for note in report.notes)
     assert work.manifest.spec["escaped"] == {"delimiter": ","}
 
     work.put("feed3/f_3.txt", b"id,at,shape\nc,3,\\N\n")
@@ -544,7 +544,7 @@ def test_other_text_has_lists_as_json_too(kind, feed, tmp_path):
     report = work.run({"feed.format": kind, "reject.policy": "quarantine", **more})
 
     assert [row["reason"] for row in report.rejects["feed"]] == [
-        "field n is no list<element: int8> in JSON: Expecting value, at character 1"
+        "field n is not JSON of type list<element: int8>: Expecting value, at character 1"
     ]
     assert [(row["id"], row["n"]) for row in work.rows()] == [("a", [1, None])]
 
@@ -582,7 +582,7 @@ def test_a_delimiter_that_cannot_be_written(tmp_path):
     for place in ("master/m.csv", "feed/f_1.csv"):
         work.put(place, b"idxat\nkx1\n")
 
-    with pytest.raises(ConfigError, match="x stands in escapes too"):
+    with pytest.raises(ConfigError, match="x is part of escapes"):
         work.run({"field.delim.regex": "x", "output.format": "escaped"})
 
 

@@ -306,7 +306,7 @@ def test_csv_takes_the_types_of_others(work):
     assert found(work, "more") == [None, "new", None]
     assert found(work, "d") == ["nothing"] * 3
     work.put("feed2/f_2.csv", b"v,id,more,at\nx,b,new,3\n")
-    with pytest.raises(DataError, match=r"f_2\.csv.*field v is no decimal"):
+    with pytest.raises(DataError, match=r"f_2\.csv.*field v is not of type decimal"):
         work.run(master="out1", feed="feed2")
 
 

@@ -23,7 +23,7 @@ from mutator.rules.partition_transforms import PartitionField, directory_of_row
 
 __all__ = ["NOT_PLACED", "Reader", "RowLayout", "Unreadable", "compile_reader", "without_field"]
 
-NOT_PLACED = "has the ID alone, and says no partition; with key.scope=table its record is looked for"
+NOT_PLACED = "has the ID alone, and no partition; with key.scope=table its record is found by the ID"
 Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes]]
 
 

@@ -87,7 +87,7 @@ def note_partitions(rules: RowRules, columns: Mapping[str, Any], bad_rows: BadRo
     sources = [str(one.source) for one in rules.partition]
     lacking = [name for name in sources if name not in columns]
     if lacking and rules.placed:
-        why = f"field {lacking[0]} (partition) is not in the file; with key.scope=table its record is looked for"
+        why = f"field {lacking[0]} (partition) is not in the file; with key.scope=table its record is found by the ID"
         bad_rows.note(np.ones(len(delete), np.bool_), why)
     if rules.partition and not lacking:
         for row, reason in place(rules.partition, [exact_text(columns[name]) for name in sources]).reasons.items():

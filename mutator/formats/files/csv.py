@@ -25,7 +25,7 @@ from mutator.rules.schema_evolution import from_text
 __all__ = ["CsvFiles", "TextFiles", "headerless_schema", "joined_lines"]
 
 _QUOTE = 34
-_STRAY = "has a quote within a field, or text behind a closing quote"
+_STRAY = "has a quote within a field, or text after a closing quote"
 _OPEN = "a quote is opened in it, and never closed"
 _RESCAN = 4 << 10  # bytes to scan after a stray quote
 _BLOCK = 1 << 20

@@ -32,7 +32,7 @@ def converted(column: Any, data_type: Any, typed: bool) -> tuple[Any, Flags, str
 
     >>> column, bad, why = converted(pa.array([b"7", b"x"], pa.large_binary()), pa.int32(), typed=False)
     >>> column.to_pylist(), bad.tolist(), why
-    ([7, None], [False, True], 'is no int32')
+    ([7, None], [False, True], 'is not of type int32')
     """
     if not typed:
         return _parse(column, data_type)
@@ -83,7 +83,7 @@ def _parse(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
         return pa.nulls(len(column)), ~flags(column.is_null()), "should be NULL"
     if types.is_duration(data_type):
         found, bad, _ = _parse(column, pa.int64())
-        return found.view(data_type), bad, f"is no {data_type}, a whole number"
+        return found.view(data_type), bad, f"is not of type {data_type}, a whole number"
     return _parse_utf8(column, data_type)
 
 
@@ -114,12 +114,12 @@ def _parse_utf8(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
         found = text.cast(data_type)
     except pa.ArrowInvalid:
         found, more, _ = _one_by_one(text, data_type)
-        return found, bad | more, f"is no {data_type}"
+        return found, bad | more, f"is not of type {data_type}"
     if types.is_floating(data_type):  # a number beyond the type's range is not infinity
         beyond = flags(pc.fill_null(pc.is_inf(found), False))
         if beyond.any():
             bad |= beyond & ~flags(pc.fill_null(pc.match_substring_regex(text, r"^[+-]?(?i:inf)"), False))
-    return found, bad, f"is no {data_type}"
+    return found, bad, f"is not of type {data_type}"
 
 
 def _has_no_letters(column: Any) -> bool:
@@ -139,4 +139,4 @@ def _parse_some_bits(column: Any, data_type: Any, is_bits: Flags) -> tuple[Any, 
     others, wrong, why = _parse(column.filter(pc.invert(rows)), data_type)
     order = np.where(is_bits, np.cumsum(is_bits), len(numbers) + np.cumsum(~is_bits)) - 1
     found = pa.concat_arrays([numbers.view(data_type), others]).take(pa.array(order))
-    return found, np.concatenate((bad, wrong))[order], why or f"is no {data_type}"
+    return found, np.concatenate((bad, wrong))[order], why or f"is not of type {data_type}"

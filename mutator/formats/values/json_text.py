@@ -115,7 +115,7 @@ def from_json(column: Any, data_type: Any, leaf: Leaf) -> tuple[Any, Flags, str]
         found = _built(values, np.arange(len(values)), data_type, leaf, _Faults())
     bad = np.zeros(len(values), np.bool_)
     bad[list(faults.rows)] = True
-    return found, bad, f"is no {data_type} in JSON: {faults.first}" if faults.first else ""
+    return found, bad, f"is not JSON of type {data_type}: {faults.first}" if faults.first else ""
 
 
 class _Faults:
@@ -156,9 +156,9 @@ def _parsed(text: bytes) -> Any:
     except json.JSONDecodeError as fault:
         raise _Wrong(f"{fault.msg}, at character {fault.pos}") from None
     except RecursionError:
-        raise _Wrong("it is too deep") from None
+        raise _Wrong("it is nested too deeply") from None
     if found is None:
-        raise _Wrong("null stands for no field")
+        raise _Wrong("a field must not be null")
     return found
 
 
@@ -215,12 +215,12 @@ def _members(values: Sequence[Any], rows: Ints, data_type: Any, faults: _Faults)
         if value is None:
             continue
         if not isinstance(value, _Members):
-            faults.add(rows[position], "there is no object where one should be")
+            faults.add(rows[position], "expected an object")
             continue
         seen = set()
         for name, member in value:
             if name not in names or name in seen:
-                faults.add(rows[position], f"member {name} is {'there twice' if name in seen else 'unknown'}")
+                faults.add(rows[position], f"member {name} is {'repeated' if name in seen else 'unknown'}")
                 continue
             seen.add(name)
             parts[names[name]][position] = member
@@ -229,14 +229,14 @@ def _members(values: Sequence[Any], rows: Ints, data_type: Any, faults: _Faults)
 
 def _elements(value: Any) -> Any:
     if value is not None and (not isinstance(value, list) or isinstance(value, _Members)):
-        raise _Wrong("there is no array where one should be")
+        raise _Wrong("expected an array")
     return value
 
 
 def _pairs(value: Any) -> Any:
     for pair in _elements(value) or ():
         if not isinstance(pair, list) or isinstance(pair, _Members) or len(pair) != 2:
-            raise _Wrong("an entry of a map is no array of a key and a value")
+            raise _Wrong("an entry of a map must be an array of a key and a value")
     return value
 
 
@@ -262,23 +262,23 @@ def _reader(data_type: Any) -> Callable[[Any], bytes | None]:
 
 def _boolean(value: Any) -> bytes | None:
     if value is not None and not isinstance(value, bool):
-        raise _Wrong("there is no boolean where one should be")
+        raise _Wrong("expected a boolean")
     return None if value is None else b"true" if value else b"false"
 
 
 def _number(value: Any) -> bytes | None:
     if value is not None and not isinstance(value, _Number):
-        raise _Wrong("there is no number where one should be")
+        raise _Wrong("expected a number")
     return None if value is None else value.encode()
 
 
 def _string(value: Any) -> bytes | None:
     if value is not None and (not isinstance(value, str) or isinstance(value, _Number)):
-        raise _Wrong("there is no string where one should be")
+        raise _Wrong("expected a string")
     try:
         return None if value is None else value.encode("utf-8")
     except UnicodeEncodeError:
-        raise _Wrong("half of a surrogate pair is no text") from None
+        raise _Wrong("half of a surrogate pair is not text") from None
 
 
 def _base64(value: Any) -> bytes | None:
@@ -286,10 +286,10 @@ def _base64(value: Any) -> bytes | None:
     try:
         return None if text is None else base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise _Wrong("there is no base64 where it should be") from None
+        raise _Wrong("expected base64") from None
 
 
 def _nothing(value: Any) -> bytes | None:
     if value is not None:
-        raise _Wrong("there is a value where null should be")
+        raise _Wrong("expected null")
     return None

@@ -42,7 +42,7 @@ def parse_times(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
         ticks, bad, missing = all_ticks, all_bad, null | all_bad
     plain = np.int64 if data_type.bit_width == 64 else np.int32
     found = pa.array(ticks.astype(plain, copy=False), mask=missing if missing.any() else None).view(data_type)
-    return found, bad, f"is no {data_type}, in ISO 8601 and without more digits"
+    return found, bad, f"is not of type {data_type}, in ISO 8601 and without more digits"
 
 
 def _ticks_of(seconds: Ints, nanos: Ints, data_type: Any) -> tuple[Ints, Flags]:

@@ -225,9 +225,7 @@ def parse_default(name: str, text: str, data_type: Any) -> Any:
 
 def rewrite_notes(needed: bool) -> tuple[str, ...]:
     """Return the note that no file of the master can stay, if rewriting is needed."""
-    return (
-        "the master's files are of another schema or format than what is written, so all are written anew",
-    ) * needed
+    return ("the master's files have another schema or format than the output, so all are rewritten",) * needed
 
 
 def notes_on_defaults(config: Config, versions: Sequence[Version]) -> tuple[str, ...]:

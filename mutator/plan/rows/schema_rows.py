@@ -60,8 +60,8 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
             "manifest.spec",
             path=survey.master_path,
             name="fields",
-            before="known by their place, as text",
-            now="known by their names",
+            before="known by position, as text",
+            now="known by name",
         )
     output = _output_format(config, survey)
     stays_encoded = output == "avro" and _formats(survey) <= {"avro"}  # else types must be Arrow's own
@@ -73,7 +73,8 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     codec = _codec(config, output)
     dialect = _dialect(config, survey, codec)
     if output == "escaped" and not separates(dialect.delimiter):
-        why = f"{config.delimiter.text} stands in escapes too; escaped needs what is no letter, digit, & or backslash"
+        cure = "the delimiter of escaped must not be a letter, digit, & or backslash"
+        why = f"{config.delimiter.text} is part of escapes; {cure}"
         raise error("config", where="field.delim.regex", faults=why)
     run = SchemaRun(config, survey, fields, base, (*master, *feed))
     return avro_row_plan(run, codec) if stays_encoded else column_row_plan(run, output, dialect)
@@ -112,7 +113,7 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
     if delimiter is None or len(delimiter) != 1:
         delimited = [one.path for one in (*survey.master, *survey.feed) if not FILE_FORMATS[one.file_format].typed]
         if delimited:
-            what = f"field.delim.regex is {config.delimiter.text}, and one byte must stand between fields with names"
+            what = f"field.delim.regex is {config.delimiter.text}, and fields with names need a delimiter of one byte"
             raise error("format", path=delimited[0], what=what, cure="set it to that byte, or merge text with text")
         delimiter = b","  # for CSV output
     return Dialect(delimiter, config.csv_null, named, (), codec)

@@ -195,7 +195,7 @@ def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: boo
     is_guess = survey.manifest is None and config.op_in_master is None and survey.master
     if op_in_master and feed.cut_op and is_guess:
         warnings.append(
-            f"the master's rows are as wide as the feed's, so field {config.op_field} is taken for their op code, and "
+            f"the master's rows are as wide as the feed's, so field {config.op_field} is read as their op code, and "
             "cut; set op.code.in.master to confirm it"
         )
     if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
