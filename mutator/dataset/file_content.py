@@ -13,7 +13,7 @@ from mutator.errors import error
 from mutator.formats.content import Window
 from mutator.storage import blocks, storage_for
 from mutator.storage.compression import decompress
-from mutator.storage.stream import scratch_place
+from mutator.storage.stream import spill_directory
 
 __all__ = ["WHOLE", "FileContent", "spooled"]
 
@@ -134,7 +134,7 @@ class FileContent:
 
 def spooled(content: Iterable[bytes]) -> BinaryIO:
     """Return a seekable file with these bytes: in memory, or on disk if they are many."""
-    file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=scratch_place())  # noqa: SIM115  # closed by the caller
+    file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=spill_directory())  # noqa: SIM115  # closed by the caller
     for block in content:
         file.write(block)
     file.seek(0)

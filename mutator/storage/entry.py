@@ -1,4 +1,4 @@
-"""What a listing says of one place."""
+"""An entry of a directory listing."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ __all__ = ["Entry", "walked"]
 
 
 class Entry(NamedTuple):
-    """One file, directory or special thing, as ``lstat`` sees it."""
+    """A file, directory or other entry, as ``lstat`` describes it."""
 
     path: str
     name: str
     bytes: int
     type: str  # file | directory | symbolic link | FIFO | socket | device
-    modified: float = 0.0  # when content or name last changed, in seconds of the storage's clock
-    tag: str = ""  # of the content, where the storage has such: another content has another one
-    written: float | None = None  # when the content alone last changed; None: as ``modified`` says
+    modified: float = 0.0  # when content or name last changed, in seconds, by the storage's clock
+    tag: str = ""  # differs for different content; empty if the storage has none
+    written: float | None = None  # when the content last changed; None: the same as ``modified``
 
 
 def walked(entries: Callable[[str], Iterable[Entry]], directory: str) -> Iterator[Entry]:
-    """Yield everything below a directory that is none itself, given what lists one."""
+    """Yield every entry below a directory except directories. entries: lists one directory."""
     waiting = [directory]
     while waiting:
         for entry in entries(waiting.pop()):

@@ -1,4 +1,4 @@
-"""Patterns on storages that only list: as shells and Python's ``glob`` have them."""
+"""Path patterns for storages that can only list directories, with the rules of Python's ``glob``."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ _MAGIC = re.compile(r"[*?[]")
 
 
 def matches(
-    pattern: str, entries: Callable[[str], Iterable[Entry]], look: Callable[[str], Entry | None]
+    pattern: str, entries: Callable[[str], Iterable[Entry]], stat: Callable[[str], Entry | None]
 ) -> list[Entry]:
-    """Return the entries that match a pattern, by path; ``*`` does not match hidden names.
+    """Return the entries that match a pattern, sorted by path; ``*`` does not match hidden names.
 
-    entries: lists a directory, and is given those alone that are there. look: returns what is at a path.
+    entries: lists a directory, and is called only for existing ones. stat: returns the entry at a path.
     """
     if not _MAGIC.search(pattern):
-        found = look(pattern)
+        found = stat(pattern)
         return [] if found is None else [found]
     directory, name = posixpath.split(pattern)
     if _MAGIC.search(directory.partition("://")[2]):
-        above = [one.path for one in matches(directory, entries, look) if one.type == "directory"]
+        above = [entry.path for entry in matches(directory, entries, stat) if entry.type == "directory"]
     else:
-        above = [directory] if look(directory) is not None else []
+        above = [directory] if stat(directory) is not None else []
     if not _MAGIC.search(name):
-        here = (look(posixpath.join(place, name)) for place in above)
-        return [one for one in here if one is not None]
+        here = (stat(posixpath.join(parent, name)) for parent in above)
+        return [entry for entry in here if entry is not None]
     test = re.compile(fnmatch.translate(name)).match
     found_all = [
-        one
-        for place in above
-        for one in entries(place)
-        if test(one.name) and (name.startswith(".") or not one.name.startswith("."))
+        entry
+        for parent in above
+        for entry in entries(parent)
+        if test(entry.name) and (name.startswith(".") or not entry.name.startswith("."))
     ]
-    return sorted(found_all, key=lambda one: one.path.encode("utf-8", "surrogateescape"))
+    return sorted(found_all, key=lambda entry: entry.path.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""Local disks (and whatever is mounted like one), through ``os`` alone.
+"""Local disks, and everything mounted like one, through ``os`` alone.
 
 Hadoop's local file system is not used: its exclusive creation lets two writers win, and its rename nests directories.
 The durable order is: write, fsync the file, link it to its name, fsync the directory.
@@ -7,14 +7,10 @@ The durable order is: write, fsync the file, link it to its name, fsync the dire
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
-import fcntl
 import glob
 import os
-import shutil
 import stat
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,33 +18,35 @@ from typing import BinaryIO
 
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
+from mutator.storage import local_directories
+from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
 from mutator.storage.local_rename import NO_LINKS, exchange, rename_noreplace
 
 __all__ = ["LocalStorage"]
 
-_KINDS = {
+_TYPES = {
     stat.S_IFREG: "file",
     stat.S_IFDIR: "directory",
     stat.S_IFLNK: "symbolic link",
     stat.S_IFIFO: "FIFO",
     stat.S_IFSOCK: "socket",
 }
-_FEW = 8  # directories that are made durable one by one
+_FEW = 8  # up to so many directories are made durable one by one
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """The storage contract on a local file system."""
 
     renames = True
     holds = True
 
     def exclusive(self, path: str) -> bool:
-        """Tell whether a file is created exclusively: the kernel sees to that."""
+        """Return True: the kernel creates files exclusively."""
         return True
 
     def stat(self, path: str) -> Entry | None:
-        """Return what is at a path, or None."""
+        """Return the entry at a path; None if nothing is there."""
         try:
             return _entry(path, os.lstat(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -63,19 +61,16 @@ class LocalStorage:
         return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
     def entries(self, path: str) -> list[Entry]:
-        """Return the entries of a directory, by name; links are not followed."""
-        try:
-            with os.scandir(path) as found:
-                entries = []
-                for one in found:
-                    with contextlib.suppress(FileNotFoundError):  # it was there when the directory was read
-                        entries.append(_entry(one.path, one.stat(follow_symlinks=False)))
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
+        """Return the entries of a directory, sorted by name. Links are not followed."""
+        with _translated(path), os.scandir(path) as found:
+            entries = []
+            for one in found:
+                with contextlib.suppress(FileNotFoundError):  # it was there when the directory was read
+                    entries.append(_entry(one.path, one.stat(follow_symlinks=False)))
         return sorted(entries, key=lambda entry: os.fsencode(entry.name))
 
     def walk(self, path: str) -> Iterator[Entry]:
-        """Yield everything below a directory that is none itself, in no order; links are not followed."""
+        """Yield every entry below a directory except directories. Links are not followed."""
         waiting = [path]
         while waiting:
             directory = waiting.pop()
@@ -93,14 +88,14 @@ class LocalStorage:
             yield from entries
 
     def glob(self, pattern: str) -> list[Entry]:
-        """Return the entries that match a pattern, by path; ``*`` does not match hidden names."""
+        """Return the entries that match a pattern, sorted by path; ``*`` does not match hidden names."""
         found = (self.stat(path) for path in sorted(glob.glob(pattern), key=os.fsencode))
         return [entry for entry in found if entry]
 
     def open(self, path: str, offset: int = 0) -> BinaryIO:
-        """Open a file for reading at an offset; a link or a special file is refused."""
-        try:
-            # Not blocking, so that a FIFO which took the place of a file is an error and no endless wait.
+        """Open a regular file for reading from an offset; links and special files are refused."""
+        with _translated(path):
+            # Not blocking: a FIFO that has replaced a file must be an error, not an endless wait.
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 os.close(handle)
@@ -108,13 +103,11 @@ class LocalStorage:
             stream = open(path, "rb", buffering=0, opener=lambda *_: handle)  # noqa: SIM115  # messages need its name
             if offset:
                 stream.seek(offset)
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
         return stream
 
     @contextmanager
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[BinaryIO]:
-        """Create a file that must not exist: visible only when whole and durable, aborted by an exception."""
+        """Create a file that must not exist: it appears when the block ends, whole and durable."""
         scratch = _scratch_of(path)
         try:
             with open(scratch, "xb", buffering=1 << 20) as stream:
@@ -138,7 +131,7 @@ class LocalStorage:
                 os.unlink(scratch)
 
     def link_new(self, source: str, target: str) -> bool:
-        """Make a file appear at a second path that must not exist; False where the file system has no hard links."""
+        """Give a file a second path, which must not exist; False if the file system has no hard links."""
         try:
             os.link(source, target, follow_symlinks=False)
         except FileExistsError:
@@ -150,7 +143,7 @@ class LocalStorage:
         return True
 
     def sync(self, path: str) -> None:
-        """Make the entries of a directory durable, whoever has made them; one that is not there is fine."""
+        """Make the entries of a directory durable; it may be missing."""
         try:
             self._sync_one(path)
         except FileNotFoundError:
@@ -159,90 +152,47 @@ class LocalStorage:
             raise _storage_error(path, fault) from None
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents, durably; one that exists is fine."""
+        """Create a directory and its parents durably; it may exist."""
         missing, above = [], path
         while not os.path.lexists(above):
             missing.append(above)
             above = os.path.dirname(above)
-        try:
+        with _translated(path):
             for directory in reversed(missing):
-                with contextlib.suppress(FileExistsError):  # somebody else makes it as well
+                with contextlib.suppress(FileExistsError):  # another process creates it as well
                     os.mkdir(directory)
                 self._sync_one(os.path.dirname(directory))
-            if os.path.lexists(path) and not os.path.isdir(path):  # it may also have been removed by now
+            if os.path.lexists(path) and not os.path.isdir(path):  # it may also be removed by now
                 raise NotADirectoryError(errno.ENOTDIR, f"{above} is in the way and is no directory", path)
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
 
     def make_directories(self, paths: Sequence[str]) -> None:
-        """Create directories and their parents; ``sync_all`` makes them durable where they are many."""
+        """Create directories and their parents; if they are many, ``sync_all`` must make them durable."""
         if len(paths) <= _FEW:
-            for path in paths:
-                self.make_directory(path)
+            super().make_directories(paths)
             return
         try:
-            made: set[str] = set()
-            for path in paths:
-                missing = []
-                while path not in made:
-                    missing.append(path)
-                    try:
-                        os.mkdir(path)
-                    except FileExistsError:
-                        break
-                    except FileNotFoundError:
-                        path = os.path.dirname(path)
-                        continue
-                    break
-                for one in reversed(missing[:-1]):
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(one)
-                made.update(missing)
+            local_directories.make_many(paths)
         except OSError as fault:
-            raise _storage_error(path, fault) from None
+            raise _storage_error(fault.filename or paths[0], fault) from None
 
     def sync_all(self, path: str) -> None:
-        """Make all that is in a directory durable, however deep: in one call, for it may be much."""
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-                if syncfs is None or syncfs(handle) != 0:
-                    os.sync()
-            finally:
-                os.close(handle)
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
+        """Make everything below a directory durable."""
+        with _translated(path):
+            local_directories.sync_tree(path)
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all that is in it; one that is not there is fine."""
+        """Remove a file, or a directory with everything in it; it may be missing."""
         entry = self.stat(path)
         if entry is None:
             return
-        try:
-            if entry.type != "directory":
+        with _translated(path), contextlib.suppress(FileNotFoundError):
+            if entry.type == "directory":
+                local_directories.remove_tree(path)
+            else:
                 os.unlink(path)
-                return
-            for attempt in range(20):
-                try:
-                    shutil.rmtree(path)
-                    return
-                except FileNotFoundError:
-                    pass  # somebody else removes it as well
-                except OSError as fault:
-                    # A worker of a killed run may still be writing into it, for as long as its JVM takes to die.
-                    if fault.errno not in (errno.ENOTEMPTY, errno.EBUSY) or attempt == 19:
-                        raise
-                if not os.path.lexists(path):
-                    return
-                time.sleep(0.1)
-        except FileNotFoundError:
-            return
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
 
     def rename_new(self, source: str, target: str) -> None:
-        """Move a file or directory to a name that must not exist, in one step, durably. Raises FileExistsError."""
+        """Move a file or directory to a path that must not exist, in one step, durably. Raises FileExistsError."""
         try:
             rename_noreplace(source, target)
             self._sync_one(os.path.dirname(target))
@@ -252,25 +202,23 @@ class LocalStorage:
             raise _storage_error(target, fault) from None
 
     def swap(self, one: str, other: str) -> bool:
-        """Exchange two directories in one step, durably; False where the file system cannot, and nothing was done.
+        """Exchange two directories in one step, durably; False if the file system cannot, and nothing was changed.
 
-        What takes the other's place may be read and written by whom that may.
+        ``one`` gets the group and the permissions of ``other``.
         """
-        try:
+        with _translated(other):
             status = os.stat(other)
-            with contextlib.suppress(PermissionError):  # of a group that this user is not in
+            with contextlib.suppress(PermissionError):  # this user is not in that group
                 os.chown(one, -1, status.st_gid)
             os.chmod(one, stat.S_IMODE(status.st_mode))
             if not exchange(one, other):
                 return False
             for directory in {os.path.dirname(one), os.path.dirname(other)}:
                 self._sync_one(directory)
-        except OSError as fault:
-            raise _storage_error(other, fault) from None
         return True
 
     def remove_directory(self, path: str) -> bool:
-        """Remove a directory if nothing is in it; False where something is. One that is not there is fine."""
+        """Remove a directory if it is empty, and return True; False if it is not. It may be missing."""
         try:
             os.rmdir(path)
         except FileNotFoundError:
@@ -282,7 +230,7 @@ class LocalStorage:
         return True
 
     def replace(self, path: str, content: bytes) -> None:
-        """Write a small file, in the place of one that may be there."""
+        """Write a small file, which may exist: readers see either the old content or the new."""
         scratch = _scratch_of(path)
         try:
             with open(scratch, "xb") as stream:
@@ -297,31 +245,10 @@ class LocalStorage:
             if os.path.lexists(scratch):
                 os.unlink(scratch)
 
-    def unfinished(self, path: str) -> list[str]:
-        """Return nothing: what a killed writer leaves has a hidden name, and is in every listing."""
-        return []
-
     def hold(self, path: str) -> object | None:
-        """Take a directory for as long as the returned object lives; None if another process has it.
-
-        The kernel gives the claim back when its process ends, however it ends.
-        """
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
-        claim = _Claim(handle)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Who held it before may have removed or moved the directory just now.
-            there, held = os.stat(path), os.fstat(handle)
-        except (BlockingIOError, FileNotFoundError):
-            return None
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
-        return claim if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino) else None
+        """Lock a directory for as long as the returned object lives; None if another process has locked it."""
+        with _translated(path):
+            return local_directories.lock(path)
 
     def _sync_one(self, directory: str) -> None:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -331,26 +258,25 @@ class LocalStorage:
             os.close(handle)
 
 
-class _Claim:
-    """An open, locked directory; closing it gives the claim back."""
-
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-
-    def __del__(self) -> None:
-        os.close(self._handle)
-
-
 def _scratch_of(path: str) -> str:
-    """Return a hidden name beside a file for as long as it is written."""
+    """Return a hidden path beside a file, for its content while it is written."""
     directory, name = os.path.split(path)
     begin = os.fsdecode(os.fsencode(name)[:100])  # a name is at most 255 bytes
     return os.path.join(directory, f".{begin}.{uuid.uuid4().hex}")
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:
-    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "device")
-    return Entry(path, path.rpartition("/")[2], status.st_size, kind, status.st_ctime, written=status.st_mtime)
+    entry_type = _TYPES.get(stat.S_IFMT(status.st_mode), "device")
+    return Entry(path, path.rpartition("/")[2], status.st_size, entry_type, status.st_ctime, written=status.st_mtime)
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """Raise an OSError of the block as a StorageError."""
+    try:
+        yield
+    except OSError as fault:
+        raise _storage_error(path, fault) from None
 
 
 def _storage_error(path: str, fault: OSError) -> Exception:

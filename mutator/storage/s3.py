@@ -1,8 +1,8 @@
-"""Amazon S3, and what speaks its protocol, through boto3.
+"""Amazon S3, and services with its protocol, through boto3.
 
-A directory is there while something is in it. Nothing can be renamed, swapped or held; what may be trusted is that a
-listing shows what was written, that an object appears whole, and that a put with ``If-None-Match: *`` makes no second
-one. Whether a service keeps the last is tried out before it is relied on.
+A directory exists while an object is below it. Nothing can be renamed, swapped or locked. The backend relies on three
+guarantees: a listing shows everything that was written, an object appears whole, and a put with ``If-None-Match: *``
+never replaces an object. The last one is tested before it is relied on, because some services ignore the condition.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from mutator.errors import error
 from mutator.storage import globbing
+from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
 from mutator.storage.s3_client import Address, client, code_of, faults, service_errors
 from mutator.storage.s3_streams import Download, Upload
@@ -27,102 +28,101 @@ _AT_ONCE = 1000  # objects that one request removes
 _exclusive: dict[tuple[int, str], bool] = {}  # by process and bucket
 
 
-class S3Storage:
+class S3Storage(Storage):
     """The storage contract on an object store."""
 
     renames = False
-    holds = False
 
     def exclusive(self, path: str) -> bool:
-        """Tell whether conditional puts are honoured, by two real ones of each kind; once a process and bucket."""
-        place = Address(path)
-        known = (os.getpid(), place.bucket)
+        """Return whether the service honours conditional puts; tested with real puts, once per process and bucket."""
+        address = Address(path)
+        known = (os.getpid(), address.bucket)
         if known not in _exclusive:
             with faults(path):
-                _exclusive[known] = _probed(place)
+                _exclusive[known] = _probed(address)
         return _exclusive[known]
 
     def stat(self, path: str) -> Entry | None:
-        """Return what is at a path, or None; an object rather than the directory of the same name."""
-        place = Address(path)
-        name = place.key.rpartition("/")[2]
+        """Return the entry at a path; None if nothing is there. An object hides a directory of the same name."""
+        address = Address(path)
+        name = address.key.rpartition("/")[2]
         with faults(path):
-            if place.key:
+            if address.key:
                 try:
-                    head = client(path).head_object(Bucket=place.bucket, Key=place.key)
+                    head = client(path).head_object(Bucket=address.bucket, Key=address.key)
                     return Entry(
                         path, name, head["ContentLength"], "file", head["LastModified"].timestamp(), head["ETag"]
                     )
                 except service_errors() as fault:
                     if code_of(fault) not in ("404", "NoSuchKey"):
                         raise
-            page = client(path).list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
-            there = "Contents" in page or not place.key
+            page = client(path).list_objects_v2(Bucket=address.bucket, Prefix=address.prefix, MaxKeys=1)
+            there = "Contents" in page or not address.key
         return Entry(path, name, 0, "directory") if there else None
 
     def resolve(self, path: str) -> str:
-        """Return the one spelling of a path: without a slash at its end."""
+        """Return the one spelling of a path: without a slash at the end."""
         scheme, mark, rest = path.partition("://")
         return scheme + mark + rest.rstrip("/")
 
     def entries(self, path: str) -> list[Entry]:
-        """Return the entries of a directory, by name; none where nothing is in it."""
-        place = Address(path)
+        """Return the entries of a directory, sorted by name."""
+        address = Address(path)
         found = []
-        for page in _pages(place, Delimiter="/"):
+        for page in _pages(address, Delimiter="/"):
             for one in page.get("Contents", ()):
-                if one["Key"] != place.prefix:  # an empty object that stands for the directory
-                    found.append(_entry(place, one))
+                if one["Key"] != address.prefix:  # an empty object may represent the directory
+                    found.append(_entry(address, one))
             for one in page.get("CommonPrefixes", ()):
-                name = one["Prefix"][len(place.prefix) : -1]
+                name = one["Prefix"][len(address.prefix) : -1]
                 if not name:
                     raise error("storage.service", path=path, why="keys with '//' in them have no path")
-                found.append(Entry(place.path_of(place.prefix + name), name, 0, "directory"))
+                found.append(Entry(address.path_of(address.prefix + name), name, 0, "directory"))
         return sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogateescape"))
 
     def walk(self, path: str) -> Iterator[Entry]:
-        """Yield everything below a directory, in no order, by a request for a thousand: a tree may have many."""
-        place = Address(path)
-        for page in _pages(place):
+        """Yield every entry below a directory except directories, with one request for each thousand."""
+        address = Address(path)
+        for page in _pages(address):
             for one in page.get("Contents", ()):
-                if "//" in "/" + one["Key"][len(place.prefix) :]:
+                if "//" in "/" + one["Key"][len(address.prefix) :]:
                     raise error("storage.service", path=path, why="keys with '//' in them have no path")
-                if not one["Key"].endswith("/"):  # an empty object that stands for a directory
-                    yield _entry(place, one)
+                if not one["Key"].endswith("/"):  # an empty object may represent a directory
+                    yield _entry(address, one)
 
     def glob(self, pattern: str) -> list[Entry]:
-        """Return the entries that match a pattern, by path; ``*`` does not match hidden names."""
+        """Return the entries that match a pattern, sorted by path; ``*`` does not match hidden names."""
         return globbing.matches(pattern, self.entries, self.stat)
 
     def open(self, path: str, offset: int = 0) -> BinaryIO:
-        """Open an object for reading at an offset."""
+        """Open an object for reading from an offset in bytes."""
         return cast(BinaryIO, Download(Address(path), offset))
 
     @contextmanager
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[BinaryIO]:
-        """Create an object that must not exist: visible only when whole, aborted by an exception."""
-        place = Address(path)
-        honoured = _exclusive.get((os.getpid(), place.bucket), True)
-        upload = Upload(place, key_known=final is None, conditional=honoured)
+        """Create an object that must not exist: it appears when the block ends, whole."""
+        address = Address(path)
+        honoured = _exclusive.get((os.getpid(), address.bucket), True)
+        upload = Upload(address, key_known=final is None, conditional=honoured)
         try:
             with faults(path):
                 yield cast(BinaryIO, upload)
-                target = place if final is None else Address(final())
-                if not honoured and self.stat(target.path) is not None:  # the best that can be done
+                target = address if final is None else Address(final())
+                if not honoured and self.stat(target.path) is not None:  # no guarantee, but the best that can be done
                     raise error("storage.exists", path=target.path, why="it exists")
                 upload.finish(target)
         except BaseException as fault:
             upload.abort()
-            if isinstance(fault, OSError):  # of the file that it waits in, or of whoever writes to it
+            if isinstance(fault, OSError):  # of its temporary file, or of the code that writes to it
                 raise error("storage", path=path, why=fault.strerror or fault) from None
             raise
         finally:
             upload.close()
 
     def link_new(self, source: str, target: str) -> bool:
-        """Let the service copy an object to a key where nothing is. Raises FileExistsError.
+        """Have the service copy an object to a key that must not exist. Raises FileExistsError.
 
-        What another one puts there at the same moment may be replaced: for files that have names of their own.
+        An object put there at the same moment may be replaced, so the target's name must be unique to the caller.
         """
         one, other = Address(source), Address(target)
         if self.stat(target) is not None:
@@ -131,116 +131,97 @@ class S3Storage:
             client(target).copy({"Bucket": one.bucket, "Key": one.key}, other.bucket, other.key)
         return True
 
-    def sync(self, path: str) -> None:
-        """Do nothing: what was answered is durable."""
-
     def make_directory(self, path: str) -> None:
-        """Do nothing: a directory is there once something is in it."""
-
-    def make_directories(self, paths: Sequence[str]) -> None:
-        """Create directories and their parents."""
-        for path in paths:
-            self.make_directory(path)
-
-    def sync_all(self, path: str) -> None:
-        """Do nothing: whatever is visible is durable."""
+        """Do nothing: a directory exists once an object is below it."""
 
     def remove(self, path: str) -> None:
-        """Remove an object, or all below a directory; uploads that nobody completed are aborted as well."""
-        place = Address(path)
-        if not place.key:
+        """Remove an object, or everything below a directory, and abort unfinished uploads there."""
+        address = Address(path)
+        if not address.key:
             raise error("storage", path=path, why="a whole bucket is not removed")
         with faults(path):
             try:
-                client(path).delete_object(Bucket=place.bucket, Key=place.key)
+                client(path).delete_object(Bucket=address.bucket, Key=address.key)
             except service_errors() as fault:
                 if code_of(fault) != "NoSuchBucket":
                     raise
                 return
-            for page in _pages(place):
+            for page in _pages(address):
                 keys = [{"Key": one["Key"]} for one in page.get("Contents", ())]
                 for start in range(0, len(keys), _AT_ONCE):
                     some = {"Objects": keys[start : start + _AT_ONCE], "Quiet": True}
-                    answer = client(path).delete_objects(Bucket=place.bucket, Delete=some)
+                    answer = client(path).delete_objects(Bucket=address.bucket, Delete=some)
                     for left in answer.get("Errors", ()):
                         why = left.get("Message", left["Code"])
-                        raise error("storage.service", path=place.path_of(left["Key"]), why=why)
-            for key, upload in _uploads(place):
-                with contextlib.suppress(*service_errors()):  # somebody else aborts it as well
-                    client(path).abort_multipart_upload(Bucket=place.bucket, Key=key, UploadId=upload)
+                        raise error("storage.service", path=address.path_of(left["Key"]), why=why)
+            for key, upload in _uploads(address):
+                with contextlib.suppress(*service_errors()):  # another process aborts it as well
+                    client(path).abort_multipart_upload(Bucket=address.bucket, Key=key, UploadId=upload)
 
     def remove_directory(self, path: str) -> bool:
-        """Tell whether nothing is in a directory; what may stand for an empty one is removed."""
-        place = Address(path)
+        """Return whether a directory is empty; an object that represents it is removed."""
+        address = Address(path)
         with faults(path):
-            page = client(path).list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=2)
-            if any(one["Key"] != place.prefix for one in page.get("Contents", ())):
+            page = client(path).list_objects_v2(Bucket=address.bucket, Prefix=address.prefix, MaxKeys=2)
+            if any(one["Key"] != address.prefix for one in page.get("Contents", ())):
                 return False
             if page.get("Contents"):
-                client(path).delete_object(Bucket=place.bucket, Key=place.prefix)
+                client(path).delete_object(Bucket=address.bucket, Key=address.prefix)
         return True
 
     def rename_new(self, source: str, target: str) -> None:
-        """Raise StorageError: an object store has no such thing."""
-        raise error("storage", path=source, why="an object store renames nothing")
-
-    def swap(self, one: str, other: str) -> bool:
-        """Return False: nothing is exchanged."""
-        return False
+        """Raise StorageError: an object store cannot rename."""
+        raise error("storage", path=source, why="an object store cannot rename")
 
     def replace(self, path: str, content: bytes) -> None:
-        """Write a small object, in the place of one that may be there."""
-        place = Address(path)
+        """Write a small object, which may exist: readers see either the old content or the new."""
+        address = Address(path)
         with faults(path):
-            client(path).put_object(Bucket=place.bucket, Key=place.key, Body=content)
+            client(path).put_object(Bucket=address.bucket, Key=address.key, Body=content)
 
     def unfinished(self, path: str) -> list[str]:
-        """Return the paths of uploads that nobody has completed."""
-        place = Address(path)
+        """Return the paths, at or below a path, of uploads that were never completed."""
+        address = Address(path)
         with faults(path):
-            return sorted({place.path_of(key) for key, _ in _uploads(place)})
-
-    def hold(self, path: str) -> object | None:
-        """Return None: nothing can be held."""
-        return None
+            return sorted({address.path_of(key) for key, _ in _uploads(address)})
 
 
-def _pages(place: Address, **options: Any) -> Iterator[dict[str, Any]]:
-    with faults(place.path):
-        pager = client(place.path).get_paginator("list_objects_v2")
-        yield from pager.paginate(Bucket=place.bucket, Prefix=place.prefix, **options)
+def _pages(address: Address, **options: Any) -> Iterator[dict[str, Any]]:
+    with faults(address.path):
+        pager = client(address.path).get_paginator("list_objects_v2")
+        yield from pager.paginate(Bucket=address.bucket, Prefix=address.prefix, **options)
 
 
-def _uploads(place: Address) -> Iterator[tuple[str, str]]:
-    """Yield key and id of each upload at or below a place; none where their list is not for us to see."""
-    pager = client(place.path).get_paginator("list_multipart_uploads")
+def _uploads(address: Address) -> Iterator[tuple[str, str]]:
+    """Yield key and ID of each unfinished upload at or below an address; nothing if listing them is not allowed."""
+    pager = client(address.path).get_paginator("list_multipart_uploads")
     try:
-        for page in pager.paginate(Bucket=place.bucket, Prefix=place.key):
+        for page in pager.paginate(Bucket=address.bucket, Prefix=address.key):
             for one in page.get("Uploads", ()):
-                if one["Key"] == place.key or one["Key"].startswith(place.prefix):
+                if one["Key"] == address.key or one["Key"].startswith(address.prefix):
                     yield one["Key"], one["UploadId"]
     except service_errors() as fault:
         if code_of(fault) not in ("AccessDenied", "NoSuchBucket", "NoSuchUpload", "NotImplemented"):
             raise
 
 
-def _entry(place: Address, one: dict[str, Any]) -> Entry:
+def _entry(address: Address, one: dict[str, Any]) -> Entry:
     name = one["Key"].rpartition("/")[2]
-    return Entry(place.path_of(one["Key"]), name, one["Size"], "file", one["LastModified"].timestamp(), one["ETag"])
+    return Entry(address.path_of(one["Key"]), name, one["Size"], "file", one["LastModified"].timestamp(), one["ETag"])
 
 
-def _probed(place: Address) -> bool:
-    """Try a few times: an answer that gets lost makes a probe look like one of somebody else."""
+def _probed(address: Address) -> bool:
+    """Test a few times: after a lost answer, a retried put is refused although the first one was ours."""
     for _ in range(_PROBES - 1):
         with contextlib.suppress(*service_errors()):
-            return _honours_conditions(place)
-    return _honours_conditions(place)
+            return _honours_conditions(address)
+    return _honours_conditions(address)
 
 
-def _honours_conditions(place: Address) -> bool:
-    """Put an object twice, each way in which objects are put: the second put must be refused."""
-    service = client(place.path)
-    probe = {"Bucket": place.bucket, "Key": f"{place.prefix}.mutator-probe-{uuid.uuid4().hex}"}
+def _honours_conditions(address: Address) -> bool:
+    """Put an object, then again in each way in which objects are put: the later puts must be refused."""
+    service = client(address.path)
+    probe = {"Bucket": address.bucket, "Key": f"{address.prefix}.mutator-probe-{uuid.uuid4().hex}"}
 
     def whole() -> None:
         service.put_object(**probe, Body=b"probe", IfNoneMatch="*")
@@ -264,7 +245,7 @@ def _honours_conditions(place: Address) -> bool:
             raise
         return all(map(_is_refused, (whole, in_parts)))
     finally:
-        S3Storage().remove(place.path_of(probe["Key"]))  # with uploads whose beginning got lost
+        S3Storage().remove(address.path_of(probe["Key"]))  # and uploads whose ID was lost with an answer
 
 
 def _is_refused(act: Callable[[], None]) -> bool:

@@ -16,7 +16,7 @@ from typing import IO, Any
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.storage.s3_client import Address, client, code_of, faults, service_errors, storage_error
-from mutator.storage.stream import ReadStream, scratch_place
+from mutator.storage.stream import ReadStream, spill_directory
 
 __all__ = ["Download", "Upload"]
 
@@ -144,7 +144,7 @@ class Upload(io.RawIOBase):
         self._buffer = bytearray()
         self._spool: IO[bytes] | None = None
         if not key_known:
-            self._spool = tempfile.SpooledTemporaryFile(_PART, dir=scratch_place())  # noqa: SIM115  # closed with the upload
+            self._spool = tempfile.SpooledTemporaryFile(_PART, dir=spill_directory())  # noqa: SIM115  # closed with the upload
         self._upload: str | None = None
         self._parts: list[Future[dict[str, Any]]] = []
 

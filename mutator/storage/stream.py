@@ -1,34 +1,54 @@
-"""What the streams of the remote backends have in common, and where those that must wait are kept."""
+"""Reading streams block by block, and what the streams of the remote backends share."""
 
 from __future__ import annotations
 
 import io
 import os
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
-__all__ = ["ReadStream", "scratch_place"]
+from mutator.errors import error
+
+__all__ = ["BLOCK", "ReadStream", "blocks", "spill_directory"]
+
+BLOCK = 1 << 20  # bytes; bounds how much of a file a task has in memory
+
+
+def blocks(stream: BinaryIO, most: int | None = None) -> Iterator[bytes]:
+    """Yield a stream's bytes in blocks, ``most`` bytes in total. Raises StorageError."""
+    left = most
+    while left is None or left > 0:
+        try:
+            block = stream.read(BLOCK if left is None else min(BLOCK, left))
+        except OSError as fault:
+            raise error("storage", path=getattr(stream, "name", "a file"), why=fault.strerror or fault) from None
+        if not block:
+            return
+        if left is not None:
+            left -= len(block)
+        yield block
 
 
 class ReadStream(io.RawIOBase):
-    """A file that is read, by ``read``."""
+    """A stream for reading; a subclass defines ``read``."""
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it has places."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes, as many as there are at once."""
+        """Read the next bytes into a buffer, as many as one ``read`` returns."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view)) or b""
         view[: len(data)] = data
         return len(data)
 
 
-def scratch_place() -> str | None:
-    """Return a directory where Spark keeps files of its own; None where it names none."""
-    places = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-    return next((one for one in places if one and os.path.isdir(one)), None)
+def spill_directory() -> str | None:
+    """Return the first existing directory of SPARK_LOCAL_DIRS; None if there is none."""
+    directories = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    return next((path for path in directories if path and os.path.isdir(path)), None)

@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from mutator import storage
 from mutator.dataset import manifest
 from mutator.errors import ConfigError, DataError, StorageError
 from mutator.formats.blocks.row_layout import RowLayout
@@ -31,6 +30,7 @@ from mutator.formats.content import Window
 from mutator.formats.files import lines
 from mutator.pipeline import merge
 from mutator.rules.delimiter import field_delimiter
+from mutator.storage import stream
 from mutator.storage.compression import decompress
 from tests.support import local_engine
 from tests.support.job import BY_NAME, CONFIG, ENGINES, FEED, Job, known, rows
@@ -85,9 +85,9 @@ def records_in(output):
 
 
 @pytest.mark.parametrize("kind", ["gz", "bz2", "zst", "xz"])
-@pytest.mark.parametrize("block", [storage.BLOCK, 64], ids=["seen by the survey", "seen by a task"])
+@pytest.mark.parametrize("block", [stream.BLOCK, 64], ids=["seen by the survey", "seen by a task"])
 def test_truncated_file(job, kind, block, monkeypatch):
-    monkeypatch.setattr(storage, "BLOCK", block)  # the survey reads up to the first block with a row
+    monkeypatch.setattr(stream, "BLOCK", block)  # the survey reads up to the first block with a row
     path = job.put(f"ups.txt.{kind}", packed(kind, b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(2000)))[:-5])
 
     job.refused(DataError, path, "ends early", "the file is damaged: have it delivered again, or remove it")
@@ -96,7 +96,7 @@ def test_truncated_file(job, kind, block, monkeypatch):
 @pytest.mark.parametrize("unique", ["true", "false"])
 def test_truncated_file_of_the_master_is_the_one_that_is_named(job, unique, monkeypatch):
     """One task reads several files."""
-    monkeypatch.setattr(storage, "BLOCK", 64)
+    monkeypatch.setattr(stream, "BLOCK", 64)
     job.put("ups.txt")
     path = job.put(
         "more.txt.gz", packed("gz", b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(900)))[:-5], "master"
@@ -360,7 +360,7 @@ def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
     content = b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(200))
     whole = content if kind == "txt" else packed(kind, content)
     path = job.put(f"ups.{kind}", whole)
-    one_by_one, opened = storage.blocks, path.open("rb")
+    one_by_one, opened = stream.blocks, path.open("rb")
 
     def blocks(stream, most=None):
         for number, block in enumerate(one_by_one(stream, most)):
@@ -370,7 +370,7 @@ def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
 
     def change_and_merge(plan, staging):
         with monkeypatch.context() as patched:
-            patched.setattr(storage, "BLOCK", 64)
+            patched.setattr(stream, "BLOCK", 64)
             patched.setattr("mutator.dataset.file_content.blocks", blocks)
             try:
                 return local_engine.merge(plan, staging)

@@ -16,7 +16,7 @@ import sys
 import pytest
 
 from mutator.errors import MutatorError, StorageError
-from mutator.storage import absolute, entries_of, local, local_rename, storage_for
+from mutator.storage import absolute, entries_of, local, local_directories, local_rename, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 from mutator.storage.local import LocalStorage
 from tests.support.storage_places import Place, check_race, create_in_race, race_of_threads
@@ -235,7 +235,7 @@ def test_remove_outlasts_a_writer_that_is_about_to_die(disk, monkeypatch, code):
             raise OSError(code, os.strerror(code), path)
         rmtree(path)
 
-    monkeypatch.setattr(local.shutil, "rmtree", raced)
+    monkeypatch.setattr(local_directories.shutil, "rmtree", raced)
     disk.storage.remove(tree)
 
     assert len(calls) == 3
@@ -244,14 +244,14 @@ def test_remove_outlasts_a_writer_that_is_about_to_die(disk, monkeypatch, code):
 
 def test_claim_of_a_directory_that_was_replaced_meanwhile_is_none(disk, monkeypatch):
     """Between opening and locking it, its owner may have published it and another run have made a new one."""
-    path, flock = disk.directory("claimed"), local.fcntl.flock
+    path, flock = disk.directory("claimed"), local_directories.fcntl.flock
 
     def late(handle, flags):
         os.rename(path, disk / "published")
         os.mkdir(path)
         flock(handle, flags)
 
-    monkeypatch.setattr(local.fcntl, "flock", late)
+    monkeypatch.setattr(local_directories.fcntl, "flock", late)
 
     assert disk.storage.hold(path) is None
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mutator.storage import local, local_rename
+from mutator.storage import local, local_directories, local_rename
 
 Change = tuple[str, ...]
 
@@ -114,7 +114,8 @@ class Recorder:
         with monkeypatch.context() as patch:
             patch.setattr(local, "os", Os())
             patch.setattr(local_rename, "os", Os())
-            patch.setattr(local, "shutil", Shutil())
+            patch.setattr(local_directories, "os", Os())
+            patch.setattr(local_directories, "shutil", Shutil())
             patch.setattr(local, "open", create, raising=False)
             patch.setattr(local_rename, "_renameat2", renameat2)
             patch.setattr(local.LocalStorage, "sync_all", sync_all)

@@ -13,9 +13,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mutator import storage as registry
 from mutator.errors import error
-from mutator.storage import globbing
+from mutator.storage import globbing, registry
 from mutator.storage.entry import Entry, walked
 
 KINDS = ("posix", "hdfs", "s3")
@@ -207,8 +206,8 @@ class ModelStorage:
 @contextmanager
 def mounted(storage: ModelStorage) -> Iterator[str]:
     """Make a storage the one behind ``model://``; return the path of a base on it."""
-    registry._BACKENDS["model"] = lambda: storage
+    registry.BACKENDS["model"] = lambda: storage
     try:
         yield "model://base"
     finally:
-        del registry._BACKENDS["model"]
+        del registry.BACKENDS["model"]

@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Barrier
 
-from mutator import storage as registry
 from mutator.errors import StorageError
-from mutator.storage import Storage, storage_for
+from mutator.storage import Storage, registry, storage_for
 from tests.support.model_storage import ModelStorage
 
 RACERS = 4
@@ -34,7 +33,7 @@ def hdfs_place(request):
 def model_place(kind):
     def make(request):
         found = ModelStorage(kind)
-        request.getfixturevalue("monkeypatch").setitem(registry._BACKENDS, "model", lambda: found)
+        request.getfixturevalue("monkeypatch").setitem(registry.BACKENDS, "model", lambda: found)
         storage_for("model://x").make_directory("model://place/here")
         return "model://place/here"
 

@@ -12,12 +12,11 @@ from contextlib import contextmanager, nullcontext, suppress
 
 import pytest
 
-from mutator import storage as registry
 from mutator.dataset.commit import process as owner
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, failpoints
-from mutator.storage import absolute, entries_of, storage_for
+from mutator.storage import absolute, entries_of, registry, storage_for
 from mutator.storage import s3 as s3_module
 from mutator.workflow.directory import history, journal, operations, restore, status, versions
 from mutator.workflow.directory import run as run_workflow
@@ -183,13 +182,13 @@ class TaskError:
 @contextmanager
 def faulty(path, number, fault):
     scheme = path.partition("://")[0]
-    real = registry._BACKENDS[scheme]
+    real = registry.BACKENDS[scheme]
     storage = TaskError(real(), number, fault)
-    registry._BACKENDS[scheme] = lambda: storage
+    registry.BACKENDS[scheme] = lambda: storage
     try:
         yield storage
     finally:
-        registry._BACKENDS[scheme] = real
+        registry.BACKENDS[scheme] = real
 
 
 LIVES = itertools.count()

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.storage.stream import scratch_place
+from mutator.storage.stream import spill_directory
 
 __all__ = ["SortedSpool", "scratch_directory", "write_table"]
 
@@ -29,7 +29,7 @@ _SMALLEST = 1 << 16  # bytes of a batch that are too few to cut
 
 def scratch_directory(stack: ExitStack) -> str:
     """Make a directory for the time of an exit stack, where Spark keeps its own."""
-    return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=scratch_place()))
+    return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=spill_directory()))
 
 
 def write_table(path: str, table: Any, most: int | None = None) -> None:

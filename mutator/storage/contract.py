@@ -1,0 +1,118 @@
+"""What the program needs of a storage: the methods that every backend has."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import BinaryIO, Protocol
+
+from mutator.storage.entry import Entry
+
+__all__ = ["Storage"]
+
+
+class Storage(Protocol):
+    """A backend: local disks, HDFS or S3. A method with a body may be inherited, every other one must be written.
+
+    Paths are absolute and have the scheme of the backend; a path without a scheme is local. "Durable" means: still
+    there after a power failure.
+
+    Every method raises StorageError with the path and the reason. The error's kind is ``storage.missing`` if the path,
+    or the source of a rename, does not exist, and ``storage.exists`` if the file to be created does. ``link_new`` and
+    ``rename_new`` raise FileExistsError instead.
+    """
+
+    renames: bool  # whether a file or directory gets another name in one step
+    holds: bool = False  # whether ``hold`` can lock a directory
+
+    @abstractmethod
+    def exclusive(self, path: str) -> bool:
+        """Return whether exactly one of several writers succeeds that create the same file at or below a path."""
+
+    @abstractmethod
+    def stat(self, path: str) -> Entry | None:
+        """Return the entry at a path; None if nothing is there. A link is not followed."""
+
+    @abstractmethod
+    def resolve(self, path: str) -> str:
+        """Return the one spelling of a path: links to directories are followed, a link to a file is not."""
+
+    @abstractmethod
+    def entries(self, path: str) -> list[Entry]:
+        """Return the entries of a directory, sorted by name. Links are not followed."""
+
+    @abstractmethod
+    def walk(self, path: str) -> Iterator[Entry]:
+        """Yield every entry below a directory except directories, in any order. Links are not followed."""
+
+    @abstractmethod
+    def glob(self, pattern: str) -> list[Entry]:
+        """Return the entries that match a pattern, sorted by path; ``*`` does not match hidden names."""
+
+    @abstractmethod
+    def open(self, path: str, offset: int = 0) -> BinaryIO:
+        """Open a file for reading from an offset in bytes."""
+
+    @abstractmethod
+    def create_new(self, path: str, final: Callable[[], str] | None = None) -> AbstractContextManager[BinaryIO]:
+        """Create a file that must not exist: it appears when the block ends, whole and durable.
+
+        An exception within the block aborts it. final: called once everything is written; returns the path that the
+        file gets, in the same directory.
+        """
+
+    def link_new(self, source: str, target: str) -> bool:
+        """Give a file a second path, which must not exist, without reading it; False if the storage cannot.
+
+        Raises FileExistsError.
+        """
+        return False
+
+    def sync(self, path: str) -> None:
+        """Make the entries of a directory durable, including those made by other processes; it may be missing."""
+        return  # for storages whose answers mean that a change is durable
+
+    @abstractmethod
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents durably; it may exist."""
+
+    def make_directories(self, paths: Sequence[str]) -> None:
+        """Create directories and their parents; many of them may be durable only after ``sync_all``."""
+        for path in paths:
+            self.make_directory(path)
+
+    def sync_all(self, path: str) -> None:
+        """Make everything below a directory durable."""
+        return  # for storages whose answers mean that a change is durable
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Remove a file, or a directory with everything in it; it may be missing."""
+
+    @abstractmethod
+    def rename_new(self, source: str, target: str) -> None:
+        """Move a file or directory to a path that must not exist, in one step, durably. Raises FileExistsError."""
+
+    def swap(self, one: str, other: str) -> bool:
+        """Exchange two directories in one step, durably; False if the storage cannot, and nothing was changed."""
+        return False
+
+    @abstractmethod
+    def remove_directory(self, path: str) -> bool:
+        """Remove a directory if it is empty, and return True; False if it is not. It may be missing."""
+
+    @abstractmethod
+    def replace(self, path: str, content: bytes) -> None:
+        """Write a small file, which may exist: readers see either the old content or the new."""
+
+    def unfinished(self, path: str) -> list[str]:
+        """Return the paths, at or below a path, of files that killed writers began and no listing shows.
+
+        ``remove`` removes them.
+        """
+        return []
+
+    def hold(self, path: str) -> object | None:
+        """Lock a directory for as long as the returned object lives; None if another process has locked it."""
+        return None

@@ -1,0 +1,94 @@
+"""Directories of a local disk: many created or made durable at once, removed while others write, locked."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterable
+
+__all__ = ["Lock", "lock", "make_many", "remove_tree", "sync_tree"]
+
+_TRIES = 20
+
+
+def make_many(paths: Iterable[str]) -> None:
+    """Create directories and their parents with few system calls; nothing is made durable."""
+    made: set[str] = set()
+    for path in paths:
+        missing = []
+        while path not in made:
+            missing.append(path)
+            try:
+                os.mkdir(path)
+            except FileExistsError:
+                break
+            except FileNotFoundError:
+                path = os.path.dirname(path)
+                continue
+            break
+        for directory in reversed(missing[:-1]):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(directory)
+        made.update(missing)
+
+
+def sync_tree(path: str) -> None:
+    """Make everything below a directory durable in one system call."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None or syncfs(handle) != 0:
+            os.sync()
+    finally:
+        os.close(handle)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory with everything in it, even while a worker of a killed run still writes to it."""
+    for attempt in range(_TRIES):
+        try:
+            shutil.rmtree(path)
+            return
+        except FileNotFoundError:
+            pass  # another process removes it as well
+        except OSError as fault:
+            # A worker of a killed run may go on writing for as long as its JVM takes to die.
+            if fault.errno not in (errno.ENOTEMPTY, errno.EBUSY) or attempt == _TRIES - 1:
+                raise
+        if not os.path.lexists(path):
+            return
+        time.sleep(0.1)
+
+
+class Lock:
+    """An open, locked directory. Closing it releases the lock."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __del__(self) -> None:
+        os.close(self._handle)
+
+
+def lock(path: str) -> Lock | None:
+    """Lock a directory for as long as the returned object lives; None if another process has it, or it is missing.
+
+    The kernel releases the lock when the process ends, however it ends.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    locked = Lock(handle)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The previous owner may have removed or moved the directory just now.
+        there, own = os.stat(path), os.fstat(handle)
+    except (BlockingIOError, FileNotFoundError):
+        return None
+    return locked if (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino) else None

@@ -1,0 +1,116 @@
+"""Which storage a path is on: a table of schemes, and the storage's calls by path alone."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import unquote
+
+from mutator.errors import MutatorError, error
+from mutator.storage.contract import Storage
+from mutator.storage.entry import Entry
+from mutator.storage.hdfs import HdfsStorage
+from mutator.storage.local import LocalStorage
+from mutator.storage.remote import SCHEMES, RemoteStorage
+from mutator.storage.s3 import S3Storage
+from mutator.storage.stream import blocks
+
+__all__ = [
+    "BACKENDS",
+    "absolute",
+    "entries_of",
+    "read_file",
+    "same_storage",
+    "storage_for",
+    "walk",
+    "writable_storage_for",
+]
+
+BACKENDS: dict[str, Callable[[], Storage]] = {
+    "file": LocalStorage,
+    "hdfs": HdfsStorage,
+    "s3": S3Storage,
+    **dict.fromkeys(SCHEMES, RemoteStorage),
+}
+_ALIASES = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def storage_for(path: str) -> Storage:
+    """Return the backend for a path's scheme; raises ConfigError, naming the known schemes.
+
+    >>> type(storage_for("/data/master")).__name__
+    'LocalStorage'
+    """
+    match = _SCHEME.match(path)
+    scheme = match[1].lower() if match else "file"
+    scheme = _ALIASES.get(scheme, scheme)
+    if scheme not in BACKENDS:
+        known = ", ".join(sorted(f"{name}://" for name in BACKENDS))
+        raise error("path.scheme", path=path, scheme=scheme, known=f"{known} and plain paths")
+    return BACKENDS[scheme]()
+
+
+def writable_storage_for(path: str) -> Storage:
+    """Return the backend for a path that will be written to; raises ConfigError if the backend can only read."""
+    storage = storage_for(path)
+    if isinstance(storage, RemoteStorage):
+        raise error("path.readonly", path=path, scheme=path.partition("://")[0])
+    return storage
+
+
+def same_storage(one: str, other: str) -> bool:
+    """Return whether two paths have the same backend.
+
+    >>> same_storage("s3://lake/a", "s3a://lake/b")
+    True
+    """
+    return type(storage_for(one)) is type(storage_for(other))
+
+
+def entries_of(path: str) -> list[Entry]:
+    """Return the entries of a directory, sorted by name; an empty list if it does not exist."""
+    try:
+        return storage_for(path).entries(path)
+    except MutatorError as fault:
+        if fault.kind != "storage.missing":
+            raise
+        return []
+
+
+def walk(directory: str) -> Iterator[Entry]:
+    """Yield every entry below a directory except directories."""
+    return storage_for(directory).walk(directory)
+
+
+def read_file(path: str) -> bytes:
+    """Return the content of a small file."""
+    with storage_for(path).open(path) as stream:
+        return b"".join(blocks(stream))
+
+
+def absolute(path: str) -> str:
+    """Make a path independent of the working directory, and a ``file://`` address a plain path.
+
+    >>> absolute("file:///data/a%20b")
+    '/data/a b'
+    """
+    match = _SCHEME.match(path)
+    if match and match[1].lower() == "file":
+        host, slash, rest = path[match.end() :].partition("/")
+        if host not in ("", "localhost") or not slash:
+            raise error("usage", what=f"{path}: a file address has no host; write file:///{host}/…")
+        path = "/" + unquote(rest)
+    elif match:
+        scheme = match[1].lower()
+        rest = path[match.end() :]
+        return f"{_ALIASES.get(scheme, scheme)}://{rest if scheme in SCHEMES else rest.rstrip('/')}"
+    elif re.match(r"file:/[^/]", path):  # as Hadoop prints it
+        path = unquote(path[5:])
+    single = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/(?!/)", path)
+    if single and single[1].lower() in {*BACKENDS, *_ALIASES}:
+        raise error("usage", what=f"{path}: an address has two slashes; write {single[1]}://{path[single.end() :]}")
+    if "\0" in path:
+        raise error("usage", what=f"{path}: a path cannot contain a NUL byte")
+    return os.path.abspath(path)
