@@ -9,20 +9,17 @@ that does not count was never committed, or the table was changed by somebody el
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.bridge.contract import TableFile, files_of
 from mutator.dataset import checksummed_json
+from mutator.dataset.numbered_log import NumberedLog
 from mutator.errors import MutatorError, error
-from mutator.storage import blocks, entries_of, storage_for
+from mutator.storage import entries_of, storage_for
 
 __all__ = ["Entry", "State"]
-
-_FORMAT, _VERSION = "mutator bridge", 1
-_NAME = re.compile(r"([0-9]{20})\.json\Z")
 
 
 @dataclass(frozen=True)
@@ -45,23 +42,17 @@ class State:
     """The entries of a base."""
 
     def __init__(self, base: str) -> None:
-        self._storage = storage_for(base)
         self._directory = posixpath.join(base, "_mutator", "bridge")
+        self._log = NumberedLog(self._directory, "mutator bridge", 1, _entry)
 
     def entries(self) -> list[Entry]:
-        """Return all entries, the newest first. Raises StateError where one is damaged."""
-        matches = (_NAME.match(entry.name) for entry in entries_of(self._directory))
-        numbers = sorted((int(match[1]) for match in matches if match), reverse=True)
-        return [self._read(number) for number in numbers]
+        """Return all entries, newest first. Raises StateError if one is damaged."""
+        return [self._log.read(number) for number in reversed(self._log.numbers())]
 
     def add(self, entry: Entry) -> None:
-        """Write an entry, which must be new. Raises StateError where somebody else has written it."""
-        path = self._path(entry.number)
-        self._storage.make_directory(self._directory)
-        content = checksummed_json.dump(_FORMAT, _VERSION, asdict(entry))
+        """Write a new entry. Raises StateError if another run has written one with its number."""
         try:
-            with self._storage.create_new(path) as stream:
-                stream.write(content)
+            self._log.create(entry.number, entry)
         except MutatorError as fault:
             if fault.kind != "storage.exists":
                 raise
@@ -69,28 +60,15 @@ class State:
 
     def clear(self) -> None:
         """Remove all entries, damaged ones too."""
-        for one in entries_of(self._directory):
-            self._storage.remove(one.path)
+        for file in entries_of(self._directory):
+            storage_for(file.path).remove(file.path)
 
     def remove(self, entry: Entry) -> None:
-        """Remove an entry that counts no more."""
-        self._storage.remove(self._path(entry.number))
+        """Remove an entry that no longer counts."""
+        self._log.remove(entry.number)
 
-    def _read(self, number: int) -> Entry:
-        path = self._path(number)
-        with self._storage.open(path) as stream:
-            data = b"".join(blocks(stream))
-        try:
-            members = checksummed_json.parse(data, _FORMAT, _VERSION)
-            if set(members) != {part.name for part in fields(Entry)} or members["number"] != number:
-                raise ValueError("its members are not those of this format")
-            if members["files"] is not None:
-                members["files"] = files_of(members["files"])
-            return Entry(**members | {"fields": tuple(members["fields"])})
-        except checksummed_json.Newer as fault:
-            raise error("log.newer", path=path, version=fault.version, known=_VERSION) from None
-        except (ValueError, TypeError) as fault:
-            raise error("log.damaged", path=path, why=fault) from None
 
-    def _path(self, number: int) -> str:
-        return posixpath.join(self._directory, f"{number:020d}.json")
+def _entry(members: dict[str, Any]) -> Entry:
+    if members["files"] is not None:
+        members["files"] = files_of(members["files"])
+    return Entry(**checksummed_json.attributes(Entry, members | {"fields": tuple(members["fields"])}))

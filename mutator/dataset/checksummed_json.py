@@ -1,4 +1,4 @@
-"""Bookkeeping as JSON that ends with the checksum of what stands before it, so that damage shows.
+"""JSON documents that end with a checksum of everything before it, so that damage shows.
 
 >>> parse(dump("example", 1, {"rows": 2}), "example", 1)
 {'rows': 2}
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from mutator.dataset import checksum
 
-__all__ = ["Newer", "dump", "json_members", "parse"]
+__all__ = ["Newer", "attributes", "dump", "json_members", "parse"]
 _JSON_NAMES = {"action": "kind", "role": "kind"}  # attributes whose JSON name is older than they are
 _SEAL = ',\n "checksum": "'
 
 
 class Newer(ValueError):
-    """A document whose format is newer than this program; ``version`` is that of the document."""
+    """A document in a newer format than this program knows. ``version`` is the document's format version."""
 
     def __init__(self, version: int) -> None:
         super().__init__(f"its format has version {version}")
@@ -26,9 +27,9 @@ class Newer(ValueError):
 
 
 def dump(name: str, version: int, members: Mapping[str, Any]) -> bytes:
-    """Write a document; equal ones have equal bytes. name, version: of its format."""
-    said = {"format": name, "version": version, **members}
-    text = "{\n" + ",\n".join(f" {json.dumps(key)}: {_text(value)}" for key, value in said.items())
+    """Write a document; equal members give equal bytes. name, version: those of the format."""
+    document = {"format": name, "version": version, **members}
+    text = "{\n" + ",\n".join(f" {json.dumps(key)}: {_text(value)}" for key, value in document.items())
     return _sealed(text.encode("ascii"))
 
 
@@ -41,15 +42,23 @@ def json_members(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {_JSON_NAMES.get(name, name): value for name, value in attributes}
 
 
+def attributes(entry_type: type[Any], members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a dataclass from its JSON members. Raises ValueError for other members."""
+    names = {_JSON_NAMES.get(attribute.name, attribute.name): attribute.name for attribute in fields(entry_type)}
+    if set(members) != set(names):
+        raise ValueError("its members are not those of this format")
+    return {names[member]: value for member, value in members.items()}
+
+
 def _text(value: Any) -> str:
-    """Write a value; a list of things a line each, for it may be long."""
+    """Write a value; a list of objects has one line for each, because it may be long."""
     if not isinstance(value, list | tuple) or not value or not isinstance(value[0], Mapping):
         return json.dumps(value)
-    # All of them in one call, which is what costs. No text in JSON has a line end in it, so one may stand for a comma.
-    things = json.dumps(value, separators=("\n", ": "))[1:-1].replace("}\n{", "},\r  {")
-    if things.count("\r") != len(value) - 1 or not all(isinstance(one, Mapping) for one in value):
-        return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"  # a thing has lists of things itself
-    return "[\n  " + things.replace("\n", ", ").replace("\r", "\n") + "\n ]"
+    # All objects in one call, for speed. JSON has no line ends within strings, so one can mark each separator.
+    objects = json.dumps(value, separators=("\n", ": "))[1:-1].replace("}\n{", "},\r  {")
+    if objects.count("\r") != len(value) - 1 or not all(isinstance(member, Mapping) for member in value):
+        return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"  # an object contains lists of objects
+    return "[\n  " + objects.replace("\n", ", ").replace("\r", "\n") + "\n ]"
 
 
 def _sealed(text: bytes) -> bytes:
@@ -57,18 +66,18 @@ def _sealed(text: bytes) -> bytes:
 
 
 def parse(data: bytes, name: str, known: int) -> dict[str, Any]:
-    """Read the members of a document; raises ValueError where one byte is not as ``dump`` wrote it, and Newer."""
+    """Return the members of a document. Raises ValueError if a byte differs from what ``dump`` wrote, or Newer."""
     try:
         members: dict[str, Any] = json.loads(data)
-        said = members.pop("checksum")
+        expected = members.pop("checksum")
         form, version = members.pop("format"), members.pop("version")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
         raise ValueError(f"it is no {name}: {fault}") from None
     if form == name and isinstance(version, int) and version > known:
         raise Newer(version)
-    # Its bytes are held against the checksum, whatever an earlier version of this program has written between them.
+    # The bytes are checked, not the members: earlier versions of this program wrote other white space.
     if _sealed(data[: data.rfind(_SEAL.encode("ascii"))]) != data:
-        raise ValueError(f"its content does not have the checksum {said}")
+        raise ValueError(f"its content does not have the checksum {expected}")
     if form != name:
         raise ValueError(f"it is no {name}, but of the format {form!r}")
     return members

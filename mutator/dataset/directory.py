@@ -9,7 +9,7 @@ from mutator.dataset import manifest, split_record
 from mutator.dataset.manifest import Manifest, Part
 from mutator.errors import error
 from mutator.rules import file_names
-from mutator.storage import Entry, Storage, blocks
+from mutator.storage import Entry, Storage, read_file
 
 __all__ = [
     "check_files",
@@ -27,8 +27,7 @@ def read_manifest(storage: Storage, directory: str) -> Manifest | None:
         if not split and storage.stat(posixpath.join(directory, manifest.DIRECTORY)) is not None:
             raise error("manifest.damaged", path=path, why="it is missing beside the rest of its directory")
         return None
-    with storage.open(path) as stream:
-        return manifest.parse(b"".join(blocks(stream)), path)
+    return manifest.parse(read_file(path), path)
 
 
 def check_files(storage: Storage, master: str, parts: Sequence[Part], visible: Iterable[Entry]) -> None:

@@ -124,12 +124,10 @@ def parse(data: bytes, path: str) -> Manifest:
     """Read a manifest; raises StateError where it is damaged or newer than this program."""
     try:
         document = checksummed_json.parse(data, "mutator", FORMAT_VERSION)
-        if set(document) != {part.name for part in fields(Manifest)}:
-            raise TypeError("its members are not those of this format")
         document["files"] = tuple(DataFile(**part) for part in document["files"])
         document["beside"] = side_files(document["beside"])
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
-        manifest = Manifest(**document)
+        manifest = Manifest(**checksummed_json.attributes(Manifest, document))
     except checksummed_json.Newer as fault:
         raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None
     except (KeyError, TypeError, ValueError) as fault:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json
@@ -87,14 +87,12 @@ def parse(data: bytes, path: str) -> SplitRecord:
     """Read a record; raises StateError where it is damaged or newer than this program."""
     try:
         document: dict[str, Any] = checksummed_json.parse(data, "mutator split feed", FORMAT_VERSION)
-        if set(document) != {part.name for part in fields(SplitRecord)}:
-            raise TypeError("its members are not those of this format")
         document["files"] = tuple(
             SplitFile(**{**one, "parts": tuple(SplitPart(**part) for part in one["parts"])})
             for one in document["files"]
         )
         document["beside"] = side_files(document["beside"])
-        record = SplitRecord(**document)
+        record = SplitRecord(**checksummed_json.attributes(SplitRecord, document))
     except checksummed_json.Newer as fault:
         raise error("split.damaged", path=path, why=f"its format has version {fault.version}") from None
     except (TypeError, ValueError, KeyError) as fault:

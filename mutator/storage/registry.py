@@ -21,6 +21,7 @@ __all__ = [
     "absolute",
     "entries_of",
     "read_file",
+    "read_if_exists",
     "same_storage",
     "storage_for",
     "walk",
@@ -88,6 +89,16 @@ def read_file(path: str) -> bytes:
     """Return the content of a small file."""
     with storage_for(path).open(path) as stream:
         return b"".join(blocks(stream))
+
+
+def read_if_exists(path: str) -> bytes | None:
+    """Return the content of a small file; None if it does not exist."""
+    try:
+        return read_file(path)
+    except MutatorError as fault:
+        if fault.kind != "storage.missing":
+            raise
+        return None
 
 
 def absolute(path: str) -> str:

@@ -20,7 +20,7 @@ from mutator.dataset.split_record import SplitRecord
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
-from mutator.storage import Entry, Storage, blocks, entries_of, storage_for, walk
+from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists, storage_for, walk
 
 __all__ = [
     "SUCCESS",
@@ -144,8 +144,7 @@ def published(storage: Storage, output: str) -> Record | None:
     path = posixpath.join(output, split_record.PATH)
     if storage.stat(path) is None:
         return None
-    with storage.open(path) as stream:
-        return split_record.parse(b"".join(blocks(stream)), path)
+    return split_record.parse(read_file(path), path)
 
 
 def record_path(known: Record) -> str:
@@ -175,13 +174,10 @@ def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[s
             storage.remove(path)
         if _is_begun(one) or one.type != "file" or path == mine:
             continue
-        try:
-            with storage.open(path) as stream:
-                owner = Owner.parse(b"".join(blocks(stream)))
-        except MutatorError as fault:
-            if fault.kind != "storage.missing":
-                raise
-            continue  # it has come to its end just now
+        content = read_if_exists(path)
+        if content is None:
+            continue  # the run has just ended
+        owner = Owner.parse(content)
         if owner is None or not (owner.has_ended() or (owner.is_this_process() and owner.id not in _here)):
             raise error("output.busy", path=output, staging=path)
         ended.append(path)

@@ -1,14 +1,13 @@
-"""The journal: what a run that has not ended has taken, so that somebody else can put it back."""
+"""The journal: the files that a run has claimed and not yet released, so that another process can put them back."""
 
 from __future__ import annotations
 
-import posixpath
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 from mutator.dataset import checksummed_json
+from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.dataset.version_log import Arrived
-from mutator.errors import MutatorError
-from mutator.storage import blocks, entries_of
+from mutator.storage import read_if_exists
 from mutator.workflow.directory.base import Base
 
 __all__ = ["Journal", "begin", "end", "journals"]
@@ -21,43 +20,36 @@ class Journal:
     """A run that has begun."""
 
     run: str
-    action: str  # run | restore
-    since: int  # version that it started from: it can only become the next one
+    action: str  # run | restore; in JSON its name is "kind"
+    since: int  # version that the run started from: it can only become the next one
     started: str
     claimed: tuple[Arrived, ...] = ()
 
 
 def begin(base: Base, journal: Journal) -> None:
-    """Write down what a run is about to take."""
-    path = base.journal(journal.run)
-    base.storage.make_directory(posixpath.dirname(path))
-    with base.storage.create_new(path) as stream:
-        stream.write(checksummed_json.dump(_FORMAT, 1, asdict(journal, dict_factory=checksummed_json.json_members)))
+    """Note which files a run is about to claim."""
+    members = asdict(journal, dict_factory=checksummed_json.json_members)
+    _files(base).create(f"{journal.run}.json", checksummed_json.dump(_FORMAT, 1, members))
 
 
 def end(base: Base, run: str) -> None:
-    """Forget a run: all it took is where it belongs."""
-    base.storage.remove(base.journal(run))
+    """Forget a run: every file that it claimed is where it belongs."""
+    _files(base).remove(f"{run}.json")
 
 
 def journals(base: Base) -> list[Journal]:
-    """Return the runs that have not ended, by id; one whose journal cannot be read has taken what lies in working/."""
-    found = []
-    for entry in entries_of(base.at("_mutator", "runs")):
-        run, suffix = posixpath.splitext(entry.name)
-        if suffix != ".json" or run.startswith("."):
-            continue
-        try:
-            with base.storage.open(entry.path) as stream:
-                members = checksummed_json.parse(b"".join(blocks(stream)), _FORMAT, 1)
-            members["action"] = members.pop("kind")
-            if set(members) != {part.name for part in fields(Journal)}:
-                raise ValueError("its members are not those of this format")
-            members["claimed"] = tuple(Arrived(**part) for part in members["claimed"])
-            found.append(Journal(**members))
-        except (KeyError, ValueError, TypeError):
-            found.append(Journal(run, "run", -1, ""))
-        except MutatorError as fault:
-            if fault.kind != "storage.missing":  # somebody else has ended it
-                raise
-    return found
+    """Return the runs that have not ended, by ID. A run with a damaged journal claimed the files in working/<run>."""
+    contents = ((match[1], read_if_exists(entry.path)) for match, entry in _files(base).entries())
+    return [_journal(run, data) for run, data in contents if data is not None]  # None: it has just ended
+
+
+def _journal(run: str, data: bytes) -> Journal:
+    try:
+        members = checksummed_json.attributes(Journal, checksummed_json.parse(data, _FORMAT, 1))
+        return Journal(**members | {"claimed": tuple(Arrived(**file) for file in members["claimed"])})
+    except (TypeError, ValueError):
+        return Journal(run, "run", -1, "")
+
+
+def _files(base: Base) -> ExclusiveFiles:
+    return ExclusiveFiles(base.at("_mutator", "runs"), r"([^.].*)\.json")

@@ -12,7 +12,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
-from mutator.storage import blocks, entries_of
+from mutator.storage import entries_of, read_if_exists
 from mutator.workflow.directory.base import Base, probe_dataset, run_of
 from mutator.workflow.directory.journal import journals
 
@@ -78,10 +78,7 @@ def write_symlinks(base: Base, log: Log) -> None:
         known = read_manifest(base.storage, master_of(base, version))
         if known is None:
             raise error("base.master", path=base.master, version=version.number, dataset=version.dataset)
-        before = b""
-        if base.storage.stat(path) is not None:
-            with base.storage.open(path) as stream:
-                before = b"".join(blocks(stream))
+        before = read_if_exists(path) or b""
         # Its readers may know one spelling of the scheme: that of the list which is there, else that of the base.
         scheme = before.partition(b"://")[0].decode() or base.given.partition("://")[0]
         place = f"{scheme}://{master_of(base, version).partition('://')[2]}"
