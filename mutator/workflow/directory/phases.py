@@ -91,7 +91,7 @@ class Run:
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived))
         failpoint("claim.journaled")
-        self.claimed = claim.take(self.base, self.id, found)
+        self.claimed = claim.claim(self.base, self.id, found)
         failpoint("claim.done")
         return bool(self.claimed)
 
@@ -192,7 +192,7 @@ class Run:
         if self.config.symlink_manifest:
             masters.write_symlinks(self.base, self.log)
         masters.back_up(self.base, self.log)
-        claim.put_away(self.base, self.id)
+        claim.archive(self.base, self.id)
         if self.version is not None:
             masters.prune(self.base, self.log, self.config.backup_keep)
         journal.end(self.base, self.id)

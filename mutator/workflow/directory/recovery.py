@@ -22,7 +22,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
 from mutator.workflow.directory.base import Base, probe_dataset, run_of
-from mutator.workflow.directory.claim import give_back, put_away
+from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.versions import back_up, hide, publish, remove_hidden
 
@@ -70,7 +70,7 @@ def recover(base: Base, log: Log) -> Recovered:
             feed = f": {file_names.some(names)} {went} incr/" if names else ""
             done.actions.append(f"{what} {run} was not committed, and is undone{feed}")
         else:
-            names = put_away(base, run)
+            names = archive(base, run)
             discard(base.at("output", run))
             feed = f": {file_names.some(names)} went to archive/" if names else ""
             done.actions.append(f"{what} {run} was committed, and is finished{feed}")
