@@ -1,0 +1,214 @@
+"""Drivers, JVMs and tasks that die on Spark: a task that is tried again changes nothing."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import mutator
+from mutator.dataset.side_columns import read_tombstones
+from mutator.engine.spark import blocks, records
+from mutator.errors import StorageError
+from tests.support import local_engine
+from tests.support.cluster import ROOT, environment, run
+from tests.support.faulty_runs import (  # noqa: F401  # fixtures
+    SETTINGS,
+    TASK_POINTS,
+    call_of,
+    check_next_run,
+    check_whole,
+    inputs_stay,
+    manifest_of,
+    new_places,
+)
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize("point", ["stage.merged", pytest.param("publish.renamed", marks=pytest.mark.soak)])
+def test_kill_of_the_driver(places, tmp_path, point):
+    output = tmp_path / "beside" / "out"
+    output.parent.mkdir()
+    settings = tmp_path / "run.properties"
+    settings.write_text("".join(f"{key}={value}\n" for key, value in SETTINGS.items()))
+
+    done = run(
+        [
+            *(sys.executable, "-m", "mutator.cli", "run", "--config", settings),
+            *("--master", places / "managed", "--feed", places / "feed", "--output", output),
+        ],
+        environment(MUTATOR_FAILPOINT=point),
+    )
+
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    check_next_run("aligned", places, output, point)
+
+
+def java_of(process):
+    """Return the number of the JVM that a Python driver has started, or None while there is none."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = entry.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+                name = entry.joinpath("comm").read_text().strip()
+            except OSError:
+                continue  # it has ended meanwhile
+            if parent == str(process.pid) and name == "java":
+                return int(entry.name)
+    return None
+
+
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
+def test_kill_of_the_jvm_is_told_as_that(places, tmp_path):
+    """As the kernel does when memory runs out: no traceback, no word of a bug, nothing left behind."""
+    output = tmp_path / "beside" / "out"
+    output.parent.mkdir()
+    settings = tmp_path / "run.properties"
+    settings.write_text("".join(f"{key}={value}\n" for key, value in (SETTINGS | {"num.reducer": "60"}).items()))
+    command = [sys.executable, "-m", "mutator.cli", "run", "--config", settings, "--master", places / "base"]
+    command += ["--feed", places / "feed", "--output", output]
+    with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while not list(output.parent.rglob("*part-*")) and time.monotonic() < until:  # merging, when this appears
+            time.sleep(0.05)
+        os.kill(java_of(process), signal.SIGKILL)
+        said = process.communicate(timeout=60)[1]
+
+    assert process.returncode == 4, said
+    assert "Spark's JVM has ended" in said
+    assert "Traceback" not in said
+    assert list(output.parent.iterdir()) == []
+
+
+CALL_OF_A_DYING_JVM = """
+import os, signal, threading, time
+from pathlib import Path
+from py4j.protocol import Py4JError
+from mutator.session import spark_context
+with spark_context("dies") as sc:
+    java = sc._jvm.java.lang
+    pid = java.ProcessHandle.current().pid()
+    os.kill(pid, signal.SIGSTOP)  # so that the call stays unread, and its connection is reset rather than closed
+    threads = list(Path(f"/proc/{pid}/task").glob("*/stat"))
+    while any(one.read_text().rpartition(")")[2].split()[0] != "T" for one in threads):  # a signal takes its time
+        time.sleep(0.01)
+    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    try:
+        java.System.nanoTime()
+    except (Py4JError, OSError):
+        print("raised")
+"""
+
+
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
+def test_a_call_that_the_jvm_does_not_outlive_logs_nothing():
+    """py4j logs a traceback of it, beside what it raises."""
+    done = subprocess.run(
+        [sys.executable, "-c", CALL_OF_A_DYING_JVM], env=environment(), cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout == "raised\n", done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@contextmanager
+def in_workers(sc, failpoint):
+    """Set the failpoint for new Python workers of a running session: Spark starts a worker per set of variables."""
+    sc.environment["MUTATOR_FAILPOINT"] = failpoint
+    try:
+        yield
+    finally:
+        del sc.environment["MUTATOR_FAILPOINT"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(places, tmp_path_factory):
+    """Return the report of a run of a join, without Spark."""
+    made = {}
+
+    def undisturbed(join):
+        if join not in made:
+            made[join] = local_engine.mutate(**call_of(join, places, tmp_path_factory.mktemp(join) / "out"))
+        return made[join]
+
+    return undisturbed
+
+
+# Points of an aligned run at which a task of another join, or with a kill in place of the error, fails below.
+BELOW = ("task.data.opened", "task.data.written", "task.order.written", "task.tombstones.written", "task.carried")
+
+
+@pytest.mark.thorough(keep=3)
+@pytest.mark.parametrize(
+    ("join", "failpoint"),
+    [
+        *(
+            pytest.param("aligned", f"{point}:raise", marks=pytest.mark.soak if point in BELOW else ())
+            for point in TASK_POINTS
+        ),
+        *(("aligned", point) for point in ("task.data.written", "task.carried")),
+        *(("shuffle", point) for point in ("task.tombstones.written:raise", "task.data.opened")),
+        *(("broadcast", point) for point in ("task.data.opened:raise", "task.tombstones.written")),
+        *(("records", point) for point in ("task.order.written:raise", "task.data.written")),
+    ],
+)
+def test_task_that_fails_once_changes_nothing(sc, places, undisturbed, tmp_path, join, failpoint):
+    """With ``:raise`` a task fails; without, SIGKILL takes its worker, as the kernel does when memory runs out."""
+    output, expected = tmp_path / "out", undisturbed(join)
+    sc.setJobGroup(str(tmp_path), "one run")
+
+    with in_workers(sc, failpoint):
+        report = mutator.mutate(sc, **call_of(join, places, output))
+
+    check_whole(output)
+    assert list(tmp_path.iterdir()) == [output]
+    assert report.counts == expected.counts
+    assert report.samples == expected.samples
+    assert report.rejects == expected.rejects
+    assert files_of(output) == files_of(expected.output)
+    assert failed_tasks(sc, str(tmp_path)) > 0
+
+
+def failed_tasks(sc, group):
+    """Return how many attempts of the tasks of a job group have failed."""
+    jobs = [sc.statusTracker().getJobInfo(job) for job in sc.statusTracker().getJobIdsForGroup(group)]
+    stages = [sc.statusTracker().getStageInfo(stage) for job in jobs for stage in job.stageIds]
+    return sum(stage.numFailedTasks for stage in stages if stage)
+
+
+def files_of(output):
+    """Return the files' contents without what differs from run to run: the run's and the attempt's number, times."""
+    made, found = manifest_of(output), []
+    for part in made.parts():
+        name = re.sub(rf"-{made.run}(-\d+)?", "", part.path)
+        content = Path(output, part.path).read_bytes()
+        if "tombstones" in name:
+            with Path(output, part.path).open("rb") as stream:
+                content = [(key, order) for key, order, _ in read_tombstones(stream)]
+        found.append((name, part.bucket, part.rows, content))
+    return sorted(found, key=lambda one: one[0])
+
+
+@pytest.mark.parametrize(
+    ("join", "module", "name"),
+    [("records", records, "_write"), ("aligned", blocks, "_write"), ("broadcast", blocks, "_patch")],
+)
+def test_task_that_fails_always_publishes_nothing(sc, places, tmp_path, monkeypatch, join, module, name):
+    def broken(*_):  # nested, so that it is pickled as it is: workers cannot import this module
+        raise OSError("the disk is on fire")
+
+    monkeypatch.setattr(module, name, broken)
+
+    with pytest.raises(StorageError) as caught:
+        mutator.mutate(sc, **call_of(join, places, tmp_path / "out"))
+
+    assert caught.value.kind == "task"
+    assert "the disk is on fire" in str(caught.value)
+    assert "\tat org.apache" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

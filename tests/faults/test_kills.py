@@ -1,0 +1,180 @@
+"""A kill or an exception at each failpoint, in this process.
+
+The promise (DESIGN 3.3 and 6): a kill at any instant leaves no output or the whole one, never a part; inputs stay as
+they are; the next run needs no help.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from mutator.engine.blocks.merge_bucket import write_group
+from mutator.engine.records.write import write_bucket
+from mutator.errors import StorageError, error
+from mutator.errors.failpoints import FAILPOINTS
+from tests.support import local_engine
+from tests.support.cluster import ROOT, environment
+from tests.support.faulty_runs import (  # noqa: F401  # fixtures
+    QUIET_BUCKET,
+    VISIBLE_FROM,
+    call_of,
+    check_next_run,
+    check_whole,
+    every_join,
+    every_point,
+    inputs_stay,
+    new_places,
+    quiet_files,
+)
+
+# Forks for every run, which is as good as a new process and does not import everything again.
+DRIVER = """
+import json, os, sys, traceback
+from tests.support import local_engine
+for line in sys.stdin:
+    point, call = json.loads(line)
+    child = os.fork()
+    if child:
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    try:
+        os.environ["MUTATOR_FAILPOINT"] = point
+        local_engine.mutate(**call)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def kill():
+    """Run in a process of its own, which kills itself at a failpoint."""
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER],
+        cwd=ROOT,
+        env=environment(PYTHONPATH=str(ROOT)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as driver:
+
+        def kill(point, call):
+            driver.stdin.write(json.dumps([point, call]) + "\n")
+            driver.stdin.flush()
+            assert int(driver.stdout.readline()) == -signal.SIGKILL, f"the run does not come to {point}"
+
+        yield kill
+        driver.stdin.close()
+
+
+@every_join
+def test_runs_of_these_tests_merge_as_their_names_say(places, tmp_path, join):
+    report = local_engine.mutate(**call_of(join, places, tmp_path / "out"))
+
+    check_whole(tmp_path / "out")
+    assert (report.engine, report.join) == ("records", "shuffle") if join == "records" else ("blocks", join)
+    assert report.tasks >= 2
+    pairs = quiet_files(places, tmp_path / "out")
+    kinds = sorted("data" if path.suffix == ".txt" else path.parent.name for path, _ in pairs)
+    assert kinds == ["data", "order", "tombstones"]
+    shared = [twin.exists() and path.samefile(twin) for path, twin in pairs]
+    assert shared == [join == "aligned"] * 3  # carried over, by a link
+
+
+@pytest.mark.thorough(keep=24)
+@every_point
+def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path, join, point, kill):
+    kill(point, call_of(join, places, tmp_path / "out"))
+
+    check_next_run(join, places, tmp_path / "out", point)
+
+
+@every_point
+def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, join, point, monkeypatch):
+    output = tmp_path / "out"
+    monkeypatch.setenv("MUTATOR_FAILPOINT", f"{point}:raise")
+
+    with pytest.raises((OSError, StorageError), match=f"failpoint {point}"):
+        local_engine.mutate(**call_of(join, places, output))
+
+    monkeypatch.delenv("MUTATOR_FAILPOINT")
+    if FAILPOINTS.index(point) >= VISIBLE_FROM:
+        assert list(tmp_path.iterdir()) == [output]
+        check_whole(output)
+    else:
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.thorough(keep=1)
+@every_join
+def test_kill_after_kill_leaves_no_more_than_one_staging_directory(places, tmp_path, join, kill):
+    """A run that dies always at the same place, as on a full disk, must not fill it further."""
+    for _ in range(3):
+        kill("stage.success.written", call_of(join, places, tmp_path / "out"))
+        assert len(list(tmp_path.iterdir())) == 1
+
+    check_next_run(join, places, tmp_path / "out", "stage.success.written")
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["by link", "by copy"])
+def test_second_attempt_of_a_task_that_carried_a_bucket_over(places, tmp_path, monkeypatch, links):
+    """Its files have the names that they had, so the second attempt finds those of the first."""
+    if not links:
+        monkeypatch.setattr("mutator.storage.local.LocalStorage.link_new", lambda *_: False)
+    attempts = []
+
+    def twice(plan, staging, group, attempt, elements):
+        if group != QUIET_BUCKET:
+            return write_group(plan, staging, group, attempt, elements)
+        elements = list(elements)
+        monkeypatch.setenv("MUTATOR_FAILPOINT", "task.carried:raise")
+        for number in (0, 7):  # after the first of its files, and again when it has all
+            try:
+                attempts.append(write_group(plan, staging, group, number, elements))
+            except OSError as fault:
+                attempts.append(str(fault))
+        monkeypatch.delenv("MUTATOR_FAILPOINT")
+        return write_group(plan, staging, group, 8, elements)
+
+    monkeypatch.setattr(local_engine, "write_group", twice)
+    local_engine.mutate(**call_of("aligned", places, tmp_path / "out"))
+
+    check_whole(tmp_path / "out")
+    assert attempts[0] == "failpoint task.carried"
+    assert len(attempts[1].files) == 1
+    assert [path.samefile(twin) for path, twin in quiet_files(places, tmp_path / "out")] == [links] * 3
+
+
+@pytest.mark.parametrize("join", ["records", "aligned", "broadcast"])
+def test_fault_of_writing_is_raised_so_that_another_attempt_is_made(places, tmp_path, join, monkeypatch):
+    """What is damaged stays so, but a disk that is full may be so on one machine, and only for a while."""
+    raised = []
+
+    def full(self, _):
+        if "rejected" not in self.path:  # which is not a task's of its own
+            raise error("storage", path=self.path, why="No space left on device")
+
+    def watched(write, module, name):
+        def watch(*arguments):
+            try:
+                return write(*arguments)
+            except StorageError as fault:
+                raised.append(fault)
+                raise
+
+        monkeypatch.setattr(module, name, watch)
+
+    watched(write_bucket, local_engine, "write_bucket")
+    watched(write_group, local_engine, "write_group")
+    watched(local_engine.broadcast.patch, local_engine.broadcast, "patch")
+    monkeypatch.setattr("mutator.dataset.commit.staged_file.StagedFile.write", full)
+
+    with pytest.raises(StorageError, match="No space left on device"):
+        local_engine.mutate(**call_of(join, places, tmp_path / "out"))
+
+    assert len(raised) == 1
+    assert list(tmp_path.iterdir()) == []

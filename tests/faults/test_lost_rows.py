@@ -1,0 +1,180 @@
+"""Rows, blocks and receipts that are lost or doubled: a run whose sums do not add up publishes nothing."""
+
+import os
+import shutil
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, read_runs
+from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, read_task
+from mutator.engine.split_content import RECEIPT, REJECT
+from mutator.errors import StorageError
+from mutator.formats.blocks.text_rows import TextWriter
+from mutator.pipeline import merge
+from tests.support import local_engine
+from tests.support.faulty_runs import QUIET_BUCKET, call_of, check_whole, every_join, inputs_stay, new_places  # noqa: F401  # fixtures
+
+KINDS = {  # of the elements that are shuffled, but for the ledger's
+    "records": {TOMBSTONE, MASTER, FEED},
+    "aligned": {RUN},
+    "shuffle": {RUN, ROWS, TOMBSTONES},
+    "broadcast": {RUN},
+}
+
+
+def merge_with(join, places, output, monkeypatch, change):
+    """Run with ``change`` applied to the list of all elements that are shuffled, and to the ledger's number."""
+    name, read = ("read_task", read_task) if join == "records" else ("read_runs", read_runs)
+    everything = []
+
+    def changed(plan, task):
+        everything.extend(read(plan, task))
+        if task == plan.tasks[-1]:
+            change(everything, plan.ledger)
+            yield from everything
+
+    with monkeypatch.context() as patched:
+        patched.setattr(local_engine, name, changed)
+        patched.setattr(os, "fsync", lambda _: None)  # hundreds of runs, and no power is cut
+        return local_engine.mutate(**call_of(join, places, output))
+
+
+def elements_of(join, places, output, monkeypatch):
+    """Return the sort keys of the elements that a run shuffles, and the number of its ledger."""
+    found = []
+    merge_with(join, places, output, monkeypatch, lambda everything, ledger: found.extend([everything[:], ledger]))
+    shutil.rmtree(output)
+    elements, ledger = found
+    assert {element[0][2] for element in elements if element[0][0] != ledger} == KINDS[join]
+    assert {element[0][2] for element in elements if element[0][0] == ledger} == {RECEIPT, REJECT}
+    return [element[0] for element in elements], ledger
+
+
+def check_not_published(error, tmp_path):
+    assert (error.kind, error.exit_code) == ("sums", 4)
+    assert "nothing was published" in str(error)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.thorough(keep=2)
+@every_join
+def test_each_lost_element_stops_the_run(places, tmp_path, monkeypatch, join):
+    keys, _ = elements_of(join, places, tmp_path / "out", monkeypatch)
+
+    for number in range(len(keys)):
+        with pytest.raises(StorageError) as caught:
+            merge_with(join, places, tmp_path / "out", monkeypatch, lambda found, _, number=number: found.pop(number))
+        check_not_published(caught.value, tmp_path)
+
+
+@pytest.mark.thorough(keep=2)
+@every_join
+def test_each_doubled_element_stops_the_run(places, tmp_path, monkeypatch, join):
+    keys, ledger = elements_of(join, places, tmp_path / "out", monkeypatch)
+
+    for number, key in enumerate(keys):
+        if key[0] == ledger and key[2] == RECEIPT:
+            continue  # a split has one receipt, however often it comes: nothing is counted twice
+        with pytest.raises(StorageError) as caught:
+            merge_with(
+                join, places, tmp_path / "out", monkeypatch, lambda found, _, number=number: found.append(found[number])
+            )
+        check_not_published(caught.value, tmp_path)
+
+
+@every_join
+def test_doubled_receipts_change_nothing(places, tmp_path, monkeypatch, join):
+    def double(found, ledger):
+        found += [element for element in found if element[0][0] == ledger and element[0][2] == RECEIPT]
+
+    merge_with(join, places, tmp_path / "out", monkeypatch, double)
+
+    check_whole(tmp_path / "out")
+
+
+FAULTS = {
+    "drop the first": lambda rows: rows[1:],
+    "drop the last": lambda rows: rows[:-1],
+    "double": lambda rows: [*rows, rows[0]],
+    "drop all": lambda _: [],
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_row_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, fault):
+    sort = local_engine.sort_by_position
+    monkeypatch.setattr(local_engine, "sort_by_position", lambda rows: iter(FAULTS[fault](list(sort(rows)))))
+
+    with pytest.raises(StorageError) as caught:
+        local_engine.mutate(**call_of("records", places, tmp_path / "out"))
+    check_not_published(caught.value, tmp_path)
+
+
+@pytest.mark.parametrize("join", ["aligned", "shuffle", "broadcast"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_block_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, join, fault):
+    """The same in the writer of the format: it counts what it writes, and not what it was to write."""
+    write_rows, times = TextWriter.write, []
+
+    def careless(self, rows):
+        times.append(len(rows))
+        if len(times) != 2 or not len(rows):  # one block of all
+            write_rows(self, rows)
+            return
+        chosen = FAULTS[fault](list(range(len(rows))))
+        write_rows(self, rows.take(pa.array(chosen, pa.int64())))
+
+    monkeypatch.setattr(TextWriter, "write", careless)
+
+    with pytest.raises(StorageError) as caught:
+        local_engine.mutate(**call_of(join, places, tmp_path / "out"))
+    assert times[1] > 0
+    check_not_published(caught.value, tmp_path)
+
+
+@every_join
+@pytest.mark.parametrize("fault", ["lost", "doubled"])
+@pytest.mark.parametrize("bucket", [0, 1])
+def test_receipt_of_a_bucket_that_is_lost_or_doubled_stops_the_run(places, tmp_path, join, fault, bucket):
+    def engine(plan, staging):
+        receipts = local_engine.merge(plan, staging)
+        merges = list(receipts.merges)
+        if fault == "lost":
+            del merges[bucket]
+        else:
+            merges.insert(0, merges[bucket])
+        return replace(receipts, merges=tuple(merges))
+
+    with pytest.raises(StorageError) as caught:
+        merge.run(engine, **call_of(join, places, tmp_path / "out"))
+    check_not_published(caught.value, tmp_path)
+
+
+def test_receipt_of_a_carried_bucket_that_is_lost_or_doubled_stops_the_run(places, tmp_path):
+    for change in (lambda merges: merges.pop(QUIET_BUCKET), lambda merges: merges.insert(0, merges[-1])):
+
+        def engine(plan, staging, change=change):
+            receipts = local_engine.merge(plan, staging)
+            merges = list(receipts.merges)
+            assert merges[QUIET_BUCKET].carried
+            change(merges)
+            return replace(receipts, merges=tuple(merges))
+
+        with pytest.raises(StorageError) as caught:
+            merge.run(engine, **call_of("aligned", places, tmp_path / "out"))
+        check_not_published(caught.value, tmp_path)
+
+
+@every_join
+def test_staged_file_that_is_lost_stops_the_run(places, tmp_path, join):
+    def engine(plan, staging):
+        receipts = local_engine.merge(plan, staging)
+        os.unlink(f"{staging}/{receipts.merges[1].files[0].path}")
+        return receipts
+
+    with pytest.raises(StorageError, match="it is missing") as caught:
+        merge.run(engine, **call_of(join, places, tmp_path / "out"))
+    assert caught.value.kind == "receipt"
+    assert list(tmp_path.iterdir()) == []
