@@ -15,7 +15,7 @@ from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import Manifest
 from mutator.engine.each import Each
 from mutator.errors import error
-from mutator.rules.file_names import some
+from mutator.rules.file_names import first_few
 from mutator.storage import absolute, writable_storage_for
 
 __all__ = ["Imported", "import_to_path", "read_rows", "text_copy", "whole_copy"]
@@ -44,7 +44,7 @@ def whole_copy(path: str) -> tuple[str, Manifest]:
     path, known = text_copy(path)
     problems = differing_parts(writable_storage_for(path), path, known.parts())
     if problems:
-        raise error("manifest.files", path=path, what=some(problems))
+        raise error("manifest.files", path=path, what=first_few(problems))
     return path, known
 
 

@@ -27,7 +27,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.rules.file_names import is_hidden, some
+from mutator.rules.file_names import first_few, is_hidden
 from mutator.rules.partition_paths import values_of
 from mutator.storage import Storage, absolute, blocks, storage_for, walk, writable_storage_for
 
@@ -229,7 +229,7 @@ class PathTable:
         """Remove the directory that was the table; raises StateError where somebody has written to it since."""
         others = self._others(record)
         if others:
-            raise error("table.left", path=record["place"], files=some(others))
+            raise error("table.left", path=record["place"], files=first_few(others))
         self._storage.remove(record["place"])
 
 

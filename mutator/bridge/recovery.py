@@ -12,7 +12,7 @@ from mutator.bridge.state_log import Entry, State
 from mutator.dataset.manifest import DIRECTORY, FeedFile
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
-from mutator.rules.file_names import is_run_id, some
+from mutator.rules.file_names import first_few, is_run_id
 from mutator.storage import Storage, blocks, entries_of
 
 __all__ = ["Place", "consumed", "fields_of", "settled", "tidy"]
@@ -121,7 +121,7 @@ def _why(entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
     if last is None:
         return "there was no text copy yet"
     names = sorted({posixpath.basename(one.path) for one in set(last.files or ()) ^ set(files)})
-    return f"somebody else has changed the table: {some(names, 2)}"
+    return f"somebody else has changed the table: {first_few(names, 2)}"
 
 
 def consumed(place: Place, entries: Sequence[Entry], files: Sequence[TableFile]) -> tuple[FeedFile, ...]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mutator.bridge.contract import Partition
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.partition_paths import DEFAULT, combined
+from mutator.rules.partition_paths import DEFAULT, number_combinations
 
 __all__ = ["by_partition", "parted"]
 
@@ -39,7 +39,7 @@ def parted(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
                 for value in encoded.dictionary.to_pylist()
             ]
         )
-    codes, said = combined(numbered)
+    codes, said = number_combinations(numbered)
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(said) + 1))
     for number, one in enumerate(said):

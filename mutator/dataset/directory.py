@@ -40,7 +40,7 @@ def check_files(storage: Storage, master: str, parts: Sequence[Part], visible: I
         if path not in named and not hidden and not is_straggler(storage, entry.name):
             problems.append(f"{path} is not one of its files")
     if problems:
-        raise error("manifest.files", path=master, what=file_names.some(problems))
+        raise error("manifest.files", path=master, what=file_names.first_few(problems))
 
 
 def differing_parts(

@@ -8,7 +8,7 @@ After Bloom, Space/time trade-offs in hash coding with allowable errors (1970), 
 and Singler, Cache-, hash- and space-efficient Bloom filters (2007), which Parquet has too, with 8 words of 32 bits.
 
 >>> words = filter_of(np.array([1, 2, 3], np.uint64))
->>> may_hold(words, np.array([2], np.uint64)).tolist()
+>>> may_contain(words, np.array([2], np.uint64)).tolist()
 [True]
 """
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from mutator.rules.byte_columns import Flags
 from mutator.rules.key_hash import murmur64a
 
-__all__ = ["Words", "filter_of", "may_hold"]
+__all__ = ["Words", "filter_of", "may_contain"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -39,7 +39,7 @@ def filter_of(hashes: Words) -> Words:
     return words
 
 
-def may_hold(words: Words, hashes: Words) -> Flags:
+def may_contain(words: Words, hashes: Words) -> Flags:
     """Tell which key hashes may be in a filter; those that are, are."""
     block = _blocks(words, hashes)
     found = np.zeros(len(hashes), np.bool_)

@@ -16,6 +16,7 @@ __all__ = [
     "COMPRESSIONS",
     "base_name",
     "compression",
+    "first_few",
     "has_control",
     "has_run_id",
     "is_data_file",
@@ -24,7 +25,6 @@ __all__ = [
     "is_run_id",
     "new_run_id",
     "sequence",
-    "some",
 ]
 
 # suffix -> name of the compression, as magic bytes name it too (formats read nothing else)
@@ -113,10 +113,10 @@ def has_control(name: str) -> bool:
     return any(ord(char) < 32 or ord(char) == 127 for char in name)
 
 
-def some(names: Sequence[str], most: int = 5) -> str:
+def first_few(names: Sequence[str], most: int = 5) -> str:
     """Write the first few of many names.
 
-    >>> some(["a", "b", "c"], 2)
+    >>> first_few(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -24,14 +24,14 @@ from mutator.rules.timestamps import parse_usual
 
 __all__ = [
     "column_type",
+    "encoded_lowest",
     "flags",
     "from_texts",
-    "lowest",
     "parse_column",
     "ranks",
-    "texts",
     "timestamp_column",
     "to_column",
+    "to_texts",
     "to_value",
 ]
 
@@ -95,10 +95,10 @@ def to_column(kind: str, values: list[Any]) -> Any:
     return pa.array([_encode(kind, value) for value in values], column_type(kind))
 
 
-def texts(kind: str, column: Any) -> Any:
+def to_texts(kind: str, column: Any) -> Any:
     """Write a column as ``format_order`` does, null for what is lower than every value; undone by ``from_texts``.
 
-    >>> texts("sequence", pa.array([12, -1])).to_pylist()
+    >>> to_texts("sequence", pa.array([12, -1])).to_pylist()
     [b'12', None]
     """
     if column.type == pa.int64():
@@ -120,11 +120,11 @@ def from_texts(kind: str, column: Any) -> Any:
         return parse_column("long" if kind == "sequence" else kind, ByteColumn.of_array(column))[0]
     found = from_texts(kind, column.drop_null())
     return pc.replace_with_mask(pa.nulls(len(column), found.type), pc.invert(null), found).fill_null(
-        pa.scalar(lowest(kind), found.type)
+        pa.scalar(encoded_lowest(kind), found.type)
     )
 
 
-def lowest(kind: str) -> Any:
+def encoded_lowest(kind: str) -> Any:
     """Return what stands in a column for a value that is lower than every other."""
     return LOWEST[kind] if kind in ("long", "sequence") else b""
 
@@ -167,7 +167,7 @@ def flags(values: Any) -> Flags:
 
 def _encode(kind: str, value: Any) -> Any:
     if value == LOWEST[kind]:
-        return lowest(kind)
+        return encoded_lowest(kind)
     if kind == "timestamp":
         seconds, fraction = value
         stamp = (seconds + _BIAS).to_bytes(8, "big") + int(fraction[:9].ljust(9, b"0")).to_bytes(4, "big")

@@ -1,11 +1,11 @@
-"""What becomes of every row: the truth table as data, the counts, and the sums that must hold.
+"""The outcome of every row: the truth table as data, the counts, and the sums that must agree.
 
-A run looks at one key at a time: what the master *holds* of it (a record, a tombstone, or nothing) and the *winner*,
-the feed's mutation with the highest precedence (3.1 of the design). Only order values are compared with what is held,
-and an equal one goes to the winner. Each line of ``TRUTH_TABLE`` is one case; nothing else decides.
+A run decides one key at a time, by the master's entry (a record, a tombstone, or nothing) and the *winner*, the feed's
+mutation with the highest precedence (3.1 of the design). Winner and entry are compared by order value alone, and if
+these are equal the winner wins. Each line of ``TRUTH_TABLE`` is one case; nothing else decides.
 
 >>> decide("record", "upsert", late=False, same=False)
-Decision(result='write', winner='updated', held='replaced')
+Decision(result='write', winner='updated', master='replaced')
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = [
 
 
 class Decision(NamedTuple):
-    """What a run does with a key, and what became of the winner and of what the master held."""
+    """The result for a key, and the outcomes of the winner and of the master's record."""
 
-    result: str  # keep | touch | write | bury | bury held | keep tombstone | touch tombstone
+    result: str  # keep | touch | write | bury | bury record | keep tombstone | touch tombstone
     winner: str | None  # outcome of the winning mutation
-    held: str | None  # outcome of the master record
+    master: str | None  # outcome of the master's record
 
 
 # result, in words
@@ -38,11 +38,11 @@ class Decision(NamedTuple):
 #   touch            the master's record with the winner's order value
 #   write            the winner's row
 #   bury             a tombstone with the winner's order value
-#   bury held        a tombstone with the record's order value
+#   bury record      a tombstone with the record's order value
 #   keep tombstone   the tombstone as it is
 #   touch tombstone  the tombstone with the winner's order value
 
-# (held, winner, late, same bytes); None stands for "whatever it is"
+# (master, winner, late, same bytes); None matches both values
 TRUTH_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
     ("record", "none", None, None): Decision("keep", None, "kept"),
     ("tombstone", "none", None, None): Decision("keep tombstone", None, None),
@@ -57,7 +57,7 @@ TRUTH_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
     ("tombstone", "delete", True, None): Decision("keep tombstone", "late", None),
     ("tombstone", "delete", False, None): Decision("touch tombstone", "no-op", None),
     ("tombstone", "upsert", False, None): Decision("write", "inserted", None),
-    ("record", "absent", None, None): Decision("bury held", None, "deleted by absence"),
+    ("record", "absent", None, None): Decision("bury record", None, "deleted by absence"),
     ("tombstone", "absent", None, None): Decision("keep tombstone", None, None),
 }
 
@@ -76,21 +76,28 @@ MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplica
 NOTES = ("tied", "inserted and deleted", "revived", "below horizon", "duplicate IDs")
 
 
-def decide(held: str, winner: str, *, late: bool, same: bool) -> Decision:
-    """Look one key up in the truth table.
+def decide(master: str, winner: str, *, late: bool, same: bool) -> Decision:
+    """Look up one key in the truth table.
 
-    held: "record", "tombstone" or "nothing". winner: "upsert", "delete", "none", or "absent" (none, in a full
-    snapshot). late: the held order value is higher than the winner's. same: the bytes of record and winner are equal.
+    master: "record", "tombstone" or "nothing". winner: "upsert", "delete", "none", or "absent" (none, in a full
+    snapshot). late: the master's order value is higher than the winner's. same: the bytes of record and winner are
+    equal.
+
+    >>> decide("nothing", "delete", late=False, same=False).winner
+    'delete of unknown'
     """
-    case = TRUTH_TABLE.get((held, winner, None, None)) or TRUTH_TABLE.get((held, winner, late, None))
-    return case or TRUTH_TABLE[held, winner, late, same]
+    case = TRUTH_TABLE.get((master, winner, None, None)) or TRUTH_TABLE.get((master, winner, late, None))
+    return case or TRUTH_TABLE[master, winner, late, same]
 
 
 def check_sums(counts: Mapping[str, int]) -> list[str]:
-    """Name every sum of the contract (3.3) that does not hold; an empty list means that every row is accounted for.
+    """Return a message for each sum of the contract (3.3) that is wrong; an empty list accounts for every row.
 
     Keys of ``counts``: "feed rows", "master rows", "output rows", "tombstones in" and "tombstones out" as counted where
     they were read and written; "feed <outcome>", "master <outcome>", "revived" and "expired" as decided key by key.
+
+    >>> check_sums({"feed rows": 2, "feed inserted": 1, "output rows": 1})
+    ['feed rows 2 is not feed inserted 1 = 1']
     """
     n = Counter(counts)
     sums = [

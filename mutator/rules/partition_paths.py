@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from mutator.rules.byte_columns import Ints
 
-__all__ = ["DEFAULT", "combined", "directory_of", "values_of"]
+__all__ = ["DEFAULT", "directory_of", "number_combinations", "values_of"]
 
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"  # NULL, and the empty string, which Hive cannot tell from it
 # FileUtils.escapePathName of Hive, NUL, and bytes that are no characters.
@@ -45,13 +45,13 @@ def values_of(directory: str) -> tuple[tuple[str, str | None], ...]:
     return tuple(found)
 
 
-def combined(columns: Sequence[Ints]) -> tuple[Ints, list[tuple[int, ...]]]:
+def number_combinations(columns: Sequence[Ints]) -> tuple[Ints, list[tuple[int, ...]]]:
     """Number the combinations of what several columns say of each row, in the order of their first rows.
 
     Returns the number of each row, and what the columns say for each number. A row with a negative value in any of
     the columns is in no combination, and has -1.
 
-    >>> numbers, said = combined([np.array([5, 5, 0, 5]), np.array([1, -1, 1, 1])])
+    >>> numbers, said = number_combinations([np.array([5, 5, 0, 5]), np.array([1, -1, 1, 1])])
     >>> numbers.tolist(), said
     ([0, -1, 1, 0], [(5, 1), (0, 1)])
     """

@@ -33,15 +33,15 @@ from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of
 from mutator.rules.key_hash import hash_columns, murmur64a
 from mutator.rules.order_columns import parse_column
 from mutator.rules.order_values import parse_long
-from mutator.rules.partition_paths import combined, directory_of, values_of
+from mutator.rules.partition_paths import directory_of, number_combinations, values_of
 from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS, date_of, parse_timestamp, parse_timestamps
 
 __all__ = [
     "PartitionField",
-    "Placed",
+    "RowPartitions",
     "directory_of_row",
     "parse_fields",
-    "place",
+    "partition_rows",
     "text_of",
     "values_text",
 ]
@@ -71,7 +71,7 @@ class PartitionField:
     argument: int | str | None = None  # the unit of a time, the characters of a prefix, the number of buckets
 
 
-class Placed(NamedTuple):
+class RowPartitions(NamedTuple):
     """Where rows belong."""
 
     codes: Ints  # a number into ``names`` for each row; -1 where it has a reason
@@ -100,7 +100,7 @@ def text_of(fields: Sequence[PartitionField]) -> str:
     return ",".join(_text(field) for field in fields)
 
 
-def place(fields: Sequence[PartitionField], columns: Sequence[Any]) -> Placed:
+def partition_rows(fields: Sequence[PartitionField], columns: Sequence[Any]) -> RowPartitions:
     """Return the partitions of rows, given the column of each field's source: large binaries, canonical text."""
     reasons: dict[int, str] = {}
     numbered, levels = [], []
@@ -111,9 +111,9 @@ def place(fields: Sequence[PartitionField], columns: Sequence[Any]) -> Placed:
             reasons.setdefault(row, _refusal(field, value))
         numbered.append(codes)
         levels.append(names)
-    codes, said = combined(numbered)
+    codes, said = number_combinations(numbered)
     names = ["/".join(names[code] for names, code in zip(levels, one, strict=True)) for one in said]
-    return Placed(codes, names, reasons)
+    return RowPartitions(codes, names, reasons)
 
 
 def directory_of_row(fields: Sequence[PartitionField], values: Sequence[bytes | None]) -> str:

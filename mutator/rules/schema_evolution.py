@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
-from mutator.rules.file_names import base_name, some
+from mutator.rules.file_names import base_name, first_few
 from mutator.rules.timestamps import TICKS
 
 __all__ = [
-    "Resolved",
-    "Version",
+    "ResolvedSchema",
+    "SchemaVersion",
     "check_key",
     "distinct",
     "from_text",
@@ -38,7 +38,7 @@ _MOST_DIGITS = 38  # of a decimal that every format holds
 
 
 @dataclass(frozen=True)
-class Version:
+class SchemaVersion:
     """The schema of some files."""
 
     schema: Any  # pa.Schema, of normal types
@@ -49,7 +49,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedSchema:
     """The schema of a result, and what is told of the way to it."""
 
     schema: Any
@@ -121,7 +121,7 @@ def from_text(text: Mapping[str, Any]) -> Any:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text["arrow"], validate=True)))
 
 
-def check_key(version: Version, names: Sequence[str]) -> None:
+def check_key(version: SchemaVersion, names: Sequence[str]) -> None:
     """Raise DataError where fields are missing in a file's schema; the message has the nearest name."""
     for name in names:
         if version.schema.get_field_index(name) < 0:
@@ -205,14 +205,14 @@ def _as_decimal(kind: Any) -> Any:
 
 
 def resolve(
-    base: Version,
-    others: Sequence[Version],
+    base: SchemaVersion,
+    others: Sequence[SchemaVersion],
     fixed: Sequence[str],
     defaults: Mapping[str, Any],
     *,
     given: bool,
     held: Callable[[Any], Any] = lambda kind: kind,
-) -> Resolved:
+) -> ResolvedSchema:
     """Decide the schema of a result.
 
     base: gives the fields and their order. others: all other files of the run, the master's first. fixed: fields of the
@@ -253,8 +253,8 @@ def resolve(
         if gone:
             note = (f"left out, as {base_name(base.path)} has no such fields: {', '.join(gone)} (of ", ")")
             notes.setdefault(note, []).append(base_name(other.path))
-    told = tuple(before + some(files, 1) + after for (before, after), files in notes.items())
-    return Resolved(pa.schema(fields), fill, told)
+    told = tuple(before + first_few(files, 1) + after for (before, after), files in notes.items())
+    return ResolvedSchema(pa.schema(fields), fill, told)
 
 
 def shown(value: Any) -> str:
@@ -262,7 +262,9 @@ def shown(value: Any) -> str:
     return str(value.cast(pa.string()) if pa.types.is_temporal(value.type) else value)
 
 
-def _one_type(base: Version, one: Any, having: Sequence[Version], fixed: bool, given: bool, held: Any) -> Any:
+def _one_type(
+    base: SchemaVersion, one: Any, having: Sequence[SchemaVersion], fixed: bool, given: bool, held: Any
+) -> Any:
     kind, path = (one.type, base.path) if base.typed else (None, base.path)
     for other in having:
         if not other.typed:
@@ -284,7 +286,7 @@ def _one_type(base: Version, one: Any, having: Sequence[Version], fixed: bool, g
     return one.type if kind is None else kind
 
 
-def _default_of(base: Version, name: str, kind: Any, defaults: Mapping[str, Any]) -> Any:
+def _default_of(base: SchemaVersion, name: str, kind: Any, defaults: Mapping[str, Any]) -> Any:
     if name in defaults:
         return defaults[name](kind)
     default = base.defaults.get(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mutator.rules.file_names import some
+from mutator.rules.file_names import first_few
 
 __all__ = ["counts_files", "gaps", "gaps_text", "late"]
 
@@ -60,4 +60,4 @@ def gaps_text(missing: Sequence[tuple[int, int]]) -> str:
     >>> gaps_text([(4, 5), (8, 8)])
     '4 to 5, 8'
     """
-    return some([str(first) if first == last else f"{first} to {last}" for first, last in missing])
+    return first_few([str(first) if first == last else f"{first} to {last}" for first, last in missing])

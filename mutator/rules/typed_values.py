@@ -21,18 +21,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
-from mutator.rules.order_columns import column_type, flags, lowest, parse_column, texts, timestamp_column
+from mutator.rules.order_columns import column_type, encoded_lowest, flags, parse_column, timestamp_column, to_texts
 from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS
 
 __all__ = [
     "canonical",
-    "exact",
+    "column_order_type",
+    "comparable",
+    "convert_leaf_types",
+    "convert_leaves",
     "from_row_bytes",
-    "mapped",
-    "mapped_type",
     "moments",
     "order_column",
-    "order_kind",
     "out_of_years",
     "plain_decimals",
     "row_bytes",
@@ -49,7 +49,7 @@ def canonical(column: Any) -> Any:
     if pa.types.is_fixed_size_binary(kind):
         return column.cast(pa.binary()).cast(pa.large_binary())
     if pa.types.is_timestamp(kind):
-        return texts("timestamp", _stamps(column))
+        return to_texts("timestamp", _stamps(column))
     if pa.types.is_decimal(kind):
         text = plain_decimals(column)
         if kind.scale > 0:
@@ -58,7 +58,7 @@ def canonical(column: Any) -> Any:
     return column.cast(pa.large_string()).cast(pa.large_binary())
 
 
-def order_kind(kind: Any, stated: str) -> str | None:
+def column_order_type(kind: Any, stated: str) -> str | None:
     """Return the type of order values that a column gives; None where it cannot give any.
 
     stated: what the configuration says, which decides how text is read.
@@ -88,7 +88,7 @@ def order_column(kind: str, column: Any, null_lowest: bool) -> tuple[Any, Flags,
     place[null] = len(found)
     all_bad = null & (not null_lowest)
     all_bad[~null] |= bad
-    found = pa.concat_arrays([found, pa.array([lowest(kind)], column_type(kind))])
+    found = pa.concat_arrays([found, pa.array([encoded_lowest(kind)], column_type(kind))])
     return found.take(pa.array(place)), all_bad, why
 
 
@@ -171,50 +171,50 @@ def _stamps(column: Any) -> Any:
 
 def row_bytes(rows: Any) -> Any:
     """Return bytes (large binaries) for each struct of an array: equal where all values are, to the last bit."""
-    return pa.array([repr(row).encode() for row in exact(rows).to_pylist()], pa.large_binary())
+    return pa.array([repr(row).encode() for row in comparable(rows).to_pylist()], pa.large_binary())
 
 
 def from_row_bytes(values: Sequence[bytes], kind: Any) -> Any:
     """Read what ``row_bytes`` made."""
     rows = [ast.literal_eval(value.decode()) for value in values]
-    return _restored(pa.array(rows, mapped_type(kind, _exact_type)), kind)
+    return _restored(pa.array(rows, convert_leaf_types(kind, _exact_type)), kind)
 
 
-def exact(column: Any) -> Any:
+def comparable(column: Any) -> Any:
     """Return a column whose Python values are equal where the values are: no float, and no time of any resolution."""
-    return mapped(column, _exact_type, _exact)
+    return convert_leaves(column, _exact_type, _exact)
 
 
-def mapped(column: Any, kind_of: Callable[[Any], Any], convert: Callable[[Any], Any]) -> Any:
+def convert_leaves(column: Any, kind_of: Callable[[Any], Any], convert: Callable[[Any], Any]) -> Any:
     """Convert the values within a column, however deep they lie in lists, maps and structs.
 
     kind_of: returns the type that values of a type get. convert: converts a column of values to it. Maps become lists
     of structs.
     """
     kind = column.type
-    plain = mapped_type(kind, kind_of)
+    plain = convert_leaf_types(kind, kind_of)
     if kind == plain:
         return column
     if pa.types.is_struct(kind):
-        parts = [mapped(part, kind_of, convert) for part in column.flatten()]
+        parts = [convert_leaves(part, kind_of, convert) for part in column.flatten()]
         return pa.StructArray.from_arrays(parts, fields=list(plain), mask=column.is_null())
     if pa.types.is_map(kind):
-        parts = [mapped(column.keys, kind_of, convert), mapped(column.items, kind_of, convert)]
+        parts = [convert_leaves(column.keys, kind_of, convert), convert_leaves(column.items, kind_of, convert)]
         return _listed(column, pa.StructArray.from_arrays(parts, fields=list(plain.value_type)), plain)
     if pa.types.is_list(kind):
-        return _listed(column, mapped(column.values, kind_of, convert), plain)
+        return _listed(column, convert_leaves(column.values, kind_of, convert), plain)
     return convert(column)
 
 
-def mapped_type(kind: Any, kind_of: Callable[[Any], Any]) -> Any:
+def convert_leaf_types(kind: Any, kind_of: Callable[[Any], Any]) -> Any:
     """Return the type that ``mapped`` makes of a type."""
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(mapped_type(field.type, kind_of)) for field in kind])
+        return pa.struct([field.with_type(convert_leaf_types(field.type, kind_of)) for field in kind])
     if pa.types.is_map(kind):
-        key, item = mapped_type(kind.key_type, kind_of), mapped_type(kind.item_type, kind_of)
+        key, item = convert_leaf_types(kind.key_type, kind_of), convert_leaf_types(kind.item_type, kind_of)
         return pa.list_(pa.struct([pa.field("key", key), pa.field("value", item)]))
     if pa.types.is_list(kind):
-        return pa.list_(mapped_type(kind.value_type, kind_of))
+        return pa.list_(convert_leaf_types(kind.value_type, kind_of))
     return kind_of(kind)
 
 

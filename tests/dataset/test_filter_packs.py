@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mutator.dataset import manifest
 from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
 from mutator.errors import MutatorError, StateError
-from mutator.rules.bloom_filter import filter_of, may_hold
+from mutator.rules.bloom_filter import filter_of, may_contain
 from tests.support.effort import law
 from tests.support.partition_trees import put_all, rows_by_directory, run
 from tests.support.text_runs import scratch
@@ -37,15 +37,15 @@ CONFIG = {
 def test_what_is_in_a_filter_is_found(hashes, others):
     words = filter_of(hashes)
 
-    assert may_hold(words, hashes).all()
-    assert may_hold(words, np.concatenate([others, hashes]))[len(others) :].all()
+    assert may_contain(words, hashes).all()
+    assert may_contain(words, np.concatenate([others, hashes]))[len(others) :].all()
 
 
 def test_hardly_anything_else_is_found():
     rng = np.random.default_rng(1)
     words = filter_of(rng.integers(0, 2**64, 5000, np.uint64))
 
-    assert may_hold(words, rng.integers(0, 2**64, 200_000, np.uint64)).sum() <= 4
+    assert may_contain(words, rng.integers(0, 2**64, 200_000, np.uint64)).sum() <= 4
 
 
 @given(st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=4), st.none() | st.binary(max_size=4), HASHES)))

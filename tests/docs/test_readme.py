@@ -127,7 +127,7 @@ def test_the_truth_table_has_all_cases():
             outcomes = (feed.split(" (")[0].replace("–", ""), master.replace("–", ""))
             shown.append((kind, operation, late, *outcomes))
     coded = [
-        (kind, operation, bool(late), decision.winner or "", decision.held or "")
+        (kind, operation, bool(late), decision.winner or "", decision.master or "")
         for (kind, operation, late, _), decision in TRUTH_TABLE.items()
         if (kind, operation) != ("tombstone", "absent")  # the same as "none", and not worth a line
     ]

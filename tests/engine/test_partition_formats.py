@@ -18,7 +18,7 @@ from mutator.formats.content import InMemory, Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
-from mutator.rules.typed_values import exact
+from mutator.rules.typed_values import comparable
 from tests.support import local_engine
 from tests.support.columns_data import file_of, read_whole
 from tests.support.effort import law
@@ -86,7 +86,9 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
             found = read_whole(kind, data)
         for one in found:
             columns = [
-                exact(converted(one.batch.column(place), field.type, typed=FILE_FORMATS[kind].typed)[0]).to_pylist()
+                comparable(
+                    converted(one.batch.column(place), field.type, typed=FILE_FORMATS[kind].typed)[0]
+                ).to_pylist()
                 for place, field in enumerate(schema)
             ]
             records += [(part.path.rpartition("/")[0], *row) for row in zip(*columns, strict=True)]

@@ -20,7 +20,7 @@ from mutator.formats.content import InMemory, Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
-from mutator.rules.typed_values import exact
+from mutator.rules.typed_values import comparable
 from tests.support import local_engine
 from tests.support.columns_data import read_whole
 from tests.support.effort import law
@@ -88,7 +88,7 @@ def _left(output: Path, kind: str, world: World, delimiter: str) -> tuple[list[A
                 converted(found.batch.column(number), one.type, typed=FILE_FORMATS[kind].typed)[0]
                 for number, one in enumerate(schema)
             ]
-            records += zip(*(exact(column).to_pylist() for column in columns), strict=True)
+            records += zip(*(comparable(column).to_pylist() for column in columns), strict=True)
     for part in known.beside:
         if part.role == "tombstones":
             with open(output / part.path, "rb") as stream:

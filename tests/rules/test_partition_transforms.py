@@ -11,7 +11,7 @@ from mutator.rules.partition_transforms import (
     PartitionField,
     directory_of_row,
     parse_fields,
-    place,
+    partition_rows,
     text_of,
     values_text,
 )
@@ -63,7 +63,7 @@ def columns_of(fields, rows):
 @given(fields_and_rows())
 def test_columns_say_what_rows_say(given_):
     fields, rows = given_
-    placed = place(fields, columns_of(fields, rows))
+    placed = partition_rows(fields, columns_of(fields, rows))
 
     assert len(set(placed.names)) == len(placed.names)
     assert set(placed.codes.tolist()) - {-1} == set(range(len(placed.names)))
@@ -131,7 +131,7 @@ def test_different_values_have_different_directories(value):
 )
 def test_directories(by, value, directory):
     assert directory_of_row(parse_fields(by), [value]) == directory
-    assert place(parse_fields(by), columns_of([0], [(value,)])).names == [directory]
+    assert partition_rows(parse_fields(by), columns_of([0], [(value,)])).names == [directory]
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ def test_reasons(by, value, reason):
         directory_of_row(parse_fields(by), [value])
 
     assert str(caught.value) == reason
-    assert place(parse_fields(by), columns_of([0], [(b"2026-01-01",), (value,)])).reasons[1] == reason
+    assert partition_rows(parse_fields(by), columns_of([0], [(b"2026-01-01",), (value,)])).reasons[1] == reason
 
 
 def test_the_first_field_without_a_place_gives_the_reason():
     fields = parse_fields("date(0),month(1)")
 
-    assert place(fields, columns_of(fields, [(b"x", b"y")])).reasons == {
+    assert partition_rows(fields, columns_of(fields, [(b"x", b"y")])).reasons == {
         0: "field 0 (partition) is not an ISO 8601 timestamp: 'x'"
     }
 
@@ -172,7 +172,7 @@ def test_the_longest_directory_is_255_bytes():
 def test_places_are_numbered_by_their_first_rows(reason):
     """Days of one year are one partition, and so are values of one bucket."""
     days = [b"2026-01-31", b"2025-01-31", b"2026-07-01", None, b"2026-01-31"]
-    placed = place(parse_fields(reason), columns_of([0], [(day,) for day in days]))
+    placed = partition_rows(parse_fields(reason), columns_of([0], [(day,) for day in days]))
 
     assert placed.codes[0] == 0
     assert placed.codes[4] == 0
@@ -181,7 +181,7 @@ def test_places_are_numbered_by_their_first_rows(reason):
 
 def test_columns_may_be_slices():
     column = pa.array([b"x", b"2026-01-31", None, b"", b"2026-02-01"], pa.large_binary())[1:]
-    placed = place(parse_fields("date(0)"), [column])
+    placed = partition_rows(parse_fields("date(0)"), [column])
 
     assert placed.names == ["field_0_date=2026-01-31", f"field_0_date={DEFAULT}", "field_0_date=2026-02-01"]
     assert placed.codes.tolist() == [0, 1, 1, 2]
@@ -265,6 +265,6 @@ def test_many_values_have_the_same_places_as_few():
     """Timestamps of which no two are the same."""
     numbers = np.arange(100_000, dtype=np.int64) * 977
     column = pa.array(numbers.astype("datetime64[s]").astype(str)).cast(pa.large_binary())
-    placed = place(parse_fields("date(0)"), [column])
+    placed = partition_rows(parse_fields("date(0)"), [column])
 
     assert placed.codes.tolist() == (numbers // 86400).tolist()

@@ -19,7 +19,7 @@ from mutator.bridge.report import BridgeReport
 from mutator.dataset import manifest
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_paths import values_of
-from mutator.rules.typed_values import exact
+from mutator.rules.typed_values import comparable
 from tests.support import local_engine
 from tests.support.columns_data import as_table, file_of, read_whole
 
@@ -92,7 +92,7 @@ def read(path: Path) -> Any:
 
 def plain(table: Any) -> list[tuple[Any, ...]]:
     """Return rows that can be compared to the last bit."""
-    columns = [exact(column.combine_chunks()).to_pylist() for column in table.columns]
+    columns = [comparable(column.combine_chunks()).to_pylist() for column in table.columns]
     return list(zip(*columns, strict=True)) if columns else []
 
 

@@ -15,7 +15,7 @@ from mutator.formats.content import InMemory, Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.rows.storable_types import map_leaf_types
-from mutator.rules.typed_values import exact
+from mutator.rules.typed_values import comparable
 
 HEADER = Dialect(header=True)
 LEAVES: list[Any] = [
@@ -185,7 +185,7 @@ def same_rows(one: Any, other: Any) -> bool:
 
 def _same(one: Any, other: Any) -> bool:
     left, right = _whole(one), _whole(other)
-    return left.type == right.type and exact(left).to_pylist() == exact(right).to_pylist()
+    return left.type == right.type and comparable(left).to_pylist() == comparable(right).to_pylist()
 
 
 def _whole(column: Any) -> Any:

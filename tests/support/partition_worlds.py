@@ -23,7 +23,7 @@ import numpy as np
 import mutator
 from mutator.dataset.filter_packs import read_filters
 from mutator.dataset.side_columns import read_tombstones
-from mutator.rules.bloom_filter import may_hold
+from mutator.rules.bloom_filter import may_contain
 from tests.support import local_engine, text_runs
 from tests.support.model import Key, Row
 from tests.support.partition_model import Field, directory_of, scoped
@@ -359,7 +359,7 @@ def check_filters(table: Table, root: Path, document: dict[str, Any], held: dict
         assert one.low <= min(firsts)
         assert one.high is None or one.high >= max(firsts)
         hashes = [text_runs.bucket_of(key, 1 << 64) for key in held[part["path"]]]
-        assert may_hold(one.words, np.array(hashes, np.uint64)).all()
+        assert may_contain(one.words, np.array(hashes, np.uint64)).all()
 
 
 def check_files(root: Path, document: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from mutator.bridge.hive.metastore import Entry, is_hidden
 from mutator.bridge.hive.staged_table import Move, Staged, is_any_in, is_in, matched, partition_values
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
-from mutator.rules.file_names import some
+from mutator.rules.file_names import first_few
 
 __all__ = ["HiveTable"]
 
@@ -264,7 +264,7 @@ class HiveTable(LiveTable):
             return
         others = self._others(place, staged)
         if others:
-            raise error("table.left", path=place, files=some([one.rpartition("/")[2] for one in others]))
+            raise error("table.left", path=place, files=first_few([one.rpartition("/")[2] for one in others]))
         self._remove(place, staged)
         run = re.match(rf"(.*/{HIDDEN}/[^/]+)/", place)
         if run and not is_any_in(live, run[1]):

@@ -26,7 +26,7 @@ from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, patched
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
-from mutator.rules.order_columns import flags, from_texts, texts, to_value
+from mutator.rules.order_columns import flags, from_texts, to_texts, to_value
 
 __all__ = ["Blocks", "Output", "insert_and_bury", "merge_blocks", "merge_tombstones"]
 
@@ -230,7 +230,7 @@ def _touched(plan: Plan, table: Any, rows: Ints, orders: Any) -> Any:
     # The same delete again tells nothing new, so it does not make the tombstone younger.
     newer = pc.greater(orders, from_texts(plan.rows.order_type, old.column("order").combine_chunks()))
     times = pc.if_else(newer, pa.scalar(plan.now, pa.int64()), old.column("committed").combine_chunks())
-    new = old.set_column(old.column_names.index("order"), "order", texts(plan.rows.order_type, orders))
+    new = old.set_column(old.column_names.index("order"), "order", to_texts(plan.rows.order_type, orders))
     new = new.set_column(new.column_names.index("committed"), "committed", times)
     return pa.concat_tables([table, new]).take(pa.array(index)).combine_chunks()
 

@@ -18,7 +18,7 @@ from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.order_columns import flags, texts, to_column, to_value
+from mutator.rules.order_columns import flags, to_column, to_texts, to_value
 from mutator.rules.outcome import Decision, decide
 
 __all__ = ["GONE", "LEAVE", "TOUCH", "WRITE", "Winners", "tombstone_table"]
@@ -202,8 +202,8 @@ class Winners:
     def _count(self, decision: Decision, count: int) -> None:
         if decision.winner is not None:
             self.tally.counts[f"feed {decision.winner}"] += count
-        if decision.held is not None:
-            self.tally.counts[f"master {decision.held}"] += count
+        if decision.master is not None:
+            self.tally.counts[f"master {decision.master}"] += count
 
     def _place(self, hashes: Hashes) -> Any:
         return (hashes >> self._shift).view(np.int64)
@@ -221,7 +221,7 @@ def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, co
     names = [f"key_{number}" for number in range(len(keys))]
     times = pa.array(np.full(len(hashes), committed, np.int64))
     return pa.table(
-        [*keys, texts(plan.rows.order_type, orders), times, pa.array(hashes)], [*names, "order", "committed", "hash"]
+        [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)], [*names, "order", "committed", "hash"]
     )
 
 

@@ -48,7 +48,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import inputs_of_files
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
-from mutator.rules.bloom_filter import may_hold
+from mutator.rules.bloom_filter import may_contain
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags, from_texts
 from mutator.storage import storage_for
@@ -170,7 +170,7 @@ class _Search:
                         missing.remove(one.path)
                         begin = bisect.bisect_left(sorted_firsts, one.low)
                         end = len(order) if one.high is None else bisect.bisect_right(sorted_firsts, one.high)
-                        hit = order[begin:end][may_hold(one.words, hashes[begin:end])]
+                        hit = order[begin:end][may_contain(one.words, hashes[begin:end])]
                         self._tally.counts["filters"] += 1
                         if len(hit):
                             found[one.path] = hit

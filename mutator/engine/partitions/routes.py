@@ -81,7 +81,7 @@ def spread(
         names = column.dictionary.to_pylist()
         strange = sorted(set(names) - set(first))
         if strange:  # an executor was lost with its routes, and what they are computed of again has changed
-            paths = file_names.some([one.source.path for one in plan.inputs if one.side == "feed"])
+            paths = file_names.first_few([one.source.path for one in plan.inputs if one.side == "feed"])
             fault = ("changed.between", {"paths": paths, "partition": strange[0]})
             yield (len(tasks), (), DAMAGE, (number, count)), fault
             continue

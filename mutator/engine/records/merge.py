@@ -96,8 +96,8 @@ def merge_bucket(
                     tally.note("below horizon", key)
         if duplicates:
             tally.note("duplicate IDs", key)
-        if decision.held is not None:
-            counts[f"master {decision.held}"] += 1
+        if decision.master is not None:
+            counts[f"master {decision.master}"] += 1
 
         # -- the result
         result = decision.result
@@ -109,7 +109,7 @@ def merge_bucket(
         elif result == "bury":
             assert winner is not None
             bury((key, winner[0], now))
-        elif result == "bury held":
+        elif result == "bury record":
             bury((key, held_order, now))
         else:
             assert tombstone is not None

@@ -36,7 +36,7 @@ from mutator.formats.files.avro_schema import parsed, physical
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Ints, packed
 from mutator.rules.order_columns import column_type, flags
-from mutator.rules.partition_transforms import Placed, place
+from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, out_of_years
 
 __all__ = ["AvroBlockType", "AvroLayout", "AvroOutput", "shown_record"]
@@ -128,7 +128,7 @@ class AvroBlockType(SchemaBlockType):
         """Return encoded records."""
         return pa.array(contents, pa.large_binary())
 
-    def partitions(self, rows: Any, layout: AvroLayout) -> Placed:
+    def partitions(self, rows: Any, layout: AvroLayout) -> RowPartitions:
         """Return the partition of each record."""
         assert layout.record is not None
         sources = {str(one.source) for one in layout.partition}
@@ -140,7 +140,7 @@ class AvroBlockType(SchemaBlockType):
                 fastavro.schemaless_reader(io.BytesIO(record), writer, reader) for record in rows.to_pylist()
             ]
         columns = {name: exact_text(decoded([row[name] for row in values], one)) for name, one in fields.items()}
-        return place(layout.partition, [columns[str(one.source)] for one in layout.partition])
+        return partition_rows(layout.partition, [columns[str(one.source)] for one in layout.partition])
 
     def suffix(self, output: AvroOutput) -> str:
         """Return the suffix of Avro files."""

@@ -34,8 +34,8 @@ from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
-from mutator.rules.partition_transforms import Placed, place
-from mutator.rules.typed_values import canonical, from_row_bytes, mapped, order_column, out_of_years, row_bytes
+from mutator.rules.partition_transforms import RowPartitions, partition_rows
+from mutator.rules.typed_values import canonical, convert_leaves, from_row_bytes, order_column, out_of_years, row_bytes
 
 __all__ = ["ColumnBlockType", "ColumnLayout", "ColumnOutput", "shown_rows"]
 
@@ -159,10 +159,10 @@ class ColumnBlockType(SchemaBlockType):
         """Return the rows that have these bytes."""
         return from_row_bytes(contents, pa.struct(layout.fields))
 
-    def partitions(self, rows: Any, layout: ColumnLayout) -> Placed:
+    def partitions(self, rows: Any, layout: ColumnLayout) -> RowPartitions:
         """Return the partition of each row."""
         columns = [exact_text(rows.field(layout.result.get_field_index(one.source))) for one in layout.partition]
-        return place(layout.partition, columns)
+        return partition_rows(layout.partition, columns)
 
     def suffix(self, output: ColumnOutput) -> str:
         """Return the suffix of the format."""
@@ -271,7 +271,7 @@ def shown_rows(batch: Any) -> list[bytes]:
 def _readable(batch: Any) -> list[dict[str, Any]]:
     """Return rows of Python values: without nanoseconds, the year 10000, and text that is not UTF-8."""
     try:
-        columns = [mapped(column, _readable_type, _to_readable) for column in batch.columns]
+        columns = [convert_leaves(column, _readable_type, _to_readable) for column in batch.columns]
         return cast(list[dict[str, Any]], pa.RecordBatch.from_arrays(columns, batch.schema.names).to_pylist())
     except (pa.ArrowException, ValueError, OverflowError, TypeError):
         return [{"row": "holds what cannot be shown"} for _ in range(batch.num_rows)]

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from mutator.formats.content import Content, Reject, Writer
 from mutator.rules.byte_columns import Flags, Ints, offsets_of
 from mutator.rules.order_columns import flags
-from mutator.rules.partition_transforms import Placed
-from mutator.rules.typed_values import exact
+from mutator.rules.partition_transforms import RowPartitions
+from mutator.rules.typed_values import comparable
 
 __all__ = ["Batch", "Block", "BlockType", "Hashes", "Record", "patched", "unequal"]
 
@@ -108,7 +108,7 @@ class BlockType(Protocol):
     def from_contents(self, contents: Sequence[bytes], layout: Any) -> Any:
         """Return the written rows that have these bytes, a pa.Array. layout: the master's."""
 
-    def partitions(self, rows: Any, layout: Any) -> Placed:
+    def partitions(self, rows: Any, layout: Any) -> RowPartitions:
         """Return the partition of each written row, without reasons. layout: that of written rows.
 
         A delete may have no partition.
@@ -156,7 +156,7 @@ def unequal(one: Any, other: Any) -> Flags:
             found |= unequal(left, right)
         return found
     if pa.types.is_nested(one.type):
-        pairs = zip(exact(one).to_pylist(), exact(other).to_pylist(), strict=True)
+        pairs = zip(comparable(one).to_pylist(), comparable(other).to_pylist(), strict=True)
         return np.array([left != right for left, right in pairs], np.bool_)
     if pa.types.is_floating(one.type):
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]

@@ -17,7 +17,7 @@ from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, to_value
-from mutator.rules.partition_transforms import PartitionField, place
+from mutator.rules.partition_transforms import PartitionField, partition_rows
 from mutator.rules.typed_values import canonical, order_column
 
 __all__ = [
@@ -90,7 +90,9 @@ def note_partitions(rules: RowRules, columns: Mapping[str, Any], bad_rows: BadRo
         why = f"field {lacking[0]} (partition) is not in the file; with key.scope=table its record is found by the ID"
         bad_rows.note(np.ones(len(delete), np.bool_), why)
     if rules.partition and not lacking:
-        for row, reason in place(rules.partition, [exact_text(columns[name]) for name in sources]).reasons.items():
+        for row, reason in partition_rows(
+            rules.partition, [exact_text(columns[name]) for name in sources]
+        ).reasons.items():
             if rules.placed or not delete[row]:  # a delete goes to where its record is
                 bad_rows.setdefault(row, reason)
 

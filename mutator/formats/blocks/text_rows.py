@@ -33,7 +33,7 @@ from mutator.formats.files.lines import CR
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, parse_column
-from mutator.rules.partition_transforms import Placed, place
+from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
 __all__ = ["TextBlock", "TextBlockType"]
 
@@ -85,17 +85,17 @@ class TextBlockType:
         """Return lines."""
         return pa.array([row + b"\n" for row in contents], pa.large_binary())
 
-    def partitions(self, rows: Any, layout: RowLayout) -> Placed:
+    def partitions(self, rows: Any, layout: RowLayout) -> RowPartitions:
         """Return the partition of each written row; rows of another width than the layout's have none."""
         assert layout.delimiter.literal is not None
         data = np.frombuffer(bytes(joined(rows)) + PAD, np.uint8)
         table = Table.of(data, layout.delimiter.literal[0], layout.width)
         chosen = _plain(table, replace(layout, deletes=False))[0]
         columns = [table.field(data, chosen, source).take() for source in layout.partition_sources]
-        placed = place(layout.partition, columns)
+        placed = partition_rows(layout.partition, columns)
         codes = np.full(len(table), -1, np.int64)
         codes[chosen] = placed.codes
-        return Placed(codes, placed.names, {})
+        return RowPartitions(codes, placed.names, {})
 
     def pack(self, rows: Any) -> bytes:
         """Serialize rows for the shuffle."""
@@ -318,7 +318,7 @@ def _has_partition(data: Bytes, table: Table, rows: Any, layout: RowLayout, shor
     columns = []
     for source in layout.partition_sources:
         columns.append(table.field(data, rows, source if short is None else np.where(short, 0, source)).take())
-    found: Flags = place(layout.partition, columns).codes >= 0
+    found: Flags = partition_rows(layout.partition, columns).codes >= 0
     if short is not None:
         found[short] = not layout.placed
     return found

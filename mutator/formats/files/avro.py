@@ -29,7 +29,7 @@ from mutator.formats.files.avro_schema import (
 )
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 from mutator.rules.byte_columns import ByteColumn
-from mutator.rules.typed_values import mapped
+from mutator.rules.typed_values import convert_leaves
 
 __all__ = ["AvroFiles", "decoded", "default_of", "encoded", "encoded_default"]
 
@@ -128,7 +128,9 @@ class _Writer:
         self._encode = encoder(expanded(avro))
 
     def write(self, batch: Any) -> None:
-        rows = pa.RecordBatch.from_arrays([mapped(c, _plain_type, _plain) for c in batch.columns], batch.schema.names)
+        rows = pa.RecordBatch.from_arrays(
+            [convert_leaves(c, _plain_type, _plain) for c in batch.columns], batch.schema.names
+        )
         self._inner.write(self._encode(row) for row in rows.to_pylist())
 
     def close(self) -> None:
@@ -161,7 +163,7 @@ def encoded(column: Any, one: Mapping[str, Any]) -> list[bytes]:
     """Return the encodings of a pa.Array as values of a field."""
     name = one["name"]
     encode = encoder({"type": "record", "name": "value", "fields": [{"name": name, "type": one["type"]}]})
-    return [encode({name: value}) for value in mapped(column, _plain_type, _plain).to_pylist()]
+    return [encode({name: value}) for value in convert_leaves(column, _plain_type, _plain).to_pylist()]
 
 
 def encoded_default(one: Mapping[str, Any]) -> bytes:

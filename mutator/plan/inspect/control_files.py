@@ -96,7 +96,7 @@ def set_apart(suffix: str, paths: Iterable[str], found: Mapping[str, Entry]) -> 
             controls |= {entry.path: entry for entry in beside if not file_names.is_hidden(entry.name)}
     orphans = sorted(controls.keys() - {_beside(path, suffix) for path in feed})
     if orphans:
-        raise error("control.orphan", paths=file_names.some(orphans))
+        raise error("control.orphan", paths=file_names.first_few(orphans))
     return feed
 
 
@@ -115,7 +115,7 @@ def check(suffix: str, feed: Sequence[Source]) -> None:
         elif entry.type != "file":
             raise error("path.kind", path=path, what=entry.type, cure="copy the data into a plain file")
     if missing:
-        raise error("control.missing", paths=file_names.some(missing), suffix=suffix)
+        raise error("control.missing", paths=file_names.first_few(missing), suffix=suffix)
     wrong = []
     for source, path in zip(feed, paths, strict=True):
         storage = storage_for(source.path)

@@ -118,7 +118,7 @@ def sequence_notes(config: Config, known: Manifest | None, fresh: Sequence[Sourc
     notes = []
     late = sequence_gaps.late(before, new) if config.by_file_name else ()
     if late:
-        shown = file_names.some([source.name for source in fresh if source.sequence in late])
+        shown = file_names.first_few([source.name for source in fresh if source.sequence in late])
         if config.late_files == "fail":
             raise error("feed.late", paths=shown, last=max(before))
         notes.append(f"late: {shown}: older than what was merged before (sequence {max(before)})")

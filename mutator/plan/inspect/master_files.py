@@ -43,7 +43,7 @@ def unmanaged_sources(
     own = masters_below(master, ignored)
     if own and not config.master_adopt:
         names = [directory.removeprefix(f"{master}/") for directory in own]
-        raise error("partition.masters", path=master, partitions=file_names.some(names))
+        raise error("partition.masters", path=master, partitions=file_names.first_few(names))
     if any(is_straggler(storage, part.name) for part in entries):  # of an adopted master, whose manifest has its files
         paths = {directory: _paths_in_manifest(storage, directory) for directory in (*own, master)}
         entries = [part for part in entries if not is_straggler(storage, part.name) or _is_kept(paths, master, part)]

@@ -25,7 +25,7 @@ from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import rewrite_notes
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules.partition_transforms import PartitionField
-from mutator.rules.schema_evolution import Version
+from mutator.rules.schema_evolution import SchemaVersion
 
 __all__ = ["avro_row_plan", "stored_avro_layout"]
 
@@ -35,7 +35,7 @@ class _File:
     """The schema of a file."""
 
     avro: Mapping[str, Any]  # expanded
-    version: Version  # of Arrow types, with stand-ins for opaque ones
+    version: SchemaVersion  # of Arrow types, with stand-ins for opaque ones
 
     @property
     def path(self) -> str:
@@ -143,7 +143,7 @@ def _file(path: str, native: Mapping[str, Any], is_partial: bool) -> _File:
     fields = avro["fields"]
     defaults = {field["name"]: default for field in fields if (default := _default(field)) is not None}
     schema = pa.schema([comparable_field(field) for field in fields])
-    return _File(avro, Version(schema, path, True, is_partial, defaults))
+    return _File(avro, SchemaVersion(schema, path, True, is_partial, defaults))
 
 
 def _default(field: Mapping[str, Any]) -> Any:

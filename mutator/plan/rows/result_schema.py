@@ -28,7 +28,7 @@ from mutator.plan.rows.run_fields import (
 )
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
-from mutator.rules.schema_evolution import Resolved, Version
+from mutator.rules.schema_evolution import ResolvedSchema, SchemaVersion
 
 __all__ = ["ResultRows", "SchemaRun", "name_layouts", "resolve_schema", "result_rows"]
 
@@ -43,8 +43,8 @@ class SchemaRun:
     config: Config
     survey: Survey
     fields: RunFields
-    base: Version  # gives the result its fields
-    versions: tuple[Version, ...]  # one for each file that has fields
+    base: SchemaVersion  # gives the result its fields
+    versions: tuple[SchemaVersion, ...]  # one for each file that has fields
 
     @property
     def sources(self) -> Iterable[tuple[str, Source]]:
@@ -87,7 +87,7 @@ class ResultRows:
         return spec
 
 
-def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data_type: data_type) -> Resolved:
+def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data_type: data_type) -> ResolvedSchema:
     """Decide the result's fields, types and defaults.
 
     stored_as: returns the pa.DataType that a type has in the files to write. Raises DataError.
@@ -126,7 +126,7 @@ def name_layouts(
     return names
 
 
-def _rules_of_file(run: SchemaRun, side: str, source: Source, version: Version | None) -> dict[str, Any]:
+def _rules_of_file(run: SchemaRun, side: str, source: Source, version: SchemaVersion | None) -> dict[str, Any]:
     feed, op = side == "feed", run.fields.op
     has_op = version is not None and op in version.schema.names
     if version is not None and op is not None:
@@ -142,7 +142,7 @@ def _rules_of_file(run: SchemaRun, side: str, source: Source, version: Version |
     }
 
 
-def _without(version: Version, name: str | None) -> Version:
+def _without(version: SchemaVersion, name: str | None) -> SchemaVersion:
     if name is None or name not in version.schema.names:
         return version
     return replace(version, schema=version.schema.remove(version.schema.get_field_index(name)))

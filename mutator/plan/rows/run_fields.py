@@ -18,8 +18,8 @@ from mutator.plan.rows.partitioning import Partitioning, check_names, partitioni
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules.file_names import base_name
 from mutator.rules.partition_transforms import PartitionField
-from mutator.rules.schema_evolution import Version, check_key
-from mutator.rules.typed_values import order_kind
+from mutator.rules.schema_evolution import SchemaVersion, check_key
+from mutator.rules.typed_values import column_order_type
 
 __all__ = [
     "SCHEMA_SEQUENCE",
@@ -69,7 +69,7 @@ class RunFields:
         return [*self.ids, *([self.order] if self.order is not None else []), *sources]
 
 
-def run_fields(config: Config, base: Version, survey: Survey) -> RunFields:
+def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields:
     """Return the fields that the configuration gives by name or by ordinal. Raises ConfigError."""
     feed = [
         one.file_schema.schema.names for one in by_age(survey.feed) if one.file_schema is not None and has_fields(one)
@@ -107,7 +107,7 @@ def run_fields(config: Config, base: Version, survey: Survey) -> RunFields:
     )
 
 
-def with_feed_names(version: Version, base: Version, fields: RunFields) -> Version:
+def with_feed_names(version: SchemaVersion, base: SchemaVersion, fields: RunFields) -> SchemaVersion:
     """Return a master's version with the feed's field names, if it has none and lacks only the op code."""
     numbers = [str(number) for number in range(len(version.schema))]
     if version.typed or version.schema.names != numbers or fields.op is None:
@@ -182,7 +182,7 @@ def order_type_of(config: Config, schema: Any, fields: Any, path: str) -> str:
     if fields.order is None:
         return "sequence"
     data_type = schema.field(fields.order).type
-    found = order_kind(data_type, config.order_type)
+    found = column_order_type(data_type, config.order_type)
     if found is None:
         what = f"is of type {data_type}, which has no order; it must be a number, a date, a timestamp or text"
         raise error("schema.field", path=path, field=fields.order, what=what)
@@ -228,7 +228,7 @@ def rewrite_notes(needed: bool) -> tuple[str, ...]:
     return ("the master's files have another schema or format than the output, so all are rewritten",) * needed
 
 
-def notes_on_defaults(config: Config, versions: Sequence[Version]) -> tuple[str, ...]:
+def notes_on_defaults(config: Config, versions: Sequence[SchemaVersion]) -> tuple[str, ...]:
     """Return a note for each default whose field the result lacks.
 
     versions: first the one that gives the result its fields. Raises DataError for a field that no version has.

@@ -33,7 +33,7 @@ from mutator.plan.rows.run_fields import (
 )
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
-from mutator.rules.schema_evolution import Version
+from mutator.rules.schema_evolution import SchemaVersion
 
 __all__ = ["has_schema", "schema_row_plan", "stored_schema_row_plan"]
 
@@ -119,7 +119,7 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
     return Dialect(delimiter, config.csv_null, named, (), codec)
 
 
-def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Version], list[Version]]:
+def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[SchemaVersion], list[SchemaVersion]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has fields."""
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
     if survey.manifest is not None and (not master or survey.partitions is not None):
@@ -127,13 +127,13 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Versio
         assert file_schema is not None
         # The other files of a partitioned master are one of each form; its manifest has the fields of the whole.
         master.insert(
-            0, Version(file_schema.schema, survey.master_path, file_schema.typed, False, file_schema.defaults)
+            0, SchemaVersion(file_schema.schema, survey.master_path, file_schema.typed, False, file_schema.defaults)
         )
     feed = [_version(one, is_delete_source(config, one), checked) for one in by_age(survey.feed) if has_fields(one)]
     return master, feed
 
 
-def _version(source: Source, partial_fields: bool, checked: Any) -> Version:
+def _version(source: Source, partial_fields: bool, checked: Any) -> SchemaVersion:
     file_schema = source.file_schema
     assert file_schema is not None
     if source.file_format == "text" and not file_schema.named:
@@ -143,16 +143,18 @@ def _version(source: Source, partial_fields: bool, checked: Any) -> Version:
             what="delimited text has no names for its fields, and other files of the run have",
             cure="set field.names",
         )
-    return Version(
+    return SchemaVersion(
         checked(file_schema.schema, source.path), source.path, file_schema.typed, partial_fields, file_schema.defaults
     )
 
 
-def _base(survey: Survey, master: Sequence[Version], feed: Sequence[Version], checked: Any) -> Version:
+def _base(
+    survey: Survey, master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion], checked: Any
+) -> SchemaVersion:
     """Return the version that gives the result its fields; their types may come from others."""
     if survey.output_schema is not None:
         path, file_schema = survey.output_schema
-        return Version(checked(file_schema.schema, path), path, True, False, file_schema.defaults)
+        return SchemaVersion(checked(file_schema.schema, path), path, True, False, file_schema.defaults)
     whole = [version for version in feed if not version.partial]
     own = list(master[:1] if survey.manifest is not None else master[-1:])
     found = whole[-1:] or own or list(feed[-1:])

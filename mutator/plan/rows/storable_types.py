@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mutator.errors import error
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.rules.typed_values import mapped_type
+from mutator.rules.typed_values import convert_leaf_types
 
 __all__ = ["map_leaf_types", "storable_schema"]
 
@@ -55,4 +55,4 @@ def map_leaf_types(data_type: Any, convert: Callable[[Any], Any]) -> Any:
         return pa.list_(data_type.value_field.with_type(map_leaf_types(data_type.value_type, convert)))
     if types.is_struct(data_type):
         return pa.struct([field.with_type(map_leaf_types(field.type, convert)) for field in data_type])
-    return mapped_type(data_type, convert)
+    return convert_leaf_types(data_type, convert)

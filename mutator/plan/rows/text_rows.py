@@ -205,7 +205,7 @@ def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: boo
         )
     quoted = [source.name for source in (*survey.master, *survey.feed) if source.quotes]
     if quoted:
-        shown = file_names.some(quoted)
+        shown = file_names.first_few(quoted)
         warnings.append(
             f"{shown}: read as delimited text, where quotes mean nothing; input.format=csv reads them as CSV"
         )

@@ -264,7 +264,7 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
         raise error("base.version", path=found.path, why=why)
     problems = differing_parts(base.storage, found.path, manifest.parts())
     if problems:
-        raise error("base.version", path=found.path, why=file_names.some(problems))
+        raise error("base.version", path=found.path, why=file_names.first_few(problems))
     return found, manifest
 
 

@@ -142,7 +142,7 @@ class Run:
         output = self.base.at("output", self.id)
         problems = differing_parts(self.base.storage, output, made.parts())
         if problems:
-            raise error("receipt", path=output, why=file_names.some(problems))
+            raise error("receipt", path=output, why=file_names.first_few(problems))
         failpoint("verify.done")
 
     def commit(self) -> None:

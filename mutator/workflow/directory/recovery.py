@@ -67,12 +67,12 @@ def recover(base: Base, log: Log) -> Recovered:
         if abandon(base, log, run, journal):
             names = _put_back(base, run, journal)
             went = "went back to" if base.storage.renames else "wait in"
-            feed = f": {file_names.some(names)} {went} incr/" if names else ""
+            feed = f": {file_names.first_few(names)} {went} incr/" if names else ""
             done.actions.append(f"{what} {run} was not committed, and is undone{feed}")
         else:
             names = archive(base, run)
             discard(base.at("output", run))
-            feed = f": {file_names.some(names)} went to archive/" if names else ""
+            feed = f": {file_names.first_few(names)} went to archive/" if names else ""
             done.actions.append(f"{what} {run} was committed, and is finished{feed}")
         end(base, run)
         failpoint("recover.ended")

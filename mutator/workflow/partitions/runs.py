@@ -222,7 +222,9 @@ def _check_record(storage: Storage, feed: str) -> None:
     said = {part.path: part.bytes for file in record.files for part in file.parts}
     differ = sorted(name for name in {*there, *said} if there.get(name) != said.get(name))
     if differ:
-        raise error("split.damaged", path=path, why=f"the files are others than it says: {file_names.some(differ)}")
+        raise error(
+            "split.damaged", path=path, why=f"the files are others than it says: {file_names.first_few(differ)}"
+        )
 
 
 def _inputs(config: Config, master: str, feed: str, pairs: Mapping[str, _Pair]) -> dict[str, Any]:
@@ -255,7 +257,7 @@ def _differing(begun: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         return " and ".join(name for name in names if name != "content")
     before, there = begun.get("content", {}), now["content"]
     paths = sorted(path for path in {*before, *there} if before.get(path) != there.get(path))
-    return f"content of {file_names.some(paths)}"
+    return f"content of {file_names.first_few(paths)}"
 
 
 def _told(config: Config) -> dict[str, str]:
@@ -279,7 +281,7 @@ def _carried(held: str, place: str) -> bool:
         return False
     problems = differing_parts(storage, held, known.parts())
     if problems:
-        raise error("manifest.files", path=held, what=file_names.some(problems))
+        raise error("manifest.files", path=held, what=file_names.first_few(problems))
     above, name = posixpath.split(place)
     staged = posixpath.join(above, f".{name}.carried")
     storage.remove(staged)

@@ -31,7 +31,7 @@ from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules.byte_columns import Ints
-from mutator.rules.partition_transforms import PartitionField, place
+from mutator.rules.partition_transforms import PartitionField, partition_rows
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream, compressor
 from mutator.workflow.partitions.split.files import FeedFile
@@ -111,7 +111,7 @@ def _placed(
         for row in range(count):
             reasons.setdefault(row, f"field {missing[0]} (partition) is missing")
     else:
-        codes, names, why = place(fields, chunk.columns)
+        codes, names, why = partition_rows(fields, chunk.columns)
         for row, reason in why.items():
             reasons.setdefault(row, reason)
         codes[list(chunk.reasons)] = -1
