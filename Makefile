@@ -7,17 +7,17 @@ VENV := .venv
 VENV35 := .venv35
 VENV_BENCH := .venv-bench
 WITH_JAVA := .ci/java.sh
-# Three at a time: much of a test is waiting for a JVM, or for a process, to start.
+# Three at a time: tests spend much of their time waiting for a JVM or a process to start.
 PYTEST := -m pytest -n 3 --dist loadgroup
 UNIT := $(addprefix tests/,errors rules storage config formats dataset plan engine pipeline workflow bridge cli) \
 	tests/test_architecture.py mutator
 
-# Each of these would put another Spark, or another Python, under the one in the virtual environment.
+# Each of these could replace the Spark or the Python of the virtual environment.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
-# Spark looks its own host name up, which a bare machine may not know.
+# Spark resolves its own host name, which may fail on a bare machine.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-# Two Spark runs at once, or two apt-gets, would only wait for each other; `make -j` is welcome but changes nothing.
+# Two Spark runs at once, or two apt-gets, would only wait for each other; `make -j` is allowed but changes nothing.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help venv java hadoop demo lint test-unit test test-rest test-all test-spark35 soak bench zip clean
@@ -36,22 +36,22 @@ lint: venv  ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
-hadoop: venv java  ## fetch Hadoop's servers for the tests, where Maven is reachable
+hadoop: venv java  ## fetch Hadoop's servers for the tests, if Maven is reachable
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV)/bin/python build/hadoop
 
-test-unit: venv  ## tests without Java and without servers: a minute and a half
+test-unit: venv  ## the tests that need no Java and no servers, in a minute and a half
 	JAVA_HOME=/nonexistent $(VENV)/bin/python -m pytest -n 2 -m "not (jvm or server or rest or soak)" $(UNIT)
 
-test: venv java hadoop  ## one of each kind: every engine, join, format, storage, protocol; six minutes
+test: venv java hadoop  ## one case of each engine, join, format, storage and protocol, in six minutes
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"
 
 test-rest: export MUTATOR_EFFORT = full
-test-rest: venv java hadoop lint  ## what `make test` leaves out, and the laws with all examples
+test-rest: venv java hadoop lint  ## the tests that `make test` leaves out, and the laws with all examples
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "(rest or law) and not soak"
 
-test-all: test test-rest  ## what CI runs: everything but the soak
+test-all: test test-rest  ## everything but the soak, as CI runs it
 
-# Hadoop's login, as Spark 3.5 has it, fails on Java 24 and newer.
+# The Hadoop login of Spark 3.5 fails on Java 24 and newer.
 test-spark35: export NEWEST_JAVA = 23
 test-spark35: $(VENV35)/stamp java  ## the same tests on Spark 3.5, with Python 3.11
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV35)/bin/python build/hadoop
@@ -64,16 +64,16 @@ soak: venv java hadoop  ## the long runs
 
 # SIZE=smoke, 4m, 12m or a number of rows; BENCH=... for the other options of `python -m bench`
 SIZE ?= 4m
-# Hudi's Spark, 3.5, knows Python up to 3.11 and Java up to 23.
+# Hudi needs Spark 3.5, which supports Python up to 3.11 and Java up to 23.
 bench: export NEWEST_JAVA = 23
-bench: $(VENV_BENCH)/stamp java  ## side by side with the peers; SIZE=smoke, 4m (default) or 12m
+bench: $(VENV_BENCH)/stamp java  ## compare with other systems; SIZE=smoke, 4m (default) or 12m
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV_BENCH)/bin/python build/hadoop
 	$(WITH_JAVA) $(VENV_BENCH)/bin/python -m bench --size $(SIZE) $(BENCH)
 
 zip: venv  ## build/mutator.zip for spark-submit --py-files
 	$(VENV)/bin/python .ci/zip.py build/mutator.zip
 
-clean:  ## remove everything that make made
+clean:  ## remove everything that make created
 	rm -rf $(VENV) $(VENV35) $(VENV_BENCH) build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -81,7 +81,7 @@ $(VENV)/stamp: pyproject.toml setup.cfg .ci/venv.sh
 	.ci/venv.sh $(VENV) "$(PYTHON)" -e '.[dev]'
 	touch $@
 
-# Spark 3.5 knows Python up to 3.11.
+# Spark 3.5 supports Python up to 3.11.
 $(VENV35)/stamp: pyproject.toml setup.cfg .ci/venv.sh
 	.ci/venv.sh $(VENV35) "$(PYTHON35)" -e '.[dev]' 'pyspark==3.5.*'
 	touch $@

@@ -1,5 +1,5 @@
 #!/bin/sh
-# apt.sh WHAT PACKAGE... installs the first of the packages that this Debian or Ubuntu has, or says how to.
+# apt.sh WHAT PACKAGE... installs the first package that this Debian or Ubuntu has, or prints how to install it.
 set -eu
 what=$1
 shift

@@ -1,5 +1,5 @@
 #!/bin/sh
-# demo.sh MUTATOR DIRECTORY runs the tutorial's data through the main job and shows three records before and after.
+# demo.sh MUTATOR DIRECTORY merges the tutorial's data with the main job and shows three records before and after.
 set -eu
 mutator=$1
 build=$2
@@ -11,7 +11,7 @@ run() {
     "$@"
 }
 
-rm -rf "$build"  # a run never writes over what is there
+rm -rf "$build"  # a run never overwrites an output
 mkdir -p "$build"
 run "$mutator" run --config "$sample/bumu.properties" \
     --master "$sample/master" --feed "$sample/feed" --output "$output"

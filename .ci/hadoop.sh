@@ -11,7 +11,7 @@ version=${version#hadoop-client-api-}
 jar=hadoop-client-minicluster-$version.jar
 [ ! -e "$directory/$jar" ] || exit 0
 
-skip() {  # without it the tests of HDFS are skipped, and that is all
+skip() {  # without the jar only the tests of HDFS are skipped
     echo "$jar cannot be fetched ($1); the tests that need HDFS will be skipped."
     exit 0
 }
@@ -21,7 +21,7 @@ fresh=$directory/fetch
 rm -rf "$fresh"
 mkdir -p "$fresh"
 trap 'rm -rf "$fresh"' EXIT
-# Only the jar, and none of what it depends on: pyspark has that.
+# Only the jar, without its dependencies, which pyspark has.
 mvn --batch-mode --quiet -Dartifact="org.apache.hadoop:hadoop-client-minicluster:$version" \
     -DoutputDirectory="$fresh" dependency:copy >"$fresh/log" 2>&1 || skip "$(sed -n 's/.*\[ERROR\] //p' "$fresh/log" | head -n 1)"
-mv "$fresh/$jar" "$directory/$jar"  # whole, or not at all
+mv "$fresh/$jar" "$directory/$jar"  # so that the jar is complete, or absent

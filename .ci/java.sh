@@ -1,8 +1,8 @@
 #!/bin/sh
-# java.sh [COMMAND...] runs the command with JAVA_HOME set to a Java that Spark can use; without one it only looks.
+# java.sh [COMMAND...] runs the command with JAVA_HOME set to a Java that Spark can use; without a command it only looks for one.
 set -eu
 here=$(dirname "$0")
-oldest=17  # Spark 4 does not start on less
+oldest=17  # Spark 4 does not start on an older one
 newest=${NEWEST_JAVA:-99}  # set by the make target of an older Spark
 range="$oldest or newer"
 [ "$newest" -eq 99 ] || range="$oldest to $newest"
@@ -25,7 +25,7 @@ find_java() {  # prints a JAVA_HOME. Spark obeys JAVA_HOME before PATH, hence th
 }
 
 if ! found=$(find_java); then
-    # 17 and 21 are those that Spark is tested with; the default may be older, so it is looked at again
+    # Spark is tested with 17 and 21; the default may be older, so its version is checked again
     "$here/apt.sh" "A Java that this Spark can use ($range)" \
         openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless
     if ! found=$(find_java); then

@@ -17,7 +17,7 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     exit 1
 fi
 
-# Debian and Ubuntu ship Python without what `python -m venv` needs.
+# Debian and Ubuntu ship Python without the packages that `python -m venv` needs.
 if ! "$python" -c 'import ensurepip' 2>/dev/null; then
     "$here/apt.sh" "The venv module of Python $version" "python$version-venv" python3-venv
 fi

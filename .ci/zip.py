@@ -10,7 +10,7 @@ out.parent.mkdir(parents=True, exist_ok=True)
 out.unlink(missing_ok=True)
 with ZipFile(out, "x") as archive:
     for path in sorted((root / "mutator").rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
-        # ZipInfo's own date is 1980-01-01; the rights are fixed, whatever the umask of the checkout was
+        # ZipInfo's default date is 1980-01-01; fixed permissions make the bytes independent of the checkout's umask
         entry = ZipInfo(path.relative_to(root).as_posix())
         entry.external_attr = 0o644 << 16
         entry.compress_type = ZIP_DEFLATED

@@ -1,4 +1,4 @@
-"""spark-submit entry of the format bridge: the options of `mutator bridge import`."""
+"""spark-submit entry of the bridge, text as a table: the options of `mutator bridge import`."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "mutator":
         raise
-    # In a checkout without an installed package: spark-submit puts jobs/ on the path, not the directory around it.
+    # The package is not installed: spark-submit puts jobs/ on the path of a checkout, but not the checkout itself.
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     import mutator.cli
 

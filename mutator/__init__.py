@@ -2,28 +2,28 @@
 
 The algorithm in five lines:
 
-1. each task folds its mutations: of a key, the one with the highest precedence is left;
-2. ``repartitionAndSortWithinPartitions`` brings what is left of one key to its bucket, in sorted runs;
-3. the last mutation of a key meets what the master holds, and a truth table decides;
-4. tasks write files of their own and return receipts; the sums of all rows must hold;
-5. one step makes the result visible, whole or not at all: a rename, or on S3 the creation of a manifest.
+1. each task folds its mutations: it keeps the one with the highest precedence of each key;
+2. ``repartitionAndSortWithinPartitions`` sends the kept mutations to the buckets of their keys, in sorted runs;
+3. the last mutation of a key meets the master's record, and a truth table decides the outcome;
+4. tasks write separate files and return receipts; the sums of all rows must add up;
+5. one step publishes the whole result: a rename, or on S3 the creation of a manifest.
 
-The rooms, in the order in which data flows. A room imports only from those above it; ``workflow``, ``bridge`` and
+The rooms, in the order of the data flow. A room imports only from the rooms above it; ``workflow``, ``bridge`` and
 ``table`` never import each other. Each room's ``__init__`` lists its modules.
 
 ============ ==================================================================================================
-``errors``   errors with a message and an exit code; signals; points where tests inject faults
-``rules``    the contract, as pure functions: truth table, total order, key hash, field delimiters, partitions
-``storage``  names and bytes: local disks, S3, HDFS, http
+``errors``   errors with a message and an exit code; signals; failpoints, where tests inject faults
+``rules``    the merge rules, as pure functions: truth table, total order, key hash, field delimiters, partitions
+``storage``  paths and bytes: local disks, S3, HDFS, http
 ``config``   settings → ``Config``
 ``formats``  bytes ↔ blocks of rows: delimited text, CSV, Avro, Parquet, ORC
-``dataset``  a dataset on disk: manifest, checksums, tombstones, log; and how it is committed
-``plan``     what the driver decides before a task runs: inputs, rows, splits, join
-``engine``   read, shuffle, merge, write: in blocks, in records; on Spark
+``dataset``  a dataset on disk: manifest, checksums, tombstones, log; staging and commit
+``plan``     the driver's decisions before a task runs: inputs, rows, splits, join
+``engine``   read, shuffle, merge, write: by blocks or by records; on Spark
 ``pipeline`` one merge, step by step; accounting, report, verify
-``workflow`` runs that repeat: a directory workflow, many tables, one partition after the other
-``bridge``   tables that others own, by way of delimited text: files, Hive
-``cli``      the commands
+``workflow`` repeated runs: the directory workflow, many tables, one run per partition
+``bridge``   tables that other systems own, merged by way of delimited text: files, Hive
+``cli``      the command line
 ============ ==================================================================================================
 """
 
