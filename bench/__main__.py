@@ -26,13 +26,13 @@ from bench.workload import SIZES, WORK, Workload, parse_size, workloads
 ROOT = Path(__file__).resolve().parent.parent
 # Master, managed master, a table and its copy for each of five formats, one output, shuffle files.
 COPIES = 12
-SCALED = "partition-scaling"  # too large for all of it to be in memory
+SCALED = "partition-scaling"  # too large to be in memory as a whole
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return 0 if all results are equal and nobody failed, else 1."""
+    """Return 0 if all results are equal and no contender failed, otherwise 1."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is removed on this way out, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # this also removes the files that were made
     try:
         entries = chosen(options.only)
         rows = parse_size(options.size)
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     outcomes: list[Outcome] = []
     traffics: list[Traffic] = []
     try:
-        # What is measured stays, whatever comes later.
+        # Keep what was measured, even if a later workload fails.
         for server in servers:
             traffics += _moved(server, entries, place, rows, options)
             _write(options.out, outcomes, machine, traffics)
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def chosen(only: str) -> list[Entry]:
-    """Return the contenders whose names begin with one of these; all where none is named."""
+    """Return the contenders whose names begin with one of these; all if none is named."""
     if not only:
         return everyone()
     names = [name.strip() for name in only.split(",")]
@@ -73,14 +73,14 @@ def chosen(only: str) -> list[Entry]:
 
 
 def copies_of(workload: Workload, entries: Sequence[Entry]) -> int:
-    """Return how many times there has to be room for the master of a workload."""
+    """Return how many copies of a workload's master must fit in memory."""
     if workload.work != SCALED:
         return COPIES
     return sum(entry.name in (workload.only or ()) for entry in entries)  # a managed one each; an output is links
 
 
 def _one(workload: Workload, entries: list[Entry], place: Path, options: argparse.Namespace) -> list[Outcome]:
-    """Return what came of a workload; nothing where none of its contenders is asked for."""
+    """Return the outcome of a workload; None if none of its contenders was selected."""
     there = [
         entry for entry in MERGES[workload.form] if entry in entries and entry.name in (workload.only or (entry.name,))
     ]
@@ -99,7 +99,7 @@ def _one(workload: Workload, entries: list[Entry], place: Path, options: argpars
 
 
 def _moved(server: str, entries: list[Entry], place: Path, rows: int, options: argparse.Namespace) -> list[Traffic]:
-    """Return what came of a server; nothing where none of its contenders is asked for."""
+    """Return the outcome of a server; None if none of its contenders was selected."""
     there = [entry for entry in SERVERS[server] if entry in entries]
     if not there:
         return []
@@ -117,7 +117,7 @@ def _write(out: Path, outcomes: list[Outcome], machine: dict[str, str], traffics
 
 
 def conclude(outcomes: list[Outcome], out: Path, traffics: Sequence[Traffic] = ()) -> int:
-    """Draw the plot, say what the figures mean, return the exit code."""
+    """Draw the plot, print the targets, and return the exit code."""
     try:
         plot(outcomes, out / "bench.png")
     except ImportError:
@@ -167,9 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--repeat", type=int, default=3, help="rounds (%(default)s)")
     parser.add_argument("--only", default="", metavar="NAME,...", help="contenders, by the beginning of their names")
-    parser.add_argument("--limit", type=float, default=600, help="seconds after which a run is ended (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the data (%(default)s)")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="where the report goes")
+    parser.add_argument("--limit", type=float, default=600, help="seconds after which a run is killed (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the data (%(default)s)")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="directory of the report")
     return parser
 
 

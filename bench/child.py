@@ -26,7 +26,7 @@ __all__ = ["main"]
 def main(name: str, form: str, scratch: str) -> None:
     """Answer commands until standard input ends."""
     entry = find(name, form)
-    # Whatever a library prints goes to the log; the pipe is for answers alone.
+    # Output of libraries goes to the log; the pipe is only for answers.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
         contender: Contender | Transfer | None = None
@@ -39,7 +39,7 @@ def main(name: str, form: str, scratch: str) -> None:
                 answer = obey(contender, command, Path(scratch))
             except Skipped as why:
                 answer = {"skipped": str(why)}
-            except Exception as fault:  # noqa: BLE001  # the parent says whose fault it was, and goes on
+            except Exception as fault:  # noqa: BLE001  # the parent reports it, and continues
                 traceback.print_exc()
                 answer = blame(entry, fault)
             answers.write(json.dumps(answer) + "\n")
@@ -49,7 +49,7 @@ def main(name: str, form: str, scratch: str) -> None:
 
 
 def blame(entry: Entry, fault: Exception) -> dict[str, str]:
-    """Tell a module that the environment has not from a failure."""
+    """Distinguish a missing module from a failure."""
     if isinstance(fault, ModuleNotFoundError) and fault.name in entry.needs:
         return {"skipped": f"{fault.name} is not installed"}
     first = (str(fault).strip() or "no message").splitlines()[0]
@@ -57,13 +57,13 @@ def blame(entry: Entry, fault: Exception) -> dict[str, str]:
 
 
 def make(entry: Entry) -> Contender | Transfer:
-    """Import the contender's class and make one."""
+    """Import the contender's class and create an instance."""
     module, _, name = entry.where.partition(":")
     return getattr(importlib.import_module(f"bench.contenders.{module}"), name)(*entry.arguments)
 
 
 def obey(contender: Contender | Transfer, command: dict[str, str], scratch: Path) -> dict[str, Any]:
-    """Do one command."""
+    """Carry out one command."""
     paths = {name: Path(value) for name, value in command.items() if name != "do"}
     match command["do"]:
         case "start":

@@ -1,4 +1,4 @@
-"""The same rows as Parquet, ORC and Avro: made of the text, and turned into its lines again for the digest."""
+"""The same rows as Parquet, ORC and Avro: converted from the text, and back into its lines for the digest."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ AVRO_TYPES = {"id": "string", "name": "string", "stock": "long", "price": DECIMA
 
 
 def convert(text: Path, to: Path, fields: tuple[str, ...], form: str) -> None:
-    """Write the rows of a directory of text as files of another format, each of rows of one file of the text.
+    """Write the rows of a directory of text as files of another format, each with rows of a single text file.
 
-    A file of a partition stands in the directory of that partition.
+    Files of a partition are in the directory of that partition.
     """
     to.mkdir(parents=True)
     sources = sorted(path for path in text.rglob("*") if path.is_file())
@@ -55,11 +55,11 @@ def convert(text: Path, to: Path, fields: tuple[str, ...], form: str) -> None:
 
 
 def lines_in(path: Path, partition: Mapping[str, str] | None = None) -> Iterator[memoryview] | None:
-    """Return the lines that a file of Parquet, ORC or Avro would be as text, in blocks; None for another file.
+    """Return the rows of a Parquet, ORC or Avro file as blocks of lines of text; None for other files.
 
-    ``partition`` are the values that the file's directory says: they hold for each row, and a column of that name must
-    agree. A column that is not the master's comes at the end, so that nobody has it unnoticed. Raises ValueError,
-    LookupError or OSError where the file has not these rows.
+    partition: the values in the name of the file's directory, which apply to each row; a column of that name must have
+    the same values. A column that the master lacks comes last, so that it changes the digest. Raises ValueError,
+    LookupError or OSError if the file does not have such rows.
     """
     with path.open("rb") as file:
         magic = file.read(4)

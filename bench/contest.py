@@ -24,7 +24,7 @@ __all__ = ["compete"]
 
 WARM_ROWS = 200_000
 WARM_UPS = 2
-# A heap of 4 GiB and what is beside it: with less memory than that left, someone who waits has to go.
+# A heap of 4 GiB and what is beside it: with less memory than that left, a waiting contender is stopped.
 ROOM = 6 << 30
 
 
@@ -40,9 +40,9 @@ def compete(
 ) -> list[Result]:
     """Let the contenders merge, round by round, and check that all results are equal.
 
-    Each has a process of its own, and has merged something small before its first run, but for those whose every run
-    begins with the start of a process; nobody runs beside another. aside: where the master goes, and what it takes to
-    make managed ones of it; None: beside all other files.
+    Each contender has its own process and merges a small workload before its first run, except those whose runs each
+    start a process; only one runs at a time. aside: directory for the master and for the files needed to make managed
+    masters of it; None: beside all other files.
     """
     results = {entry.name: Result(entry.name) for entry in entries}
     master, feed = _data(aside or place, workload, seed)
@@ -112,7 +112,7 @@ def _warm_up(participant: Participant, warm: tuple[Path, Path], place: Path) -> 
 
 
 def _make_room(participants: Sequence[Participant], keep: Participant) -> None:
-    """Stop whoever has waited longest, until there is memory for the next; they start again when it is their turn."""
+    """Stop contenders that have waited longest until there is memory for the next; they start again for their turn."""
     waiting = sorted((part for part in participants if part.alive and part is not keep), key=lambda part: part.used)
     for participant in waiting:
         if available_memory() >= ROOM:
@@ -121,7 +121,7 @@ def _make_room(participants: Sequence[Participant], keep: Participant) -> None:
 
 
 def _data(place: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
-    """Return master and feed of a workload, made where they are not there yet: always of the same text."""
+    """Return master and feed of a workload, made unless they exist; always from the same text."""
     rows, mutations, parts = workload.rows, workload.mutations, workload.parts
     kind = "" if not parts else f"{parts}-partitions-" if workload.partitioned else f"{parts}-tables-"
     master = place / f"master-{kind}{rows}-{seed}"

@@ -32,9 +32,9 @@ FILE_BYTES = 64 << 20
 ROW_BYTES = 46
 # Times of late mutations, of the master and of new mutations: ranges of ten million seconds that do not overlap.
 LATE, MASTER, NEW = 1_410_000_000, 1_420_000_000, 1_430_000_000
-MOST = 10_000_000  # rows that a range of times has room for
+MOST = 10_000_000  # rows that fit into a range of times
 
-# A number that has no factor with 10^10 spreads the IDs, so that files are in no order.
+# A number that has no common factor with 10^10 scatters the IDs, so that files are in no order.
 SPREAD, ID_SPACE = 7_640_891_577, 10**10
 
 
@@ -129,8 +129,8 @@ def write_rows(
     stores: np.ndarray | None = None,
     ops: pa.Array | None = None,
 ) -> int:
-    """Write rows of these keys and times, with a store behind the ID and an op code at the end where there are any;
-    return their size in bytes.
+    """Write rows of these keys and times, with a store after the ID and an op code at the end if given; return their
+    size in bytes.
     """
     size = 0
     with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Say in a few numbers what rows files hold, whatever order the rows stand in."""
+"""A digest of the rows of files, independent of their order."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def data_files(directory: Path) -> list[Path]:
 
 
 def digest(paths: Iterable[Path], root: Path | None = None) -> Digest:
-    """Return the digest of all lines of the files, or of what Parquet, ORC and Avro would be as lines of text.
+    """Return the digest of all lines of the files; rows of Parquet, ORC and Avro count as the lines they would be.
 
-    A line end is no part of a line. With a root, the directory below it counts with each row, and what its name says
-    of a partition is a field of Parquet.
+    The line end does not belong to the line. With a root, the directory below it is part of each row's hash, and the
+    partition values in its name are fields of rows of Parquet.
     """
     rows = total = mixed = 0
     for path in paths:

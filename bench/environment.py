@@ -36,7 +36,7 @@ HUDI = Environment("hudi", "pyspark==3.5.*", "org.apache.hudi:hudi-spark3.5-bund
 
 
 def python_of(environment: Environment | None) -> Path:
-    """Return the Python of an environment; make the environment where it is not there.
+    """Return the Python of an environment; create the environment if it does not exist.
 
     Raises OSError or subprocess.SubprocessError.
     """
@@ -55,7 +55,7 @@ def python_of(environment: Environment | None) -> Path:
 
 
 def child_environment(python: Path, scratch: Path) -> dict[str, str]:
-    """Return the variables of a contender's process: this one's, without what would put another Spark in its place."""
+    """Return the variables of a contender's process: this one's, without those that select another Spark."""
     foreign = ("SPARK_", "PYSPARK_", "PYTHON", "MASTER")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return variables | {

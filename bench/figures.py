@@ -1,4 +1,4 @@
-"""Raw results, and what follows from them: medians, ratios, whether the targets are reached."""
+"""Raw results, and the figures computed from them: medians, ratios, targets."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SPARK_SQL = (
 )
 TABLE_FORMATS = ("delta-rs merge", "pyiceberg upsert", "delta merge", "iceberg merge", "hudi merge")
 FULL_SHUFFLE = SPARK_SQL[:2]
-# By the work: ours, theirs, and what both do.
+# By workload: our contender, theirs, and the work that both do.
 THROUGHPUT = {
     "bridge export": ("bridge export", "spark sql text", "export no slower than Spark SQL writing CSV"),
     "bridge import": ("bridge import", "spark sql orc", "import no slower than Spark SQL reading CSV"),
 }
 EQUAL_MEMORY = 1.1  # times: samples and allocators are no exact science
 PARTITION_SCOPE, TABLE_SCOPE = "mutator partition scope", "mutator table scope"
-# How far a plan on partitions reaches, and how many times as fast we want to be.
+# The reach of a plan on partitions, and how many times faster mutator should be.
 REACHES = {
     "whole": ("that rewrites all partitions", 20),
     "touched": ("that reads all partitions", 20),
@@ -41,7 +41,7 @@ LOOPS = ("spark sql loop window", "spark sql loop anti-join")
 
 @dataclass(frozen=True)
 class Run:
-    """One timed run; all but the time in bytes."""
+    """One timed run; all figures except the time are in bytes."""
 
     seconds: float
     shuffled: int
@@ -51,7 +51,7 @@ class Run:
 
 @dataclass
 class Result:
-    """All runs of one contender on one workload, or why there are none."""
+    """All runs of one contender on one workload, or the reason why there are none."""
 
     name: str
     runs: list[Run] = field(default_factory=list)
@@ -79,19 +79,19 @@ class Result:
 
     @property
     def worker(self) -> int:
-        """Return the most memory that one Python worker held."""
+        """Return the peak memory of the largest Python worker."""
         return max((run.worker for run in self.runs), default=0)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A workload and what came of it."""
+    """A workload and the results of its contenders."""
 
     workload: Workload
     results: tuple[Result, ...]
 
     def seconds(self, name: str) -> float | None:
-        """Return the median of a contender, None where it did not run."""
+        """Return the median of a contender, None if it did not run."""
         return next((result.seconds for result in self.results if result.name == name), None)
 
     def best(self, names: Sequence[str]) -> float | None:
@@ -106,7 +106,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Target:
-    """What was aimed at, what was measured, and whether that is enough (None: not measured)."""
+    """A target, the measured value, and whether it is reached (None: not measured)."""
 
     text: str
     measured: str
@@ -114,7 +114,7 @@ class Target:
 
 
 def unequal(results: Sequence[Result]) -> dict[Digest, list[str]]:
-    """Return who has which content, if not all have the same."""
+    """Return the contenders of each content, if not all contents are equal."""
     found: dict[Digest, list[str]] = {}
     for result in results:
         if result.digest is not None:
@@ -123,7 +123,7 @@ def unequal(results: Sequence[Result]) -> dict[Digest, list[str]]:
 
 
 def targets(outcomes: Sequence[Outcome]) -> list[Target]:
-    """Hold the figures against the targets."""
+    """Compare the figures with the targets."""
     by_work = {outcome.workload.work: outcome for outcome in outcomes if outcome.workload.only is None}
     aligned, shuffle = "mutator aligned", "mutator shuffle"
     found = [
@@ -185,12 +185,12 @@ def _table_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
 
 
 def remarks(outcome: Outcome) -> list[str]:
-    """Say what the table has no column for."""
+    """Return the remarks for which the table has no column."""
     return [*_shares(outcome), *_throughput(outcome), *_scopes(outcome)]
 
 
 def _scopes(outcome: Outcome) -> list[str]:
-    """Say what it costs to look for each ID in all partitions."""
+    """Return the cost of looking for each ID in all partitions."""
     one, all_of_them = outcome.seconds(PARTITION_SCOPE), outcome.seconds(TABLE_SCOPE)
     if one is None or all_of_them is None:
         return []
@@ -198,7 +198,7 @@ def _scopes(outcome: Outcome) -> list[str]:
 
 
 def _throughput(outcome: Outcome) -> list[str]:
-    """Say how many rows and bytes of text went to text, or came from it, in a second, and by how much we are faster."""
+    """Return rows and bytes of text per second of exports and imports, and how much faster mutator is."""
     ours, theirs, _ = THROUGHPUT.get(outcome.workload.work, ("", "", ""))
     base = outcome.seconds(theirs)
     return [
@@ -211,7 +211,7 @@ def _throughput(outcome: Outcome) -> list[str]:
 
 
 def _shares(outcome: Outcome) -> list[str]:
-    """Say how many rows of Avro we take in a second, and which share of our time fastavro would need alone."""
+    """Return mutator's rows of Avro per second, and the share of its time that fastavro alone would need."""
     alone = outcome.seconds("fastavro alone")
     return [
         f"{result.name}: {outcome.rows_per_second(result):,.0f} rows/s, {alone / result.seconds:.0%} of the time in"

@@ -1,4 +1,4 @@
-"""How the rows look, and as what. Nothing but names, for contenders with an environment of their own import it, too."""
+"""The fields of the rows, by format. Contenders in other environments import this, so it contains only names."""
 
 from pathlib import Path
 
@@ -16,11 +16,11 @@ __all__ = [
 
 MASTER_FIELDS = ("id", "name", "stock", "price", "time")
 FEED_FIELDS = (*MASTER_FIELDS, "op")
-# Where the master has partitions, which are directories that are named after the store.
+# If the master has partitions: directories that are named after the store.
 PARTITIONED_MASTER_FIELDS = ("id", "store", *MASTER_FIELDS[1:])
 PARTITIONED_FEED_FIELDS = (*PARTITIONED_MASTER_FIELDS, "op")
 
-# What Parquet and Avro have for them, in the words of SQL.
+# Their types in Parquet and Avro, as SQL types.
 TYPES = {
     "id": "string",
     "store": "int",
@@ -40,7 +40,7 @@ _BY_NAME = {
     "op.code.field.ordinal": "op",
     **_OPS,
 }
-# How mutator is told about these rows, by format.
+# mutator's settings for these rows, by format.
 SETTINGS = {
     "text": {
         "id.field.ordinals": "0",
@@ -60,10 +60,10 @@ PARTITIONED_SETTINGS = {
 
 
 def format_of(directory: Path) -> str:
-    """Tell by a file's name what a master or a feed of ours is written as."""
+    """Return the format of a master or feed, by the name of a file."""
     return next((SUFFIXES.get(path.suffix, "text") for path in directory.rglob("*") if path.is_file()), "text")
 
 
 def is_text(directory: Path) -> bool:
-    """Tell whether a master or a feed of ours is text."""
+    """Return whether a master or feed is text."""
     return format_of(directory) == "text"

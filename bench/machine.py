@@ -1,4 +1,4 @@
-"""What the machine is, and where files are put that are to cost no disk time."""
+"""The machine, and a directory whose files cost no disk time."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ MEMORY_FILES = Path("/dev/shm")
 
 
 def scratch(needed: int) -> Path:
-    """Make a directory with that many bytes of room, on the memory file system where there is one with room."""
+    """Make a directory with room for that many bytes, on the memory file system if it has room."""
     where = None
     if MEMORY_FILES.is_dir() and os.access(MEMORY_FILES, os.W_OK):
-        # What is written there is memory that the contenders do not have.
+        # Files there use memory that the contenders then lack.
         room = min(shutil.disk_usage(MEMORY_FILES).free, available_memory() // 2)
         where = MEMORY_FILES if room >= needed else None
     return Path(tempfile.mkdtemp(prefix="mutator-bench-", dir=where))
 
 
 def file_system(path: Path) -> str:
-    """Say in words what a path lies on."""
+    """Return a description of the file system of a path."""
     return "memory file system" if path.is_relative_to(MEMORY_FILES) else "disk"
 
 
 def describe() -> dict[str, str]:
-    """Return what a reader of the figures has to know of the machine."""
+    """Return a description of the machine for readers of the figures."""
     return {
         "cores": str(os.cpu_count()),
         "memory": f"{_meminfo('MemTotal') / 2**30:.0f} GiB",
@@ -54,7 +54,7 @@ def _meminfo(name: str) -> int:
 
 
 def _commit() -> str:
-    """Return the commit of this checkout, with `-dirty` where it has changes."""
+    """Return the commit of this checkout, with `-dirty` if it has changes."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)

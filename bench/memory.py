@@ -1,4 +1,4 @@
-"""What a tree of processes holds in memory, sampled from /proc.
+"""The memory of a tree of processes, sampled from /proc.
 
 Counted is anonymous memory (``RssAnon``): heaps, but no mapped files. Input files on a memory file system would
 otherwise count for those contenders that map them, and not for those that read them.
@@ -13,12 +13,12 @@ from pathlib import Path
 __all__ = ["Sampler"]
 
 PERIOD = 0.1
-TREE_EVERY = 5  # samples: looking for new processes costs more than asking those that are known
+TREE_EVERY = 5  # samples: looking for new processes costs more than sampling the known ones
 PROC = Path("/proc")
 
 
 class Sampler:
-    """Sample the tree below a process until it is left; ``tree`` and ``worker`` are the highest sums seen, in bytes.
+    """Sample the tree below a process until the context is left; ``tree`` and ``worker`` are the peaks, in bytes.
 
     ``worker`` is the largest single Python worker of Spark.
     """
@@ -42,9 +42,9 @@ class Sampler:
         for number in itertools.count():
             if number % TREE_EVERY == 0:
                 tree = {pid: _is_worker(pid) for pid in _tree(self._root)}
-            held = {pid: _anonymous(pid) for pid in tree}
-            self.tree = max(self.tree, sum(held.values()))
-            self.worker = max([self.worker, *(held[pid] for pid in tree if tree[pid])])
+            memory = {pid: _anonymous(pid) for pid in tree}
+            self.tree = max(self.tree, sum(memory.values()))
+            self.worker = max([self.worker, *(memory[pid] for pid in tree if tree[pid])])
             if self._done.wait(PERIOD):
                 return
 
@@ -63,7 +63,7 @@ def _tree(root: int) -> list[int]:
 
 def _parent(entry: Path) -> int | None:
     try:
-        # the name of a program may hold blanks and brackets; what follows its last bracket is state and parent
+        # the name of a program may contain blanks and brackets; after its last bracket come state and parent
         return int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
     except (OSError, IndexError):  # it has ended
         return None
@@ -80,9 +80,9 @@ def _anonymous(pid: int) -> int:
 
 
 def _is_worker(pid: int) -> bool:
-    """Tell whether a process is one of Spark's Python workers: all are forks of its daemon, or of ours."""
+    """Return whether a process is one of Spark's Python workers, which are forks of its daemon or of ours."""
     try:
-        # whole arguments: the JVM is told the module's name, too, inside one of its own
+        # whole arguments, because an argument of the JVM contains the module's name, too
         arguments = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
         return b"pyspark.daemon" in arguments or b"mutator.engine.spark.daemon" in arguments
     except OSError:

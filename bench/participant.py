@@ -19,11 +19,11 @@ from bench.memory import Sampler
 
 __all__ = ["Out", "Participant"]
 
-PATIENCE = 900  # seconds for what is not timed: a start with downloads, a table made of 12 M rows
+PATIENCE = 900  # seconds for untimed work: a start with downloads, a table of 12 M rows
 
 
 class Out(Exception):
-    """A contender takes no further part: ``kind`` is skipped, failed or stopped, the text says why."""
+    """A contender takes no further part: ``kind`` is skipped, failed or stopped, the text is the reason."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
@@ -38,27 +38,27 @@ class Participant:
         self._aside = aside  # for Spark's files
         self.place = place / entry.name.replace(" ", "-").replace("_", "-")
         self.place.mkdir(parents=True, exist_ok=True)
-        self.used = 0.0  # when it last had something to do
+        self.used = 0.0  # when it was last used
         self.versions: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def alive(self) -> bool:
-        """Tell whether its process runs."""
+        """Return whether its process runs."""
         return self._process is not None
 
     @property
     def log(self) -> Path:
-        """What its process and its libraries have printed."""
+        """Return the output of its process and its libraries."""
         return self.place / "log"
 
     def start(self) -> None:
-        """Start the process and what it needs. Raises Out."""
+        """Start the process. Raises Out."""
         try:
             python = python_of(self.entry.environment)
         except (OSError, subprocess.SubprocessError) as fault:
             raise Out("skipped", f"its environment could not be made: {fault}") from None
-        # Not in the project: Spark and others leave files where they are started.
+        # Not in the project: Spark and others leave files in their working directory.
         home = self.place / "home" if self._aside is None else self._aside / self.place.name
         home.mkdir(exist_ok=True)
         with self.log.open("ab") as log:
@@ -69,7 +69,7 @@ class Participant:
                 stderr=log,
                 cwd=home,
                 env=child_environment(python, home),
-                start_new_session=True,  # so that all of it can be ended at once, and Ctrl-C reaches the parent alone
+                start_new_session=True,  # so that the tree can be killed at once, and Ctrl-C reaches only the parent
             )
         self.versions = self.ask("start")["versions"]
 
@@ -109,7 +109,7 @@ class Participant:
         return answer | {"memory": sampler.tree, "worker": sampler.worker}
 
     def stop(self) -> None:
-        """Let the process end by itself; end it where it does not."""
+        """Let the process end by itself; kill it if it does not."""
         if self._process is None:
             return
         assert self._process.stdin is not None
@@ -120,7 +120,7 @@ class Participant:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and all that it has started."""
+        """Kill the process and its children."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -132,7 +132,7 @@ class Participant:
         self._process = None
 
     def forget(self) -> None:
-        """Stop, and remove its files but for the log."""
+        """Stop, and remove its files except the log."""
         self.stop()
         for path in self.place.iterdir():
             if path != self.log:

@@ -1,8 +1,8 @@
 """Make a master in Hive-style directories, and a feed that touches few of them.
 
-A row has the number of its store behind the ID, and stands in the directory ``store=<number>``. No record moves: that
-is what those trust in who look for an ID in one partition alone. Store *s* has the keys of *s* times the rows of a
-partition and on, so IDs are unique in the whole master, and no two stores are alike.
+A row has the number of its store after the ID, and is in the directory ``store=<number>``. No record moves, which
+contenders that look for an ID in only one partition rely on. The keys of store *s* start at *s* times the rows of a
+partition, so IDs are unique in the whole master, and no two stores are alike.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOUCHED = 10  # partitions that a feed has mutations for
 
 
 def write_partitioned_master(directory: Path, partitions: int, rows: int, seed: int = 1) -> int:
-    """Write a master of unique IDs with so many rows in all, a file a partition; return its size in bytes."""
+    """Write a master of unique IDs with so many rows in all, one file per partition; return its size in bytes."""
     each = rows // partitions
     size = 0
     for store in range(partitions):
@@ -33,12 +33,12 @@ def write_partitioned_master(directory: Path, partitions: int, rows: int, seed: 
 
 
 def write_partitioned_feed(directory: Path, partitions: int, master_rows: int, rows: int, seed: int = 1) -> int:
-    """Write a feed for ``TOUCHED`` partitions of that master, each with about as many; return its size in bytes."""
+    """Write a feed for ``TOUCHED`` partitions of that master, with about as many each; return its size in bytes."""
     random = np.random.default_rng((seed, 4))
     each = master_rows // partitions
     touched = random.permutation(partitions)[:TOUCHED]
     mutations = draw_mutations(len(touched) * each, rows, random)
-    # Key by key of the touched stores, then inserts, whose keys are those behind the master's.
+    # Key by key of the touched stores, then inserts, whose keys follow those of the master.
     is_insert = mutations.keys >= len(touched) * each
     stores = touched[np.where(is_insert, mutations.keys % len(touched), mutations.keys // each % len(touched))]
     inserted = partitions * each + mutations.keys - len(touched) * each

@@ -12,18 +12,18 @@ from bench.traffic import WAYS, Moved, Traffic, traffic_targets
 
 __all__ = ["as_json", "markdown", "table", "target_lines", "traffic_table"]
 
-# By the form of a workload, whose times the others' are divided by; aligned and shuffle where it is none of these.
+# By the form of a workload: the contenders by whose times the others are divided; otherwise aligned and shuffle.
 BASES = dict.fromkeys(("partitions", "partitions parquet"), ("mutator partition scope", "mutator table scope"))
 BASES |= dict.fromkeys(("tables", "single runs"), ("mutator run-many", "mutator single runs"))
 NOTES = """\
-Median: seconds from paths given to result on disk, of the runs of one invocation, in turn, on the same bytes.
-Rows/s: rows of master and feed together. Shuffled: as Spark's status store has it; `-` without Spark.
+Median: seconds from input paths to the result on disk, of the runs of one invocation, in turn, on the same bytes.
+Rows/s: rows of master and feed together. Shuffled: from Spark's status store; `-` without Spark.
 Peak memory: anonymous memory of all processes of the contender (a JVM keeps its heap from run to run).
 Worker: the largest single Python worker."""
 TRAFFIC_HEAD = ("contender", "writes", "reads", "mutator writes at", "mutator reads at", "how")
 TRAFFIC_NOTES = """\
-Writes, reads: the same bytes divided by the median of the seconds; each reads what another has written.
-At: mutator's speed by that of this client, each round by itself; the median of these."""
+Writes, reads: the same bytes divided by the median of the seconds; each contender reads a file that another wrote.
+At: mutator's speed divided by that of this client, computed for each round; the median."""
 
 
 def table(outcome: Outcome) -> str:
@@ -33,12 +33,12 @@ def table(outcome: Outcome) -> str:
 
 
 def traffic_table(traffic: Traffic) -> str:
-    """Return what a server's contenders did as aligned columns."""
+    """Return the results of a server's contenders as aligned columns."""
     return _aligned(traffic.name, [TRAFFIC_HEAD, *(_traffic_cells(traffic, result) for result in traffic.results)])
 
 
 def target_lines(outcomes: Sequence[Outcome], traffics: Sequence[Traffic] = ()) -> list[str]:
-    """Return the targets, each with what was measured."""
+    """Return the targets with the measured values."""
     words = {True: "reached", False: "missed", None: "open"}
     found = [*(targets(outcomes) if outcomes else ()), *traffic_targets(traffics)]
     return [f"{words[target.reached]}: {target.text}: {target.measured}" for target in found]
@@ -74,7 +74,7 @@ def as_json(outcomes: Sequence[Outcome], machine: Mapping[str, str], traffics: S
 
 
 def _aligned(title: str, rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as columns: the first and the last to the left, the others to the right."""
+    """Return rows as columns: the first and the last aligned left, the others right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [title]
     for row in rows:

@@ -28,19 +28,19 @@ from mutator.storage import blocks, storage_for
 __all__ = ["COPIES", "exchange", "transfer_size"]
 
 SMALL, LARGE = 16 << 20, 256 << 20
-WARM = 9 << 20  # more than a part of the object stores' clients, so that what sends parts is warm, too
+WARM = 9 << 20  # more than one part of the object stores' clients, so that sending parts is warmed up, too
 # The source; three objects, twice while parts are joined; three rounds of two files and their replicas in HDFS, which
-# removes at leisure.
+# removes with a delay.
 COPIES = 20
 NO_FILE = os.devnull
 
 
 class Missing(Exception):
-    """A server cannot be started here; the text says why."""
+    """A server cannot be started here; the text is the reason."""
 
 
 def transfer_size(rows: int) -> int:
-    """Return the bytes of the file that goes with a master of so many rows.
+    """Return the size of the file for a master of so many rows, in bytes.
 
     >>> transfer_size(20_000) >> 20, transfer_size(4_000_000) >> 20
     (16, 256)
@@ -63,7 +63,7 @@ def exchange(
             contest.warm_up(warm)
             for number in range(repeat):
                 contest.round(number, source)
-    except (Missing, MutatorError) as why:  # the other rows of the report are measured all the same
+    except (Missing, MutatorError) as why:  # the rest of the report is measured regardless
         for result in results.values():
             result.out, result.why = "skipped" if isinstance(why, Missing) else "failed", str(why)
         _say(f"  {server}: {why}")
@@ -71,7 +71,7 @@ def exchange(
 
 
 class _Contest:
-    """Those who take part, and the server that they talk to."""
+    """The contenders, and the server that they use."""
 
     def __init__(self, root: str, participants: list[Participant], results: dict[str, Moved], limit: float) -> None:
         self._root = root
@@ -80,7 +80,7 @@ class _Contest:
         self._limit = limit
 
     def warm_up(self, source: Path) -> None:
-        """Start everyone, and let each move something small."""
+        """Start all contenders, and let each transfer a small file."""
         for participant in self._participants:
             with self._result_of(participant) as result:
                 participant.start()
@@ -88,7 +88,7 @@ class _Contest:
         self._move("warm", self._participants, source)
 
     def round(self, number: int, source: Path) -> None:
-        """Let everyone write and read; who begins changes from round to round."""
+        """Let all contenders write and read; the first one changes from round to round."""
         turn = number % len(self._participants)
         order = self._participants[turn:] + self._participants[:turn]
         for name, write, read in self._move(f"round-{number}", order, source):
@@ -97,7 +97,7 @@ class _Contest:
             _say(f"  {name:<20} written in {write:6.2f} s, read in {read:6.2f} s")
 
     def _move(self, title: str, order: list[Participant], source: Path) -> list[tuple[str, float, float]]:
-        """Return who has moved the file, with the seconds of writing and reading; everyone reads another's file."""
+        """Return the seconds of writing and reading of each contender; each reads another one's file."""
         storage = storage_for(self._root)
         directory = f"{self._root}/{title}"
         storage.make_directory(directory)
@@ -124,7 +124,7 @@ class _Contest:
 
     @contextmanager
     def _result_of(self, participant: Participant) -> Iterator[Moved]:
-        """Give the result of a contender, and note in it that the contender is out."""
+        """Return the result of a contender, and note in it that the contender is out."""
         result = self._results[participant.entry.name]
         try:
             yield result
@@ -135,13 +135,13 @@ class _Contest:
 
 @contextmanager
 def _s3(place: Path) -> Iterator[str]:
-    """Start moto, and give a bucket; this process and its children find it by the environment."""
+    """Start moto, and yield a bucket; this process and its children find it by the environment."""
     _needs("pytest", "boto3", "moto")
     from tests.support.s3_server import s3_server
 
-    files = place / "s3-server"  # objects of a size are in temporary files
+    files = place / "s3-server"  # large objects are in temporary files
     files.mkdir()
-    # What the user's files and variables say would hold for both sides, but hardly for this server.
+    # The user's files and variables would apply to both sides, but are not meant for this server.
     quiet = {"AWS_CONFIG_FILE": NO_FILE, "AWS_SHARED_CREDENTIALS_FILE": NO_FILE}
     with patch.dict(os.environ, quiet), ExitStack() as stack:
         os.environ.pop("AWS_PROFILE", None)
@@ -150,14 +150,14 @@ def _s3(place: Path) -> Iterator[str]:
                 server = stack.enter_context(s3_server())
             os.environ.update(server.environment)
             bucket = server.bucket()
-        except (OSError, ValueError) as fault:  # it ended before it said its port: moto without its extra
+        except (OSError, ValueError) as fault:  # it ended before it printed its port: moto without its extra
             raise Missing(f"moto's server did not start: {fault}") from None
         yield bucket
 
 
 @contextmanager
 def _hdfs(place: Path) -> Iterator[str]:
-    """Start HDFS with its files in a directory, and give its address."""
+    """Start HDFS with its files in a directory, and yield its address."""
     _needs("pytest", "hdfs_native")
     import pytest
 

@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 @dataclass
 class Moved:
-    """The seconds of one contender, a number a round, or why there are none."""
+    """The seconds of one contender, a number a round, or the reason why there are none."""
 
     name: str
     write: list[float] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Traffic:
-    """A server, the bytes of the file that was written to it and read, and what came of it."""
+    """A server, the size of the file that was written and read, and the results."""
 
     server: str
     size: int
@@ -46,27 +46,27 @@ class Traffic:
 
     @property
     def name(self) -> str:
-        """What it is called in a report."""
+        """Return its name in a report."""
         return f"{self.server}: {self.size / MIB:g} MiB to a server on loopback and back"
 
     @property
     def ours(self) -> Moved | None:
-        """Return what mutator did."""
+        """Return mutator's result."""
         return next((result for result in self.results if find(result.name).ours), None)
 
     def speed(self, result: Moved, way: Way) -> float | None:
-        """Return the median of MiB a second."""
+        """Return the median of MiB per second."""
         seconds = result.seconds(way)
         return self.size / MIB / median(seconds) if seconds else None
 
     def share(self, result: Moved, way: Way) -> float | None:
-        """Return mutator's speed by another's: the median over the rounds in which both ran."""
+        """Return mutator's speed divided by another's: the median of the rounds in which both ran."""
         pairs = list(zip(self.ours.seconds(way), result.seconds(way), strict=False)) if self.ours else []
         return median(theirs / ours for ours, theirs in pairs) if pairs else None
 
 
 def traffic_targets(traffics: Sequence[Traffic]) -> list[Target]:
-    """Hold the speeds against the targets, one for each client that is not ours."""
+    """Compare the speeds with the targets, one for each client that is not mutator's."""
     return [
         _target(traffic, result, way)
         for traffic in traffics

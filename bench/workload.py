@@ -1,4 +1,4 @@
-"""What is merged into what: sizes, shares of mutations, formats, partitions, tables."""
+"""The workloads: sizes, shares of mutations, formats, partitions, tables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["FAMILY", "SIZES", "WORK", "Workload", "parse_size", "workloads"]
 SIZES = {"smoke": 20_000, "200k": 200_000, "1m": 1_000_000, "4m": 4_000_000, "12m": 12_000_000}
 WORK = ("5%", "50%", "100", "scaling", "parquet", "avro", "bridge", "partitions", "tables", "s3", "hdfs")
 AVRO_PART = 10  # of the rows: it is read a record at a time
-FAMILY = ("mutator aligned", "mutator shuffle")  # whose scaling is looked at
+FAMILY = ("mutator aligned", "mutator shuffle")  # whose scaling is measured
 SCOPES = ("mutator partition scope", "mutator table scope")
 STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet"}
 STORED |= dict.fromkeys(("partitions", "tables", "single runs"), "text")
-# Many partitions or tables, and how many rows each has at most; fewer where the master is small.
+# Many partitions or tables, and how many rows each has at most; fewer if the master is small.
 PARTITIONS, PARTITION_ROWS = 1000, 12_000
 TABLES, TABLE_ROWS, SINGLE_RUNS = 200, 20_000, 20
 MANY_FROM = SIZES["1m"]  # rows
@@ -26,8 +26,8 @@ FEW_PARTITIONS, FEW_TABLES, FEW_SINGLE_RUNS = 2 * TOUCHED, 4, 2
 class Workload:
     """A master of so many rows, a feed of so many mutations, both written in a format.
 
-    ``form`` says who takes part (``catalogue.MERGES``), ``only`` names some of them, None means all. The master has
-    ``parts`` partitions, or there are as many tables; 0 where it is one directory.
+    ``form`` selects the contenders (``catalogue.MERGES``), ``only`` names some of them, None means all. The master has
+    ``parts`` partitions, or there are as many tables; 0 if the master is one directory.
     """
 
     work: str
@@ -40,11 +40,11 @@ class Workload:
 
     @property
     def partitioned(self) -> bool:
-        """Tell whether the parts are partitions of one master."""
+        """Return whether the parts are partitions of one master."""
         return self.form.startswith("partitions")
 
     def small(self, rows: int) -> Workload:
-        """Return one like it of at most so many rows, to warm up with."""
+        """Return the same workload with at most so many rows, for warming up."""
         parts = min(self.parts, FEW_PARTITIONS)
         rows = min(rows, self.rows)
         rows -= rows % parts if parts else 0

@@ -1,4 +1,4 @@
-"""spark-submit entry of the bulk mutator: the options of `mutator run`, or the original job's `-Dconf.path=FILE IN_PATHS OUT_PATH`."""
+"""spark-submit entry of a merge: the options of `mutator run`, or the original `-Dconf.path=FILE IN_PATHS OUT_PATH`."""
 
 import sys
 from pathlib import Path

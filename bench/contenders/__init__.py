@@ -1,1 +1,1 @@
-"""Who merges: a module a system. Each is imported only in the process that it runs in."""
+"""The contenders, one module per system. Each is imported only in the process in which it runs."""

@@ -1,4 +1,4 @@
-"""The bridge: a merge into Parquet by way of text, and its two halves, each beside what Spark SQL has for it.
+"""The bridge: a merge into Parquet by way of text, and its two halves, each compared with Spark SQL.
 
 Spark SQL's ORC is zstd as ours, with the level 1 that ours has where its own would be 3. Tried with 2 M rows, by CPU
 time: whole lines, cut by ``split`` or made by ``concat_ws``, took 0.6 and 0.75 of its CSV's time; but such lines know
@@ -29,7 +29,7 @@ ORC_OPTIONS = {"compression": "zstd", "orc.compression.zstd.level": "1"}
 
 
 class OnSpark(Contender):
-    """What all of these have in common."""
+    """The common base of the bridge's contenders."""
 
     def start(self, scratch: Path) -> dict[str, str]:
         """Start the same session as the others."""
@@ -79,14 +79,14 @@ class BridgeRun(OnSpark):
             linked(self.table, self.kept / "table")
 
     def reset(self) -> None:
-        """Put table and text copy back."""
+        """Restore table and text copy."""
         for place in (self.table, self.text):
             shutil.rmtree(place, ignore_errors=True)
             if (self.kept / place.name).exists():
                 linked(self.kept / place.name, place)
 
     def run(self, feed: Path, output: Path) -> Ran:
-        """Merge; the report says how."""
+        """Merge; return how it was done."""
         shuffled = Shuffled(self.spark)
         report = self._merge(feed)
         merged = report.merged
@@ -149,7 +149,7 @@ class BridgeImport(OnSpark):
 
 
 class SparkOrc(BridgeImport):
-    """Spark SQL's ORC, of the text that the bridge has written; rows that are none are refused, as ours are."""
+    """Spark SQL's ORC, of the text that the bridge has written; malformed rows are refused, as mutator does."""
 
     def run(self, feed: Path, output: Path) -> Ran:
         """Write text as ORC."""
@@ -159,19 +159,19 @@ class SparkOrc(BridgeImport):
 
 
 def columns() -> str:
-    """Return the schema in the words of SQL: neither side has to look for it."""
+    """Return the schema as SQL, so that neither side must infer it."""
     return ", ".join(f"{name} {TYPES[name]}" for name in MASTER_FIELDS)
 
 
 def new_run() -> str:
-    """Return an id that no other run has."""
+    """Return a unique run id."""
     from mutator.rules.file_names import new_run_id
 
     return new_run_id(time.time())
 
 
 def linked(source: Path, to: Path) -> None:
-    """Copy a directory without its bytes: nobody here writes to a file that is there."""
+    """Copy a directory by hard links: no contender writes to an existing file."""
     shutil.copytree(source, to, copy_function=os.link)
 
 

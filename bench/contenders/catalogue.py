@@ -1,4 +1,4 @@
-"""All contenders, of the merges of each format, of the bridge and of each server, and what differs in their work."""
+"""All contenders, for the merges of each format, the bridge and each server, and how their work differs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN = "no counts, checksums, tombstones or atomic publish"
 
 @dataclass(frozen=True)
 class Entry:
-    """A contender: its name, its class, what differs in its work, and where it runs (None: in this environment)."""
+    """A contender: its name, its class, how its work differs, and its environment (None: this one)."""
 
     name: str
     where: str  # module:class below bench.contenders
@@ -23,17 +23,17 @@ class Entry:
     arguments: tuple[str, ...] = ()
     environment: Environment | None = None
     ours: bool = False
-    jvm: bool = True  # a Spark of its own that can be asked for the bytes shuffled
+    jvm: bool = True  # has a Spark that reports the bytes shuffled
     needs: tuple[str, ...] = ()  # modules beyond those of the project
-    form: str = "text"  # what it takes part in: a format of master and feed, a part of the bridge, parts of a master
-    whole: bool = False  # each run is a process of its own, or several, with their start
+    form: str = "text"  # its workloads: a format of master and feed, a part of the bridge, parts of a master
+    whole: bool = False  # each run is one or several processes, including their start
 
 
 TEXT = [
     Entry("mutator aligned", "mutator_merge:Mutator", "master is managed, made untimed", ("aligned",), ours=True),
     Entry("mutator shuffle", "mutator_merge:Mutator", "raw master, full shuffle", ("shuffle",), ours=True),
-    Entry("mutator broadcast", "mutator_merge:Mutator", "raw master, said to be unique", ("broadcast",), ours=True),
-    Entry("mutator records", "mutator_merge:Mutator", "raw master, a Python tuple a row", ("records",), ours=True),
+    Entry("mutator broadcast", "mutator_merge:Mutator", "raw master, declared unique", ("broadcast",), ours=True),
+    Entry("mutator records", "mutator_merge:Mutator", "raw master, one Python tuple per row", ("records",), ours=True),
     Entry("spark sql window", "spark_sql:SparkSql", PLAIN, ("window",)),
     Entry("spark sql max_by", "spark_sql:SparkSql", PLAIN, ("max_by",)),
     Entry("spark sql anti-join", "spark_sql:SparkSql", f"needs a unique master; {PLAIN}", ("anti_join",)),
@@ -58,7 +58,7 @@ TEXT = [
     Entry("hudi merge", "lakehouse:Hudi", TABLE, environment=HUDI),
 ]
 
-# Who merges columns in another way than lines.
+# Contenders that merge columns in another way than lines.
 COLUMNS = {"spark_sql:SparkSql": "spark_sql_parquet:SparkSqlParquet", "polars_join:Polars": "polars_join:PolarsColumns"}
 
 PARQUET = [
@@ -108,7 +108,7 @@ IMPORT = [
     Entry("spark sql orc", "bridge:SparkOrc", "reads the same text as CSV; zstd of the same level", form="import"),
 ]
 
-# What Spark SQL reads of a master with partitions, and writes again.
+# The part of a master with partitions that Spark SQL reads and rewrites.
 REACHES = {
     "whole": "names no partition: reads and writes all",
     "touched": "names no partition: reads all, writes what a semi-join with the feed leaves",
@@ -238,5 +238,5 @@ def everyone() -> list[Entry]:
 
 
 def find(name: str, form: str = "text") -> Entry:
-    """Return the contender of that name, for a format where it merges."""
+    """Return the contender of that name, for a format that it merges."""
     return next(entry for entry in everyone() if (entry.name, entry.form) == (name, form))

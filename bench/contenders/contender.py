@@ -1,4 +1,4 @@
-"""What a contender does, and what its runs say."""
+"""The interface of a contender, and the result of its runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Contender", "Ran", "Skipped"]
 
 
 class Skipped(Exception):
-    """A contender cannot run here; the text says why."""
+    """A contender cannot run here; the text is the reason."""
 
 
 @dataclass
 class Ran:
-    """What a run says of itself: how it went, other figures, and how to ask for the bytes shuffled, off the clock."""
+    """A run's own report: the plan it chose, other figures, and a function that returns the bytes shuffled, untimed."""
 
     how: str = ""
     shuffled: Callable[[], int] = lambda: 0
@@ -28,16 +28,16 @@ class Contender(ABC):
 
     @abstractmethod
     def start(self, scratch: Path) -> dict[str, str]:
-        """Start what outlives a run, with scratch space for it; return versions by name.
+        """Start what is needed by all runs, with scratch space; return versions by name.
 
         Raises Skipped.
         """
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Make of the master what the merges need, below ``state``, or find it there."""
+        """Prepare the master for the merges below ``state``, unless it is there."""
         self.master = master
 
-    def reset(self) -> None:  # noqa: B027  # most leave their input alone
+    def reset(self) -> None:  # noqa: B027  # most do not change their input
         """Undo what the last run did to the prepared state."""
 
     @abstractmethod
@@ -45,11 +45,11 @@ class Contender(ABC):
         """Merge the feed; when this returns, the result is on disk."""
 
     def export(self, output: Path, to: Path) -> Path | None:
-        """Return a directory with the result of the last run as files of rows, made below ``to`` where it is a table.
+        """Return a directory with the result of the last run as files of rows, made below ``to`` if it is a table.
 
         None: the run has no result.
         """
         return output
 
     def stop(self) -> None:  # noqa: B027  # most have nothing to end
-        """End what ``start`` has started."""
+        """Stop what ``start`` has started."""

@@ -30,7 +30,7 @@ class DeltaRs(Contender):
             deltalake.write_deltalake(str(self.pristine), read(master, MASTER_FIELDS).collect().to_arrow())
 
     def reset(self) -> None:
-        """Copy the table anew."""
+        """Make a new copy of the table."""
         shutil.rmtree(self.table, ignore_errors=True)
         shutil.copytree(self.pristine, self.table)
 

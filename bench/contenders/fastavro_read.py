@@ -1,4 +1,4 @@
-"""What fastavro has to do in a merge of Avro, and nothing else."""
+"""The work of fastavro in a merge of Avro, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROJECTED = ("id", "time", "op")
 
 
 class FastAvro(Contender):
-    """Read ID, order value and op code of every record, and where it ends; write nothing.
+    """Read ID, order value, op code and end of every record; write nothing.
 
     The files go to as many processes as there are cores; these are started before the clock is.
     """
@@ -42,7 +42,7 @@ class FastAvro(Contender):
 
 
 def read(path: Path) -> int:
-    """Read a file as a merge has to, and return the number of its records."""
+    """Read a file as a merge does, and return the number of its records."""
     count = 0
     with path.open("rb") as file:
         schema = fastavro.reader(file).writer_schema

@@ -15,14 +15,14 @@ __all__ = ["Delta", "Hudi", "Iceberg"]
 
 
 class Lakehouse(Contender):
-    """What the three have alike."""
+    """The common base of the three."""
 
     environment: Environment
     settings: ClassVar[dict[str, str]]
     number = 0  # of the copy of the table
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Start Spark with the jar; skip where Maven cannot be reached and the jar is not there yet."""
+        """Start Spark with the jar; skip if Maven cannot be reached and the jar is missing."""
         import pyspark
 
         jars = {"spark.jars.packages": self.environment.jar, "spark.jars.ivy": str(CACHE / "ivy")}
@@ -41,13 +41,13 @@ class Lakehouse(Contender):
     def prepare(self, master: Path, state: Path) -> None:
         """Write the master as a table."""
         self.state = state
-        for copy in state.glob("table-*"):  # of this contender's process before, where it was stopped to make room
+        for copy in state.glob("table-*"):  # of this contender's previous process, if it was stopped to free memory
             shutil.rmtree(copy)
         if not self._pristine().exists():
             self._write(read(self.spark, master, MASTER_FIELDS), self._pristine())
 
     def reset(self) -> None:
-        """Copy the table to a new place, where no cache knows it."""
+        """Copy the table to a new path, which no cache knows."""
         shutil.rmtree(self._copy(), ignore_errors=True)
         self.number += 1
         shutil.copytree(self._pristine(), self._copy())
@@ -115,7 +115,7 @@ class Hudi(Lakehouse):
     }
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Write the master as a table, and keep to the codec of Parquet."""
+        """Write the master as a table, and keep Parquet's codec."""
         self.codec = {} if is_text(master) else {"hoodie.parquet.compression.codec": "snappy"}
         for name, value in self.codec.items():
             self.spark.conf.set(name, value)

@@ -1,4 +1,4 @@
-"""Ourselves."""
+"""mutator itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Mutator"]
 
 
 class Mutator(Contender):
-    """``mutator.mutate`` with one of its joins; which engine and join it took is in the report."""
+    """``mutator.mutate`` with one of its joins; the report has the engine and join that it chose."""
 
     def __init__(self, join: str) -> None:
         self.join = join
@@ -21,7 +21,7 @@ class Mutator(Contender):
         self.options: dict[str, str] = {}
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Start Spark; skip where this version of mutator has not the setting."""
+        """Start Spark; skip if this version of mutator lacks the setting."""
         import pyspark
 
         import mutator
@@ -52,11 +52,11 @@ class Mutator(Contender):
             self._merge(master, nothing, self.master)
 
     def settings_for(self, master: Path) -> dict[str, str]:
-        """Return how mutator is told about these rows."""
+        """Return mutator's settings for these rows."""
         return SETTINGS[format_of(master)] | self.more_settings
 
     def run(self, feed: Path, output: Path) -> Ran:
-        """Merge; the report says how."""
+        """Merge; return engine and join."""
         shuffled = Shuffled(self.spark)
         report = self._merge(self.master, feed, output)
         more = {"buckets": report.buckets, "tasks": report.tasks, "counts": dict(report.counts)}

@@ -1,4 +1,4 @@
-"""Ourselves, on a master with partitions."""
+"""mutator itself, on a master with partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MutatorPartitions(Mutator):
         self.more_settings = {"key.scope": scope}
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Start Spark; skip where this version of mutator knows no partitions."""
+        """Start Spark; skip if this version of mutator does not support partitions."""
         import mutator
 
         try:
@@ -29,5 +29,5 @@ class MutatorPartitions(Mutator):
         return super().start(scratch)
 
     def settings_for(self, master: Path) -> dict[str, str]:
-        """Return how mutator is told about these rows."""
+        """Return mutator's settings for these rows."""
         return PARTITIONED_SETTINGS[format_of(master)] | self.more_settings

@@ -15,7 +15,7 @@ __all__ = ["Polars", "PolarsColumns", "fold", "read"]
 
 
 def read(directory: Path, fields: tuple[str, ...]) -> polars.LazyFrame:
-    """Scan Parquet as it is; text as strings, and the time as a number."""
+    """Scan Parquet with its own types; text as strings, and the time as a number."""
     import polars as pl
 
     if not is_text(directory):
@@ -37,7 +37,7 @@ class Polars(Contender):
     """
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Take all cores, which is the default."""
+        """Use all cores, which is the default."""
         import polars
 
         return {"polars": polars.__version__}

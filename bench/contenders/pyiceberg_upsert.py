@@ -14,7 +14,7 @@ NAME = "bench.master"
 
 
 class PyIceberg(Contender):
-    """The feed is folded by Polars, late mutations are dropped by a look at the table's times.
+    """The feed is folded by Polars, late mutations are dropped by comparing with the table's times.
 
     ``upsert`` knows no deletes: these are a second commit.
     """
@@ -26,7 +26,7 @@ class PyIceberg(Contender):
         return {"pyiceberg": pyiceberg.__version__}
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Write the master as a table in a catalogue of one file."""
+        """Write the master as a table in a single-file catalogue."""
         from pyiceberg.catalog.sql import SqlCatalog
 
         state.mkdir(parents=True, exist_ok=True)

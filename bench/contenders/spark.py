@@ -1,4 +1,4 @@
-"""The Spark session that all contenders on Spark have alike, and master and feed as Spark SQL reads their columns."""
+"""The Spark session of all contenders on Spark, and the columns of master and feed for Spark SQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAP = "4g"
 
 
 def session(scratch: Path, **settings: str) -> SparkSession:
-    """Start Spark on all cores: defaults everywhere, but for the heap and for where files go."""
+    """Start Spark on all cores: defaults except for the heap and the directories."""
     from pyspark.sql import SparkSession
 
     builder = (
@@ -27,7 +27,7 @@ def session(scratch: Path, **settings: str) -> SparkSession:
         .config("spark.local.dir", str(scratch / "spark"))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.ui.enabled", "false")
-        # as the session that mutator starts has it; nobody else here has Python workers
+        # as in the session that mutator starts; no other contender has Python workers
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.python.daemon.module", "mutator.engine.spark.daemon")
         .config("spark.ui.showConsoleProgress", "false")
@@ -40,14 +40,14 @@ def session(scratch: Path, **settings: str) -> SparkSession:
 
 
 class Shuffled:
-    """Count the bytes that tasks wrote to shuffles, as Spark's own status store has them."""
+    """Count the bytes that tasks wrote to shuffles, from Spark's own status store."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext._jsc.sc()
         self._before = self._total()
 
     def bytes(self) -> int:
-        """Return the bytes since this was made."""
+        """Return the bytes since this object was created."""
         return self._total() - self._before
 
     def _total(self) -> int:
@@ -57,7 +57,7 @@ class Shuffled:
 
 
 def read(spark: SparkSession, directory: Path, fields: Sequence[str]) -> DataFrame:
-    """Read Parquet with the types that it has; text as strings, and the time as a number."""
+    """Read Parquet with its own types; text as strings, and the time as a number."""
     if is_text(directory):
         schema = ", ".join(f"{name} {'long' if name == 'time' else 'string'}" for name in fields)
         return spark.read.schema(schema).csv(str(directory))
@@ -65,7 +65,7 @@ def read(spark: SparkSession, directory: Path, fields: Sequence[str]) -> DataFra
 
 
 def fold(spark: SparkSession, feed: Path) -> DataFrame:
-    """Read the feed and keep the last mutation of each ID: what a ``MERGE`` may be given."""
+    """Read the feed and keep the last mutation of each ID: the input that ``MERGE`` needs."""
     from pyspark.sql import functions as f
 
     last = f.max_by(f.struct("name", "stock", "price", "time", "op"), "time").alias("last")

@@ -30,7 +30,7 @@ class SparkSql(Contender):
         self.plan = plan
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Start the same session as ours."""
+        """Start the same session as mutator's."""
         import pyspark
 
         self.spark = session(scratch)
@@ -70,7 +70,7 @@ class SparkSql(Contender):
         return "max_by of all rows", last.where("last.op <> 'D'").select("last.line")
 
     def _anti_join(self, feed: Path) -> tuple[str, DataFrame]:
-        """Keep the master without what the feed has newer; add the winners that are not late."""
+        """Keep the master rows that the feed does not supersede; add the winners that are not late."""
         from pyspark.sql import functions as f
 
         hint, how = hint_for(feed)
@@ -83,7 +83,7 @@ class SparkSql(Contender):
         return f"anti-join + union, {how}", kept.union(added)
 
     def _left_join(self, feed: Path) -> tuple[str, DataFrame]:
-        """Decide row by row of the master; add the winners that it does not know."""
+        """Decide for each row of the master; add the winners with new keys."""
         from pyspark.sql import functions as f
 
         hint, how = hint_for(feed)
@@ -97,7 +97,7 @@ class SparkSql(Contender):
         return f"left join + union, {how}", decided.union(added)
 
     def _full_join(self, feed: Path) -> tuple[str, DataFrame]:
-        """Fold the feed, join it with the master in full, decide row by row."""
+        """Fold the feed, full outer join with the master, decide row by row."""
         from pyspark.sql import functions as f
 
         last = f.max_by(f.struct("time", "line", "op"), "time").alias("last")

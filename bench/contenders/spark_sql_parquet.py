@@ -36,7 +36,7 @@ class SparkSqlParquet(SparkSql):
         return "max_by of all rows", rows.select("id", "last.*").where("op <> 'D'")
 
     def _anti_join(self, feed: Path) -> tuple[str, DataFrame]:
-        """Keep the master without what the feed has newer; add the winners that are not late."""
+        """Keep the master rows that the feed does not supersede; add the winners that are not late."""
         from pyspark.sql import functions as f
 
         hint, how = hint_for(feed)
@@ -49,7 +49,7 @@ class SparkSqlParquet(SparkSql):
         return f"anti-join + union, {how}", kept.union(added.select(*MASTER_FIELDS))
 
     def _left_join(self, feed: Path) -> tuple[str, DataFrame]:
-        """Decide row by row of the master; add the winners that it does not know."""
+        """Decide for each row of the master; add the winners with new keys."""
         hint, how = hint_for(feed)
         master, winners = self._master(), fold(self.spark, feed)
         rows = master.alias("master").join(hint(winners.alias("feed")), "id", "left").where(KEPT)
@@ -58,7 +58,7 @@ class SparkSqlParquet(SparkSql):
         return f"left join + union, {how}", rows.select("id", *_decided()).union(added.select(*MASTER_FIELDS))
 
     def _full_join(self, feed: Path) -> tuple[str, DataFrame]:
-        """Fold the feed, join it with the master in full, decide row by row."""
+        """Fold the feed, full outer join with the master, decide row by row."""
         rows = self._master().alias("master").join(fold(self.spark, feed).alias("feed"), "id", "full").where(KEPT)
         return "full outer join", rows.select("id", *_decided())
 
@@ -71,7 +71,7 @@ class SparkSqlParquet(SparkSql):
         return read(self.spark, self.master, MASTER_FIELDS)
 
 
-# Of a row with both sides; a side that is not there has only nulls.
+# Of a joined row; a missing side has only nulls.
 OLD = "feed.time is null or master.time > feed.time"
 KEPT = f"{OLD} or feed.op <> 'D'"
 

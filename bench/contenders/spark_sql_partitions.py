@@ -40,14 +40,14 @@ class SparkSqlPartitions(Contender):
         self.reach = reach
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Start the same session as ours, which overwrites no partition that a plan has no rows of."""
+        """Start the same session as mutator's; it overwrites only partitions for which a plan has rows."""
         import pyspark
 
         self.spark = session(scratch, **{"spark.sql.sources.partitionOverwriteMode": "dynamic"})
         return {"pyspark": pyspark.__version__}
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Make the table of links: Spark changes no file that is there."""
+        """Make the table of hard links: Spark does not change existing files."""
         self.master, self.table, self.text = master, state / "table", is_text(master)
         self.reset()
         if self.reach == "catalogue":
@@ -60,7 +60,7 @@ class SparkSqlPartitions(Contender):
             self.spark.sql(f"msck repair table {TABLE}")
 
     def reset(self) -> None:
-        """Put the table back."""
+        """Restore the table."""
         shutil.rmtree(self.table, ignore_errors=True)
         shutil.copytree(self.master, self.table, copy_function=os.link)
 
@@ -145,7 +145,7 @@ def _window(master: DataFrame, mutations: DataFrame, rest: list[str]) -> DataFra
 
 
 def _left_join(master: DataFrame, mutations: DataFrame, rest: list[str]) -> DataFrame:
-    """Keep of the master what the feed has nothing newer for; add the winners that are not late."""
+    """Keep the master rows that the feed does not supersede; add the winners that are not late."""
     from pyspark.sql import functions as f
 
     last = f.max_by(f.struct("time", *rest, "op"), "time").alias("last")

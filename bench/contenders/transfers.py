@@ -1,4 +1,4 @@
-"""Bytes to a server and back: mutator's storage, and the servers' own clients in their plainest use.
+"""Bytes to a server and back: mutator's storage, and the servers' own clients in their simplest use.
 
 All hash what they read while the clock runs, so that a client which keeps nothing has to hand over every byte, too.
 """
@@ -37,21 +37,21 @@ class Transfer(ABC):
 
     @abstractmethod
     def write(self, source: Path, address: str) -> None:
-        """Make a file's bytes appear at an address where nothing is."""
+        """Write a file's bytes to a new address."""
 
     @abstractmethod
     def read(self, address: str) -> str:
         """Return the hash of the bytes at an address."""
 
-    def stop(self) -> None:  # noqa: B027  # most have nothing to end
+    def stop(self) -> None:  # noqa: B027  # most have nothing to stop
         """Do nothing: connections end with the process."""
 
 
 class Mutator(Transfer):
-    """What the jobs do with every file."""
+    """mutator's storage, used as the jobs use it."""
 
     def write(self, source: Path, address: str) -> None:
-        """Create the file; it appears when whole."""
+        """Create the file; it appears when it is complete."""
         with source.open("rb") as stream, storage_for(address).create_new(address) as sink:
             for block in blocks(stream):
                 sink.write(block)
@@ -78,14 +78,14 @@ class Boto3(Transfer):
             self._client.upload_fileobj(stream, *_bucket_and_key(address))
 
     def read(self, address: str) -> str:
-        """Let the ranges arrive in order, at something that cannot seek."""
+        """Receive the ranges in order, with a target that cannot seek."""
         sink = _Sink()
         self._client.download_fileobj(*_bucket_and_key(address), sink)
         return sink.hash.hexdigest()
 
 
 class Boto3Request(Boto3):
-    """One request for the whole file: nothing in parallel, and nothing to be sent again but all of it."""
+    """One request for the whole file: no parallel transfers, and no partial retries."""
 
     def write(self, source: Path, address: str) -> None:
         """Put the file, whose length must be known."""
@@ -94,13 +94,13 @@ class Boto3Request(Boto3):
             self._client.put_object(Bucket=bucket, Key=key, Body=stream)
 
     def read(self, address: str) -> str:
-        """Read the body of the one answer."""
+        """Read the body of the single response."""
         bucket, key = _bucket_and_key(address)
         return hash_of(self._client.get_object(Bucket=bucket, Key=key)["Body"].iter_chunks(BLOCK))
 
 
 class HdfsNative(Transfer):
-    """The client's file, and the iterator that it calls its most efficient way to read."""
+    """The client's file, and the iterator that its documentation recommends for reading."""
 
     _client: Client | None = None
 
@@ -112,7 +112,7 @@ class HdfsNative(Transfer):
                 sink.write(block)
 
     def read(self, address: str) -> str:
-        """Read the whole range as it comes."""
+        """Read the whole range as it arrives."""
         client, path = self._at(address)
         reader = client.read(path)
         return hash_of(reader.read_range_stream(0, len(reader)))
@@ -127,7 +127,7 @@ class HdfsNative(Transfer):
 
 
 class _Sink:
-    """Something to write to that keeps a hash alone."""
+    """A writable object that keeps only a hash."""
 
     def __init__(self) -> None:
         self.hash = xxhash.xxh3_128()
@@ -138,7 +138,7 @@ class _Sink:
 
 
 def hash_of(parts: Iterable[bytes]) -> str:
-    """Return the hash of bytes that come in parts."""
+    """Return the hash of bytes that arrive in parts."""
     sink = _Sink()
     for part in parts:
         sink.write(part)

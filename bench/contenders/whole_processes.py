@@ -1,4 +1,4 @@
-"""Many tables, from no process to no process: what an operator's clock says, Spark's start included."""
+"""Many tables in whole processes: the time that an operator sees, including Spark's start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.layout import SETTINGS
 __all__ = ["MutatorMany", "MutatorSingle", "SparkSqlLoop"]
 
 ROOT = Path(__file__).resolve().parents[2]
-# As every session here has it.
+# As in every session here.
 SUBMIT = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -26,7 +26,7 @@ SUBMIT = {
 
 
 class WholeProcesses(Contender):
-    """Commands that are started, and waited for, within a run."""
+    """Commands that run to their end within a run."""
 
     def start(self, scratch: Path) -> dict[str, str]:
         """Start nothing."""
@@ -42,7 +42,7 @@ class WholeProcesses(Contender):
 
     @abstractmethod
     def _all(self, master: Path, feed: Path, output: Path) -> str:
-        """Merge the feed of each table into its master; say how."""
+        """Merge the feed of each table into its master; return the plan."""
 
 
 class SparkSqlLoop(WholeProcesses):
@@ -58,10 +58,10 @@ class SparkSqlLoop(WholeProcesses):
 
 
 class OfManaged(WholeProcesses):
-    """mutator, with masters that an earlier run has left."""
+    """mutator, with masters from an earlier run."""
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Skip where this version of mutator has not the command."""
+        """Skip if this version of mutator lacks the command."""
         try:
             _done([*MANY, "--help"])
         except subprocess.CalledProcessError:
@@ -71,7 +71,7 @@ class OfManaged(WholeProcesses):
         return super().start(scratch)
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Make managed masters by merges with feeds of no files."""
+        """Make managed masters by merges with empty feeds."""
         self.master = state / "managed"
         if not self.master.exists():
             nothing = state / "nothing"
@@ -86,7 +86,7 @@ class OfManaged(WholeProcesses):
             for table in sorted(master.iterdir()):
                 paths = {"master": table, "feed": feed / table.name, "output": output / table.name}
                 file.write(f"[tables.{table.name}]\n")
-                # a string of JSON is one of TOML
+                # a JSON string is also a TOML string
                 file.writelines(f"{name} = {json.dumps(str(path))}\n" for name, path in paths.items())
                 file.write(f"config = {json.dumps(str(self.settings))}\n")
         _done([*MANY, tables])
