@@ -1,15 +1,15 @@
-"""The format bridge: tables of other storage formats, by way of delimited text.
+"""The format bridge: merge into tables of other storage formats, by way of delimited text.
 
-contract           what the bridge asks of a table: list its files, replace them in one step
+contract           the operations of a table: list its files, replace them in one step
 path_table         a table that is a directory of ORC, Parquet or Avro files; table_files lists them
 hive               a table of a metastore
 exporting          a table → a text copy (text_dataset)
 importing          a text copy → a table
 round_trip         export if needed → merge → import; the text copy is kept
 state_log          which text copy belongs to which state of a table
-recovery           finish, or put back, the work of a run that was killed
-digests            which partitions a merge has changed
-tasks, write       a task: read a file, write files; rows_by_partition serves it
+recovery           finish or undo the work of killed runs
+digests            find the partitions that a merge changed
+tasks, write       read and write files in tasks; rows_by_partition groups their rows
 report             the report of a round trip
 """
 

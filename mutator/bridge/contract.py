@@ -1,7 +1,7 @@
-"""What the bridge asks of a table in another storage format: files that it finds, and a step that replaces them.
+"""The contract between the bridge and a table in another storage format.
 
-A table is never written to where it lies. ``stage`` writes new files somewhere else, and says where; ``commit`` makes
-them the table's in one step, so that every reader sees the old table or the new one.
+The live files of a table are never overwritten. ``stage`` writes new files elsewhere; ``commit`` makes them the table's
+in one step, so every reader sees either the old table or the new one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["Batches", "Partition", "Table", "TableFile", "Work", "files_of"]
 
 Partition = tuple[str | None, ...]  # a value for each partition field, as text; None is NULL
 Batches = Iterator[Any]  # of pa.RecordBatch
-Work = Callable[[Batches, int, int], dict[str, Any]]  # (rows, number of the task, attempt) -> receipt
+Work = Callable[[Batches, int, int], dict[str, Any]]  # (rows, number of the task, attempt) -> result
 
 
 @dataclass(frozen=True, order=True)
 class TableFile:
-    """A data file of a table, as it lies there."""
+    """A live data file of a table."""
 
     partition: str  # "dt=2026-01-31/store=7", escaped as Hive does; "" where there are none
     path: str
@@ -28,46 +28,46 @@ class TableFile:
 
 
 def files_of(found: Sequence[Mapping[str, Any]]) -> tuple[TableFile, ...]:
-    """Read the files of a record."""
+    """Return the files of a record, as ``asdict`` made them."""
     return tuple(sorted(TableFile(**one) for one in found))
 
 
 class Table(Protocol):
-    """A table, wherever it is."""
+    """A table of a file system or a metastore."""
 
-    name: str  # the one spelling of it
-    given: str  # as the user calls it
-    kind: str  # of its files: a key of ``formats.kinds.FILE_FORMATS``
+    name: str  # canonical path or name
+    given: str  # as the user spells it
+    format: str  # of its files: a key of FILE_FORMATS
     schema: Any  # pa.Schema, the partition fields last
     partition_fields: tuple[str, ...]
 
     def adopt(self, schema: Any) -> None:
-        """Take the schema of rows that will be staged. Raises DataError where the table cannot have it."""
+        """Adopt the schema of rows that will be staged. Raises MutatorError if the table cannot have it."""
 
     def files(self) -> tuple[TableFile, ...]:
         """Return all live files: the state of the table."""
 
     def check_replaceable(self) -> None:
-        """Raise ConfigError where the table cannot be replaced in one step."""
+        """Raise ConfigError if the table cannot be replaced in one step."""
 
     def export(self, work: Work) -> list[dict[str, Any]]:
-        """Apply a function, in tasks, to batches of all rows; return what it returned. Its schema is ``schema``."""
+        """Apply a function to all rows, in tasks; return its results. The batches have the table's schema."""
 
     def stage(
-        self, pieces: Sequence[Any], read: Callable[[Any], Batches], run: str, partitions: Sequence[Partition] | None
+        self, ranges: Sequence[Any], read: Callable[[Any], Batches], run: str, partitions: Sequence[Partition] | None
     ) -> Mapping[str, Any]:
-        """Write rows where no reader sees them; return a record of it, for JSON.
+        """Write rows where no reader sees them; return a record of them, as JSON values.
 
-        pieces, read: what a task reads, and how. partitions: those that are replaced; rows of others are passed over,
-        and one without rows is gone then. None: the whole table. The record's ``files`` are what ``files`` returns once
-        it is committed, its ``rows`` how many were written.
+        ranges, read: what a task reads, and how. partitions: the ones to replace; rows of others are left out, and a
+        partition without rows is removed. None: the whole table. In the record, ``files`` are the files of the table
+        once it is committed, and ``rows`` is the number of rows written.
         """
 
     def commit(self, record: Mapping[str, Any]) -> None:
-        """Make what was staged the table's, in one step."""
+        """Make the staged files the table's, in one step."""
 
     def discard(self, run: str) -> None:
-        """Remove what a run has staged, and what it has begun to; nothing that the table has now."""
+        """Remove the files that a run staged or began to stage; live files stay."""
 
     def retire(self, record: Mapping[str, Any]) -> None:
-        """Remove the files that a commit has replaced, unless the table has them again."""
+        """Remove the files that a commit replaced, unless they are live again."""

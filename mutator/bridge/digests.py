@@ -1,8 +1,8 @@
-"""Which partitions of a table a merge has changed: digests of the rows before and after, by partition.
+"""Find the partitions that a merge changed, by digests of their rows before and after.
 
-The digest of some rows is how many they are and the sum of their 64-bit hashes: it does not depend on their order, nor
-on the files that they are in, so that those of a text copy are sums of those of its files; and a file that was carried
-over, by name and checksum, has the same as before.
+A digest is the number of rows and the sum of their 64-bit hashes. It depends neither on the order of the rows nor on
+their files, so the digests of a text copy are the sums of those of its files. A file that was carried over, with the
+same name and checksum, keeps its digests.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from mutator.bridge.contract import Partition
-from mutator.bridge.rows_by_partition import parted
-from mutator.bridge.tasks import Piece
+from mutator.bridge.rows_by_partition import split_by_partition
+from mutator.bridge.tasks import FileRange
 from mutator.dataset.file_content import FileContent
 from mutator.engine.each import Each, checked, guarded
 from mutator.formats.files.escaped import Unescaped
@@ -31,23 +31,23 @@ Digests = dict[str, list[tuple[list[str | None], int, int]]]  # name and checksu
 
 
 def digests_of(
-    each: Each, pieces: Sequence[Piece], partition_fields: Sequence[str], known: Mapping[str, Any]
+    each: Each, ranges: Sequence[FileRange], partition_fields: Sequence[str], known: Mapping[str, Any]
 ) -> Digests:
-    """Return the digests of text files; those that are known already are not read."""
-    new = [one for one in pieces if _name(one) not in known]
+    """Return the digests of text files; files with known digests are not read."""
+    new = [one for one in ranges if _name(one) not in known]
     found = checked(each(new, partial(_digest, tuple(partition_fields))))
-    made = {_name(piece): digest for piece, digest in zip(new, found, strict=True)}
-    return {name: made[name] if name in made else known[name] for name in map(_name, pieces)}
+    made = {_name(file_range): digest for file_range, digest in zip(new, found, strict=True)}
+    return {name: made[name] if name in made else known[name] for name in map(_name, ranges)}
 
 
 def changed_partitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Partition]:
-    """Return the partitions whose rows are not the same any more, those that came and went among them."""
-    one, other = _total(before), _total(after)
-    return sorted((key for key in one.keys() | other.keys() if one.get(key) != other.get(key)), key=_sortable)
+    """Return the partitions whose rows differ, including new and removed ones."""
+    old, new = _total(before), _total(after)
+    return sorted((key for key in old.keys() | new.keys() if old.get(key) != new.get(key)), key=_sortable)
 
 
-def _name(piece: Piece) -> str:
-    return f"{posixpath.basename(piece.path)} {piece.checksum}"
+def _name(file_range: FileRange) -> str:
+    return f"{posixpath.basename(file_range.path)} {file_range.checksum}"
 
 
 def _sortable(partition: Partition) -> tuple[tuple[bool, str], ...]:
@@ -63,21 +63,21 @@ def _total(digests: Mapping[str, Any]) -> dict[Partition, Digest]:
     return {key: digest for key, digest in total.items() if digest[0]}
 
 
-def _digest(fields: tuple[str, ...], piece: Piece, number: int, attempt: int) -> Any:
-    return guarded(_digested, fields, piece)
+def _digest(fields: tuple[str, ...], file_range: FileRange, number: int, attempt: int) -> Any:
+    return guarded(_digested, fields, file_range)
 
 
-def _digested(fields: tuple[str, ...], piece: Piece) -> list[tuple[list[str | None], int, int]]:
-    places = [piece.schema.get_field_index(name) for name in fields]
+def _digested(fields: tuple[str, ...], file_range: FileRange) -> list[tuple[list[str | None], int, int]]:
+    positions = [file_range.schema.get_field_index(name) for name in fields]
     found: dict[Partition, Digest] = {}
-    content = FileContent(piece.path, piece.bytes, piece.window, checksum=piece.checksum)
+    content = FileContent(file_range.path, file_range.bytes, file_range.window, checksum=file_range.checksum)
     for _, chunk in chunks(content.blocks(), b"\n", 0, None):
         data = np.frombuffer(chunk + PAD, np.uint8)
-        table = Table.of(data, piece.dialect.delimiter[0], len(piece.schema))
+        table = Table.of(data, file_range.dialect.delimiter[0], len(file_range.schema))
         hashes = hash_columns([ByteColumn(data, table.starts, table.ends)])
         values, rows_of_all = Unescaped.of(data, table), np.arange(len(table))
-        columns = [values.column(rows_of_all, place) for place in places]
-        for partition, rows in parted(columns):
+        columns = [values.column(rows_of_all, position) for position in positions]
+        for partition, rows in split_by_partition(columns):
             count, total = found.get(partition, (0, 0))
             found[partition] = (count + len(rows), (total + int(hashes[rows].sum(dtype=np.uint64))) % 2**64)
     return [

@@ -1,4 +1,4 @@
-"""Export a table to delimited text: a text copy, which appears whole or not at all.
+"""Export a table as delimited text, to a text copy that appears complete or not at all.
 
 table -> batches of rows, in tasks -> a text file each -> manifest and sidecar -> one rename
 """
@@ -27,31 +27,31 @@ __all__ = ["Exported", "export", "part_name"]
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export has written."""
+    """The text copy that an export wrote."""
 
     manifest: Manifest
     litter: tuple[str, ...]
 
     @property
     def rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return sum(part.rows for part in self.manifest.files)
 
     @property
     def bytes(self) -> int:
-        """How many bytes of text."""
+        """Bytes of text."""
         return sum(part.bytes for part in self.manifest.files)
 
 
 def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Sequence[FeedFile] = ()) -> Exported:
     """Write all rows of a table as text to a directory that must not exist.
 
-    run: an id that no other run has. delimiter: one byte. feed: what had been merged into the table before, so that it
-    is not merged again. Raises StateError where the table changes meanwhile; then nothing is published.
+    run: a unique id. delimiter: one byte. feed: feed files merged into the table before, so that they are not merged
+    again. Raises StateError if the table changes meanwhile; then nothing is published.
     """
     to = absolute(to)
     to = writable_storage_for(to).resolve(to)
-    if to != table.name:  # then the output exists
+    if to != table.name:  # else ``publish`` reports that the output exists
         check_apart(to, table.name, "table and text")
     schema, dialect = output_dialect(table.schema, TEXT, delimiter=delimiter)
     spec = spec_of(TEXT, schema, dialect, table.partition_fields)
@@ -69,7 +69,7 @@ def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Se
 
 
 def part_name(run: str, number: int, attempt: int, suffix: str) -> str:
-    """Return the name of a task's file, which no other attempt has."""
+    """Return the name of a task's file, different for each attempt."""
     return f"part-{number:05d}-{run}" + (f"-{attempt}" if attempt else "") + suffix
 
 

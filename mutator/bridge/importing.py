@@ -1,4 +1,4 @@
-"""Import delimited text that was exported, as the files of a new directory."""
+"""Import an exported text copy as the files of a new directory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from mutator.bridge.tasks import read_piece
-from mutator.bridge.text_dataset import check_apart, make_manifest, output_dialect, read_dataset, spec_of, text_pieces
-from mutator.bridge.write import write_table
+from mutator.bridge.tasks import read_range
+from mutator.bridge.text_dataset import check_apart, make_manifest, output_dialect, read_dataset, spec_of, text_ranges
+from mutator.bridge.write import Target, write_table
 from mutator.dataset.commit.publish import publish
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import Manifest
@@ -23,7 +23,7 @@ __all__ = ["Imported", "import_to_path", "read_rows", "text_copy", "whole_copy"]
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import has written."""
+    """The files that an import wrote."""
 
     files: int
     rows: int
@@ -32,7 +32,7 @@ class Imported:
 
 
 def text_copy(path: str) -> tuple[str, Manifest]:
-    """Return the full path of a text copy, and its manifest."""
+    """Return the absolute path of a text copy, and its manifest."""
     path = absolute(path)
     storage = writable_storage_for(path)
     path = storage.resolve(path)
@@ -40,7 +40,7 @@ def text_copy(path: str) -> tuple[str, Manifest]:
 
 
 def whole_copy(path: str) -> tuple[str, Manifest]:
-    """Return the same of a text copy whose files are as its manifest says; raises StateError where they are not."""
+    """Return path and manifest of a text copy; raises StateError if its files differ from the manifest."""
     path, known = text_copy(path)
     problems = differing_parts(writable_storage_for(path), path, known.parts())
     if problems:
@@ -48,24 +48,29 @@ def whole_copy(path: str) -> tuple[str, Manifest]:
     return path, known
 
 
-def import_to_path(source: str, to: str, kind: str, run: str, each: Each, *, codec: str | None = None) -> Imported:
-    """Write a text copy as files of a kind to a directory that must not exist; its partition fields become directories.
+def import_to_path(
+    source: str, to: str, file_format: str, run: str, each: Each, *, codec: str | None = None
+) -> Imported:
+    """Write a text copy as files of a format to a directory that must not exist, with a directory for each partition.
 
-    codec: as ``output.codec`` has it; None for the kind's own. Raises DataError for a field that the kind cannot hold,
-    and for a value that is none of its type.
+    codec: as in ``output.codec``; None for the format's default. Raises DataError for a field that the format cannot
+    store, and for a value that is not of its field's type.
     """
     source, known = whole_copy(source)
     to = absolute(to)
     to = writable_storage_for(to).resolve(to)
     if to != source:  # then the output exists
         check_apart(to, source, "text and table")
-    text_schema, pieces = text_pieces(source, known)
+    text_schema, ranges = text_ranges(source, known)
     fields = tuple(known.spec.get("partitioned by", ()))
-    schema, dialect = output_dialect(text_schema, kind, codec=codec)
+    schema, dialect = output_dialect(text_schema, file_format, codec=codec)
 
     def write(staging: str) -> Manifest:
-        made = write_table(each, staging, schema, kind, fields, pieces, read_rows(schema), run, codec=codec)
-        return make_manifest(run, spec_of(kind, schema, dialect, fields), sorted(made, key=attrgetter("path")), ())
+        target = Target.of(staging, file_format, schema, fields, run, codec)
+        made = write_table(each, target, ranges, read_rows(schema))
+        return make_manifest(
+            run, spec_of(file_format, schema, dialect, fields), sorted(made, key=attrgetter("path")), ()
+        )
 
     published = publish(to, run, write)
     files = published.manifest.files
@@ -73,9 +78,9 @@ def import_to_path(source: str, to: str, kind: str, run: str, each: Each, *, cod
 
 
 def read_rows(schema: Any) -> Any:
-    """Return the function that reads a piece as rows of a schema."""
+    """Return the function that reads a range as rows of a schema."""
     return partial(_read, schema)
 
 
-def _read(schema: Any, piece: Any) -> Any:
-    return read_piece(piece, schema)
+def _read(schema: Any, file_range: Any) -> Any:
+    return read_range(file_range, schema)

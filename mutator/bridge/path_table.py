@@ -11,10 +11,10 @@ from operator import attrgetter
 from typing import Any
 
 from mutator.bridge.contract import Batches, Partition, TableFile, Work, files_of
-from mutator.bridge.table_files import Found, found_files, milliseconds, probe_files, united
-from mutator.bridge.tasks import Piece, read_piece
+from mutator.bridge.table_files import ProbedFile, list_files, milliseconds, probe_files, united
+from mutator.bridge.tasks import FileRange, read_range
 from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of
-from mutator.bridge.write import seal, write_table
+from mutator.bridge.write import Target, seal, write_table
 from mutator.dataset import manifest
 from mutator.dataset.checksum import of_blocks
 from mutator.dataset.commit.staging import SUCCESS
@@ -34,49 +34,49 @@ from mutator.storage import Storage, absolute, blocks, storage_for, walk, writab
 __all__ = ["PathTable"]
 
 _WORK = posixpath.join(manifest.DIRECTORY, "work")  # where tasks write
-_TASKS = 1 << 10  # files that a task looks into
+_PROBED_AT_ONCE = 1 << 10  # files that a task probes
 
 
 class PathTable:
-    """The table at a path; the contract is ``table.Table``."""
+    """The table at a path; implements ``contract.Table``."""
 
     def __init__(self, path: str, each: Each, codec: str | None = None) -> None:
-        """Look at what is there. Raises ConfigError, DataError, StateError.
+        """List and probe the files. Raises ConfigError, DataError, StateError.
 
-        codec: of files that are written, as ``output.codec`` has it.
+        codec: of written files, as in ``output.codec``.
         """
         self._codec = codec
         self.given, path = without_secrets(path), absolute(path)
         self._storage, self._each = writable_storage_for(path), each
         self.name = self._path = self._storage.resolve(path)
         self._known = read_manifest(self._storage, self._path)
-        self._seen = tuple(found_files(self._storage, self._path))
-        steps = [self._seen[at : at + _TASKS] for at in range(0, len(self._seen), _TASKS)]
-        looked = checked(each(steps, _look)) if len(steps) > 1 else [probe_files(one) for one in steps]
-        self._found = [one for part in looked for one in part]
+        self._seen = tuple(list_files(self._storage, self._path))
+        steps = [self._seen[at : at + _PROBED_AT_ONCE] for at in range(0, len(self._seen), _PROBED_AT_ONCE)]
+        probed = checked(each(steps, _probe)) if len(steps) > 1 else [probe_files(one) for one in steps]
+        self._probed = [one for part in probed for one in part]
         if self._known is not None and self._is_as(self._known, self._seen):
             spec = self._known.spec
-            self.schema, self.kind = FILE_FORMATS[spec["format"]].stored(spec).schema, spec["format"]
+            self.schema, self.format = FILE_FORMATS[spec["format"]].stored(spec).schema, spec["format"]
             self.partition_fields = tuple(spec.get("partitioned by", ()))
             parts = {part.path: part for part in self._known.files}
-            for number, one in enumerate(self._found):
+            for number, one in enumerate(self._probed):
                 part = parts[posixpath.relpath(one.file.path, self._path)]
-                self._found[number] = replace(one, checksum=part.checksum, rows=part.rows)
+                self._probed[number] = replace(one, checksum=part.checksum, rows=part.rows)
             return
         if not self._seen:
             what = "has no data files, so that nothing says which fields it has"
             raise error("table.place", path=self._path, why=what, cure="write one, if it has no rows")
-        kinds = sorted({one.kind for one in self._found})
-        if len(kinds) > 1:
-            what = f"the table has files of several formats ({', '.join(kinds)})"
+        formats = sorted({one.format for one in self._probed})
+        if len(formats) > 1:
+            what = f"the table has files of several formats ({', '.join(formats)})"
             raise error("format", path=self._path, what=what, cure="take out what is not meant")
-        self.kind = kinds[0]
-        self.schema, self.partition_fields = united(self._found, self._path)
+        self.format = formats[0]
+        self.schema, self.partition_fields = united(self._probed, self._path)
 
     def _is_as(self, known: Manifest, files: Sequence[TableFile]) -> bool:
-        """Tell whether the files are those of the manifest; a table that others write to may have lost its meaning.
+        """Return whether the files are those of the manifest; other programs that write to the table do not update it.
 
-        One that was written after the manifest, which came last, is another file, even if it has the same size.
+        A file that is newer than the manifest is another file even if it has the same size: the manifest came last.
         """
         entry = self._storage.stat(posixpath.join(self._path, manifest.PATH))
         if entry is None or any(one.modified > milliseconds(entry) for one in files):
@@ -85,16 +85,16 @@ class PathTable:
         return there == {(part.path, part.bytes) for part in known.files}
 
     def adopt(self, schema: Any) -> None:
-        """Take another schema, as files of this kind hold it; all files are written anew then."""
-        self.schema = output_dialect(schema, self.kind)[0]
+        """Adopt another schema, as files of this format store it; all files will be rewritten."""
+        self.schema = output_dialect(schema, self.format)[0]
 
     def files(self) -> tuple[TableFile, ...]:
-        """Return the files as they lie there now."""
-        return tuple(found_files(self._storage, self._path))
+        """Return the files that are there now."""
+        return tuple(list_files(self._storage, self._path))
 
     def check_replaceable(self) -> None:
-        """Raise ConfigError where directories cannot be exchanged, or this one is a master of ours."""
-        # Of a directory with itself, which changes nothing: some storages can exchange none at all.
+        """Raise ConfigError if directories cannot be swapped here, or if the table is a master of mutator."""
+        # Swapping a directory with itself changes nothing, and shows whether the storage can swap at all.
         if not (self._storage.renames and self._storage.swap(self._path, self._path)):
             why = "here no directory can take the place of another in one step, so that a kill could leave no table"
             cure = "use a table of the metastore, or import to a new directory"
@@ -102,115 +102,105 @@ class PathTable:
         if self._known is not None and self._known.spec["key"].get("fields") != []:
             why = "is a master of mutator itself"
             raise error("table.place", path=self._path, why=why, cure="merge into it with mutator run")
-        old = next((one.file.path for one in self._found if one.int96), None)
+        old = next((one.file.path for one in self._probed if one.int96), None)
         if old is not None:
             why = "has timestamps as INT96, which Spark reads in its time zone, and no new file would have"
             cure = "use the table of the metastore, or have Spark write it with parquet.outputTimestampType set to "
             raise error("table.place", path=old, why=why, cure=cure + "TIMESTAMP_MICROS")
-        output_dialect(self.schema, self.kind, codec=self._codec)
+        output_dialect(self.schema, self.format, codec=self._codec)
 
     def _check_seen(self) -> None:
         if self.files() != self._seen:
             raise error("table.changed", table=self._path, what="was looked at")
 
     def export(self, work: Work) -> list[Any]:
-        """Apply a function to the rows of each piece of the files."""
+        """Apply a function to the rows of each range of the files."""
         self._check_seen()
-        pieces = [piece for one in self._found for piece in one.pieces()]
-        return self._each(pieces, partial(_export, work, self.schema))
+        ranges = [file_range for file in self._probed for file_range in file.ranges()]
+        return self._each(ranges, partial(_export, work, self.schema))
 
     def stage(
         self,
-        pieces: Sequence[Piece],
-        read: Callable[[Piece], Batches],
+        ranges: Sequence[FileRange],
+        read: Callable[[FileRange], Batches],
         run: str,
         partitions: Sequence[Partition] | None,
     ) -> Mapping[str, Any]:
-        """Write a whole directory beside the table; files of partitions that stay are linked, or copied."""
+        """Write a new directory beside the table; files of unchanged partitions are linked or copied."""
         self._check_seen()
-        place = self._place(run)
-        self._storage.make_directory(place)
+        staged = self._staging(run)
+        self._storage.make_directory(staged)
         failpoint("bridge.table.created")
-        held, dialect = output_dialect(self.schema, self.kind)
+        stored, dialect = output_dialect(self.schema, self.format)
         staying = [] if partitions is None else self._staying(set(partitions))
-        carried = checked(self._each(staying, partial(_carry, place, self._path)))
-        # What attempts that do not count have written stays in there, and goes with it.
-        work = posixpath.join(place, _WORK)
+        carried = checked(self._each(staying, partial(_carry, staged, self._path)))
+        # Files of failed attempts stay in there, and are removed with it.
+        work = posixpath.join(staged, _WORK)
         self._storage.make_directory(work)
-        made = write_table(
-            self._each,
-            work,
-            self.schema,
-            self.kind,
-            self.partition_fields,
-            pieces,
-            read,
-            run,
-            partitions,
-            codec=self._codec,
-        )
+        target = Target.of(work, self.format, self.schema, self.partition_fields, run, self._codec)
+        made = write_table(self._each, target, ranges, read, partitions)
         for directory in sorted({posixpath.dirname(one.path) for one in made}):
-            self._storage.make_directory(posixpath.join(place, directory).rstrip("/"))
+            self._storage.make_directory(posixpath.join(staged, directory).rstrip("/"))
         for one in made:
-            self._storage.rename_new(posixpath.join(work, one.path), posixpath.join(place, one.path))
+            self._storage.rename_new(posixpath.join(work, one.path), posixpath.join(staged, one.path))
         self._storage.remove(work)
         failpoint("bridge.files.moved")
-        self._take_along(self._path, place)
+        self._copy_foreign(self._path, staged)
         written = sorted([*carried, *made], key=attrgetter("path"))
-        spec = spec_of(self.kind, held, dialect, self.partition_fields)
-        for directory in sorted({posixpath.dirname(one.path) for one in walk(place)}):
+        spec = spec_of(self.format, stored, dialect, self.partition_fields)
+        for directory in sorted({posixpath.dirname(one.path) for one in walk(staged)}):
             self._storage.sync(directory)
-        seal(self._storage, place, make_manifest(run, spec, written, ()))
+        seal(self._storage, staged, make_manifest(run, spec, written, ()))
         failpoint("bridge.table.written")
-        files = [asdict(one) for one in found_files(self._storage, place)]
+        files = [asdict(one) for one in list_files(self._storage, staged)]
         for members in files:
-            members["path"] = posixpath.join(self._path, posixpath.relpath(members["path"], place))
+            members["path"] = posixpath.join(self._path, posixpath.relpath(members["path"], staged))
         rows = sum(one.rows for one in made)
-        return {"place": place, "files": files, "rows": rows, "before": [asdict(one) for one in self._seen]}
+        return {"place": staged, "files": files, "rows": rows, "before": [asdict(one) for one in self._seen]}
 
-    def _take_along(self, directory: str, target: str) -> None:
-        """Take over what is no part of the table and lies in its directories: it is not ours to remove."""
+    def _copy_foreign(self, directory: str, target: str) -> None:
+        """Link or copy the files in the table's directories that are not its data: other programs own them."""
         for entry in self._storage.entries(directory):
             name = posixpath.join(target, entry.name)
             if entry.type == "directory" and entry.path != posixpath.join(self._path, manifest.DIRECTORY):
-                self._take_along(entry.path, name)
-            # What Spark writes beside a file goes with the file.
-            elif entry.type == "file" and _is_strange(entry.path, self._path) and entry.name != SUCCESS:
+                self._copy_foreign(entry.path, name)
+            # Checksums (.crc) that Spark writes beside a file go with the file.
+            elif entry.type == "file" and _is_foreign(entry.path, self._path) and entry.name != SUCCESS:
                 self._storage.make_directory(target)
                 if not self._storage.link_new(entry.path, name):
                     _copy(self._storage, entry.path, name)
 
-    def _place(self, run: str) -> str:
+    def _staging(self, run: str) -> str:
         directory, name = posixpath.split(self._path)
         return posixpath.join(directory, f".{name}.bridge-{run}")
 
-    def _staying(self, gone: set[Partition]) -> list[Found]:
-        def partition(one: Found) -> Partition:
+    def _staying(self, gone: set[Partition]) -> list[ProbedFile]:
+        def partition(one: ProbedFile) -> Partition:
             return tuple(value for _, value in values_of(one.file.partition))
 
-        return [one for one in self._found if partition(one) not in gone]
+        return [one for one in self._probed if partition(one) not in gone]
 
     def commit(self, record: Mapping[str, Any]) -> None:
-        """Exchange the directories."""
+        """Swap the staged directory with the table's."""
         if not self._storage.swap(record["place"], self._path):
             self._storage.remove(record["place"])
             why = "its file system cannot exchange two directories in one step, so that a kill could leave no table"
             cure = "use a table of the metastore, or import to a new directory"
             raise error("table.place", path=self._path, why=why, cure=cure)
         failpoint("bridge.table.exchanged")
-        if self._others(record) or self._missing(record):  # at the very last moment: it goes back as it was
+        if self._others(record) or self._missing(record):  # written to since the last check: swap back
             self._storage.swap(record["place"], self._path)
             raise error("table.changed", table=self._path, what="was replaced")
 
     def _replaced(self, record: Mapping[str, Any]) -> tuple[set[Any], set[Any]]:
-        """Return the files of the directory that was the table: as they were known, and as they are."""
+        """Return the files of the directory that was the table: those known when it was staged, and those there now."""
         if self._storage.stat(record["place"]) is None:
             return set(), set()
 
         def state(files: Sequence[TableFile], root: str) -> set[Any]:
             return {(posixpath.relpath(one.path, root), one.bytes, one.modified) for one in files}
 
-        there = found_files(self._storage, record["place"])
+        there = list_files(self._storage, record["place"])
         return state(files_of(record["before"]), self._path), state(there, record["place"])
 
     def _others(self, record: Mapping[str, Any]) -> list[str]:
@@ -223,28 +213,28 @@ class PathTable:
 
     def discard(self, run: str) -> None:
         """Remove the directory that was staged."""
-        self._storage.remove(self._place(run))
+        self._storage.remove(self._staging(run))
 
     def retire(self, record: Mapping[str, Any]) -> None:
-        """Remove the directory that was the table; raises StateError where somebody has written to it since."""
+        """Remove the directory that was the table; raises StateError if it has new files."""
         others = self._others(record)
         if others:
             raise error("table.left", path=record["place"], files=first_few(others))
         self._storage.remove(record["place"])
 
 
-def _is_strange(path: str, root: str) -> bool:
-    """Tell whether a file is hidden from readers of a table, or in a directory that is."""
+def _is_foreign(path: str, root: str) -> bool:
+    """Return whether a file is hidden from readers of a table, or lies in a hidden directory."""
     names = posixpath.relpath(path, root).split("/")
     return any(map(is_hidden, names)) and not names[-1].endswith(".crc")
 
 
-def _look(files: Sequence[TableFile], number: int, attempt: int) -> Any:
+def _probe(files: Sequence[TableFile], number: int, attempt: int) -> Any:
     return guarded(probe_files, files)
 
 
-def _export(work: Work, schema: Any, piece: Piece, number: int, attempt: int) -> Any:
-    return guarded(lambda: work(read_piece(piece, schema), number, attempt))
+def _export(work: Work, schema: Any, file_range: FileRange, number: int, attempt: int) -> Any:
+    return guarded(lambda: work(read_range(file_range, schema), number, attempt))
 
 
 def _copy(storage: Storage, path: str, target: str) -> None:
@@ -258,16 +248,16 @@ def _copy(storage: Storage, path: str, target: str) -> None:
         raise FileExistsError(target) from None
 
 
-def _carry(place: str, path: str, one: Found, number: int, attempt: int) -> Any:
-    return guarded(_carried, place, path, one)
+def _carry(staged: str, path: str, one: ProbedFile, number: int, attempt: int) -> Any:
+    return guarded(_carried, staged, path, one)
 
 
-def _carried(place: str, path: str, one: Found) -> DataFile:
-    """Take a file over, and return what the manifest says of it."""
-    storage, name = storage_for(place), posixpath.relpath(one.file.path, path)
-    target = posixpath.join(place, name)
+def _carried(staged: str, path: str, one: ProbedFile) -> DataFile:
+    """Link or copy a file into the staged directory; return its entry for the manifest."""
+    storage, name = storage_for(staged), posixpath.relpath(one.file.path, path)
+    target = posixpath.join(staged, name)
     storage.make_directory(posixpath.dirname(target))
-    with suppress(FileExistsError):  # where another attempt has done it: it is the same file, and whole
+    with suppress(FileExistsError):  # another attempt made the same, complete file
         if not storage.link_new(one.file.path, target):
             _copy(storage, one.file.path, target)
     content = FileContent(one.file.path, one.file.bytes)
@@ -275,6 +265,6 @@ def _carried(place: str, path: str, one: Found) -> DataFile:
     if digest is None:
         with storage.open(target) as stream:
             digest = of_blocks(blocks(stream), None)
-    rows = one.rows if one.rows is not None else FILE_FORMATS[one.kind].count(content, Dialect())
+    rows = one.rows if one.rows is not None else FILE_FORMATS[one.format].count(content, Dialect())
     partition = dict(values_of(one.file.partition))
     return DataFile(path=name, bucket=None, rows=rows, bytes=one.file.bytes, checksum=digest, partition=partition)

@@ -1,4 +1,4 @@
-"""What a run of the bridge did, for people and for programs."""
+"""The report of a round trip, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class BridgeReport:
-    """What became of a table, and of its text copy."""
+    """What a round trip did to a table and its text copy."""
 
     run: str
     table: str
-    kind: str  # of the table's files
+    kind: str  # format of the table's files; the name is that of the JSON member
     merged: Report
-    changed: bool  # the table has other rows now
-    partitions: tuple[str, ...] | None  # that were overwritten; None: the table was, as a whole
+    changed: bool  # the table has different rows now
+    partitions: tuple[str, ...] | None  # the overwritten ones; None: the whole table
     text: str = ""
-    exported: Mapping[str, Any] | None = None  # rows and bytes, and why; None: the text copy was that of the table
+    exported: Mapping[str, Any] | None = None  # why, rows and bytes; None: the text copy was current
     seconds: float = 0.0
 
     def json(self) -> str:
-        """Return the report as a JSON document; the merge's own is its member ``merged``."""
+        """Return the report as a JSON document; its member ``merged`` is the report of the merge."""
         return json.dumps(asdict(self), indent=1)
 
     def shown(self) -> str:

@@ -1,4 +1,4 @@
-"""Rows apart by the partition that they belong to."""
+"""Group rows by partition."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from mutator.bridge.contract import Partition
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.partition_paths import DEFAULT, number_combinations
 
-__all__ = ["by_partition", "parted"]
+__all__ = ["by_partition", "split_by_partition"]
 
 _NULL = pa.array([b"", DEFAULT.encode()], pa.large_binary())
 
 
 def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition, Any]]:
-    """Yield each partition that rows of a batch belong to, and the numbers of these rows.
+    """Yield (partition, int64 array of its row numbers) for the rows of a pa.RecordBatch.
 
-    The empty text is NULL, as Hive has it, and so is the name that NULL has as a directory.
+    As in Hive, the empty text is NULL, and so is the directory name that stands for NULL.
     """
-    yield from parted([exact_text(batch.column(name)) for name in fields])
+    yield from split_by_partition([exact_text(batch.column(name)) for name in fields])
 
 
-def parted(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
-    """Do the same for columns of text (large binaries)."""
+def split_by_partition(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
+    """Yield the same for the partition fields' columns, each a pa.Array of large_binary."""
     numbered, values = [], []
     for column in columns:
         column = pc.if_else(pc.is_in(column, _NULL), pa.scalar(None, pa.large_binary()), column)
@@ -39,9 +39,9 @@ def parted(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
                 for value in encoded.dictionary.to_pylist()
             ]
         )
-    codes, said = number_combinations(numbered)
+    codes, partitions = number_combinations(numbered)
     order = np.argsort(codes, kind="stable")
-    starts = np.searchsorted(codes[order], np.arange(len(said) + 1))
-    for number, one in enumerate(said):
+    starts = np.searchsorted(codes[order], np.arange(len(partitions) + 1))
+    for number, one in enumerate(partitions):
         partition = tuple(known[code] for known, code in zip(values, one, strict=True))
         yield partition, order[starts[number] : starts[number + 1]]

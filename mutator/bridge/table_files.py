@@ -1,4 +1,4 @@
-"""What lies at a path that is a table: data files, perhaps in directories of partitions, and one schema for all."""
+"""List and probe the files of a table at a path, and find one schema for all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mutator.bridge.contract import TableFile
-from mutator.bridge.tasks import Piece
+from mutator.bridge.tasks import FileRange
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.contract import Dialect, FileSchema
@@ -23,35 +23,35 @@ from mutator.rules.schema_evolution import normal, widened
 from mutator.storage import Entry, Storage, storage_for
 from mutator.storage.compression import sniff
 
-__all__ = ["Found", "found_files", "milliseconds", "probe_files", "united"]
+__all__ = ["ProbedFile", "list_files", "milliseconds", "probe_files", "united"]
 
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}
 _RANGE = 64 << 20  # bytes of a file that a task reads
-_AT_WORK = ("_temporary", ".hive-staging", ".spark-staging")  # where others write what they have not committed yet
+_AT_WORK = ("_temporary", ".hive-staging", ".spark-staging")  # where other programs write uncommitted files
 _LOGS = ("_delta_log", ".hoodie", "_spark_metadata")  # Delta Lake, Hudi, the file sink of Spark's streams
 
 
 @dataclass(frozen=True)
-class Found:
-    """A file of a table, with all that reading it needs."""
+class ProbedFile:
+    """A file of a table, with its format and schema."""
 
     file: TableFile
-    kind: str
-    schema: Any  # of the file, normal types
+    format: str  # a key of FILE_FORMATS
+    schema: Any  # pa.Schema of the file, normal types
     checksum: str | None = None
-    rows: int | None = None  # where a manifest says it
-    int96: bool = False  # it has times in Parquet's old form, which is not written any more
+    rows: int | None = None  # as a manifest has it
+    int96: bool = False  # it has timestamps in Parquet's old form, which is no longer written
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield what tasks read: large files in ranges."""
+    def ranges(self) -> Iterator[FileRange]:
+        """Yield the ranges that tasks read; only large files have more than one."""
         size = self.file.bytes
-        ranged = FILE_FORMATS[self.kind].in_ranges and self.checksum is None
+        ranged = FILE_FORMATS[self.format].in_ranges and self.checksum is None
         step = _RANGE if ranged else max(size, 1)
         for start in range(0, max(size, 1), step):
-            yield Piece(
+            yield FileRange(
                 self.file.path,
                 size,
-                self.kind,
+                self.format,
                 self.schema,
                 window=Window("", start, min(start + step, size) if step < size else None),
                 checksum=self.checksum,
@@ -59,8 +59,8 @@ class Found:
             )
 
 
-def found_files(storage: Storage, path: str) -> list[TableFile]:
-    """Return the data files at and below a path. Raises ConfigError for what is neither a file nor a partition."""
+def list_files(storage: Storage, path: str) -> list[TableFile]:
+    """Return the data files at and below a path. Raises ConfigError for entries other than files and partitions."""
     entry = storage.stat(path)
     if entry is None:
         raise error("path.missing", path=path, what="table")
@@ -90,26 +90,31 @@ def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFi
 
 
 def milliseconds(entry: Entry) -> int:
-    """Return when a file was written."""
+    """Return when a file was written, in milliseconds since 1970."""
     return round((entry.modified if entry.written is None else entry.written) * 1000)
 
 
-def probe_files(files: Sequence[TableFile]) -> list[Found]:
-    """Look into files: what they are, and their schemas. Raises DataError."""
+def probe_files(files: Sequence[TableFile]) -> list[ProbedFile]:
+    """Read the formats and schemas of files. Raises DataError."""
     found = []
     for file in files:
         with storage_for(file.path).open(file.path) as stream:
-            kind = _CONTAINERS.get(sniff(stream.read(64)) or "")
-        if kind is None:
+            file_format = _CONTAINERS.get(sniff(stream.read(64)) or "")
+        if file_format is None:
             what = "is neither ORC, Parquet nor Avro" if file.bytes else "is empty, and no ORC, Parquet or Avro file is"
             raise error("format", path=file.path, what=what, cure="take it out of the table")
         try:
             with storage_for(file.path).open(file.path) as stream:
-                look: FileSchema = FILE_FORMATS[kind].probe(whole(stream, None), Dialect())
+                probed: FileSchema = FILE_FORMATS[file_format].probe(whole(stream, None), Dialect())
         except NotReadable as fault:
             raise error("damaged", path=file.path, why=fault) from None
         found.append(
-            Found(file, kind, normal(look.schema, file.path), int96=kind == "parquet" and _has_int96(file.path))
+            ProbedFile(
+                file,
+                file_format,
+                normal(probed.schema, file.path),
+                int96=file_format == "parquet" and _has_int96(file.path),
+            )
         )
     return found
 
@@ -120,11 +125,11 @@ def _has_int96(path: str) -> bool:
         return any(schema.column(number).physical_type == "INT96" for number in range(len(schema)))
 
 
-def united(found: Sequence[Found], path: str) -> tuple[Any, tuple[str, ...]]:
-    """Return the schema of all rows, the partition fields last, and the names of these.
+def united(found: Sequence[ProbedFile], path: str) -> tuple[Any, tuple[str, ...]]:
+    """Return the schema of all rows, with the partition fields last, and the names of the partition fields.
 
-    Fields that some files lack may be NULL, and a field that has several types gets the one that holds all of them.
-    Raises DataError where there is none, or files are partitioned by other fields than the others.
+    A field that some file lacks is nullable; a field of several types gets the type that all of them widen to.
+    Raises DataError if there is no such type, or if files are partitioned by different fields.
     """
     partitions = {tuple(name for name, _ in _values(one.file)) for one in found}
     if len(partitions) > 1:
@@ -142,8 +147,8 @@ def united(found: Sequence[Found], path: str) -> tuple[Any, tuple[str, ...]]:
             if before is None:
                 fields[part.name], where[part.name] = part, one.file.path
                 continue
-            kind = widened(before.type, part.type)
-            if kind is None:
+            data_type = widened(before.type, part.type)
+            if data_type is None:
                 raise error(
                     "schema.type",
                     field=part.name,
@@ -153,11 +158,11 @@ def united(found: Sequence[Found], path: str) -> tuple[Any, tuple[str, ...]]:
                     other_path=one.file.path,
                     why="no type holds both",
                 )
-            fields[part.name] = before.with_type(kind).with_nullable(before.nullable or part.nullable)
+            fields[part.name] = before.with_type(data_type).with_nullable(before.nullable or part.nullable)
     for name, part in fields.items():
         if any(one.schema.get_field_index(name) < 0 for one in found):
             fields[name] = part.with_nullable(True)
-    # A directory says no type, and text is what it says.
+    # The values of directories are text.
     return pa.schema([*fields.values(), *(pa.field(name, pa.string()) for name in names)]), names
 
 

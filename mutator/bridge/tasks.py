@@ -1,7 +1,4 @@
-"""What a task of the bridge does with rows: plain functions over files, no Spark.
-
-A fault travels as data, because an exception that is raised in an executor loses its class on the way.
-"""
+"""Read and write the files of a table in a task, without Spark."""
 
 from __future__ import annotations
 
@@ -25,38 +22,38 @@ from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Flags
 from mutator.storage import storage_for
 
-__all__ = ["Piece", "read_piece", "write_file"]
+__all__ = ["FileRange", "read_range", "write_file"]
 
-_ODD = "holds what its type has not, such as text that is not UTF-8"
+_INVALID = "holds what its type has not, such as text that is not UTF-8"
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A file that is read, or a part of one, and what all of its rows have."""
+class FileRange:
+    """A file, or a byte range of it, that a task reads."""
 
     path: str
     bytes: int
-    kind: str  # a key of ``formats.kinds.FILE_FORMATS``
-    schema: Any  # of the file: pa.Schema
+    format: str  # a key of FILE_FORMATS
+    schema: Any  # of the file: pa.Schema, without the partition fields
     dialect: Dialect = field(default_factory=Dialect)
     window: Window = field(default_factory=Window)
     checksum: str | None = None
-    partition: tuple[tuple[str, str | None], ...] = ()  # field and value, as the directory has it
+    partition: tuple[tuple[str, str | None], ...] = ()  # (field, value) of all its rows, as its directory has them
 
 
-def read_piece(piece: Piece, schema: Any) -> Iterator[Any]:
-    """Read a piece as batches of a schema: what a file lacks is NULL, a narrower type is widened.
+def read_range(file_range: FileRange, schema: Any) -> Iterator[Any]:
+    """Read rows as batches of a schema: a field that the file lacks is NULL, a narrower type is widened.
 
-    Raises DataError with the first row whose values do not fit.
+    Raises DataError that names the first row with a value that does not fit.
     """
-    kind, values = FILE_FORMATS[piece.kind], dict(piece.partition)
-    content = FileContent(piece.path, piece.bytes, piece.window, checksum=piece.checksum)
-    names = [one.name for one in schema if one.name not in values and piece.schema.get_field_index(one.name) >= 0]
+    file_format, values = FILE_FORMATS[file_range.format], dict(file_range.partition)
+    content = FileContent(file_range.path, file_range.bytes, file_range.window, checksum=file_range.checksum)
+    names = [one.name for one in schema if one.name not in values and file_range.schema.get_field_index(one.name) >= 0]
     try:
-        for found in kind.read(content, piece.schema, names, piece.dialect):
+        for found in file_format.read(content, file_range.schema, names, file_range.dialect):
             if found.rejects:
                 reject = found.rejects[0]
-                raise NotReadable(f"{kind.position(reject.offset, reject.line)}: {reject.reason}")
+                raise NotReadable(f"{file_format.position(reject.offset, reject.line)}: {reject.reason}")
             count = found.batch.num_rows
             columns = []
             for one in schema:
@@ -64,27 +61,27 @@ def read_piece(piece: Piece, schema: Any) -> Iterator[Any]:
                     columns.append(_repeated(values[one.name], one.type, count))
                 elif one.name in names:
                     column = found.batch.column(one.name)
-                    made, bad, why = _as_type(column, one.type, kind.typed)
+                    made, bad, why = _as_type(column, one.type, file_format.typed)
                     if bad.any():
                         row = int(np.argmax(bad))
-                        place = kind.position(int(found.offsets[row]), int(found.numbers[row]))
-                        what = f"{why} ({place}: {_shown(column[row])})"
-                        raise error("schema.field", path=piece.path, field=one.name, what=what)
+                        position = file_format.position(int(found.offsets[row]), int(found.numbers[row]))
+                        what = f"{why} ({position}: {_shown(column[row])})"
+                        raise error("schema.field", path=file_range.path, field=one.name, what=what)
                     columns.append(made)
                 else:
                     columns.append(pa.nulls(count, one.type))
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except NotReadable as fault:
-        raise error("damaged", path=piece.path, why=fault) from None
+        raise error("damaged", path=file_range.path, why=fault) from None
 
 
-def _as_type(column: Any, kind: Any, typed: bool) -> tuple[Any, Flags, str]:
+def _as_type(column: Any, data_type: Any, typed: bool) -> tuple[Any, Flags, str]:
     if typed:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid:
-            return column, np.array([not _is_valid(column[row : row + 1]) for row in range(len(column))]), _ODD
-    return converted(column, kind, typed)
+            return column, np.array([not _is_valid(column[row : row + 1]) for row in range(len(column))]), _INVALID
+    return converted(column, data_type, typed)
 
 
 def _is_valid(column: Any) -> bool:
@@ -95,25 +92,35 @@ def _is_valid(column: Any) -> bool:
     return True
 
 
-def _repeated(value: str | None, kind: Any, count: int) -> Any:
+def _repeated(value: str | None, data_type: Any, count: int) -> Any:
     text = None if value is None else value.encode("utf-8", "surrogateescape")
-    found, bad, why = converted(pa.array([text], pa.large_binary()), kind, False)
+    found, bad, why = converted(pa.array([text], pa.large_binary()), data_type, False)
     if bad.any():
         raise NotReadable(f"its directory says {value!r}, which {why}")
-    return pa.repeat(found[0], count) if count else pa.array([], kind)
+    return pa.repeat(found[0], count) if count else pa.array([], data_type)
 
 
 def _shown(value: Any) -> str:
     if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):
-        return repr(value.as_buffer().to_pybytes())[1:61]  # it may be no text
+        return repr(value.as_buffer().to_pybytes())[1:61]  # it may not be UTF-8
     found = value.as_py() if not pa.types.is_temporal(value.type) else value.cast(pa.string()).as_py()
     return repr(found)[:60]
 
 
 def write_file(
-    directory: str, name: str, kind: str, schema: Any, dialect: Dialect, batches: Iterable[Any], *, empty: bool = False
+    directory: str,
+    name: str,
+    file_format: str,
+    schema: Any,
+    dialect: Dialect,
+    batches: Iterable[Any],
+    *,
+    empty: bool = False,
 ) -> DataFile | None:
-    """Write batches to a file, visible once it is whole; without rows there is none, unless an empty one is wanted."""
+    """Write batches to a file that appears once it is complete; return its entry for the manifest.
+
+    empty: write the file even if there are no rows; else it is left out and None returned.
+    """
     source = iter(batches)
     first = next((batch for batch in source if batch.num_rows), None)
     if first is None and not empty:
@@ -121,7 +128,7 @@ def write_file(
     path = posixpath.join(directory, name)
     with storage_for(path).create_new(path) as stream:
         staged = StagedFile(stream, name, WHOLE)
-        writer = FILE_FORMATS[kind].writer(staged, schema, dialect)  # type: ignore[arg-type]  # as much of a stream as it asks
+        writer = FILE_FORMATS[file_format].writer(staged, schema, dialect)  # type: ignore[arg-type]
         rows = 0
         for batch in [] if first is None else _both(first, source):
             writer.write(batch)

@@ -1,4 +1,4 @@
-"""Datasets that the bridge writes: like those of a run, but without a key, until the first merge gives them one."""
+"""Describe the datasets that the bridge writes: like those of a run, but without a key until the first merge."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from mutator.bridge.tasks import Piece
+from mutator.bridge.tasks import FileRange
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
 from mutator.errors import error
@@ -20,39 +20,41 @@ from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules import schema_evolution as schemas
 from mutator.storage import Storage
 
-__all__ = ["TEXT", "check_apart", "make_manifest", "output_dialect", "read_dataset", "spec_of", "text_pieces"]
+__all__ = ["TEXT", "check_apart", "make_manifest", "output_dialect", "read_dataset", "spec_of", "text_ranges"]
 
-TEXT = "escaped"  # the kind of files that the bridge merges
+TEXT = "escaped"  # the file format of text copies
 
 
-def output_dialect(schema: Any, kind: str, *, delimiter: bytes = b",", codec: str | None = None) -> tuple[Any, Dialect]:
-    """Return how rows of a schema are written as a kind: the schema that its files have, and the dialect.
+def output_dialect(
+    schema: Any, file_format: str, *, delimiter: bytes = b",", codec: str | None = None
+) -> tuple[Any, Dialect]:
+    """Return the schema and the dialect of files of a format that store rows of a schema.
 
-    codec: as ``output.codec`` has it. Raises DataError for a field that the kind cannot hold.
+    codec: as in ``output.codec``. Raises DataError for a field that the format cannot store.
     """
-    codecs = FILE_FORMATS[kind].codecs
+    codecs = FILE_FORMATS[file_format].codecs
     if codec is not None and codec not in codecs:
-        raise error("config", where="output.codec", faults=f"{codec} is none of {kind}: {', '.join(codecs)}")
-    spoken = None if codec is None else codecs[codec]
-    held = storable_schema(schema, kind)
-    if kind != "avro":
-        return held, Dialect(delimiter, codec=spoken)
+        raise error("config", where="output.codec", faults=f"{codec} is none of {file_format}: {', '.join(codecs)}")
+    library_codec = None if codec is None else codecs[codec]
+    stored = storable_schema(schema, file_format)
+    if file_format != "avro":
+        return stored, Dialect(delimiter, codec=library_codec)
     try:
-        return held, Dialect(avro=avro_of(held, None), codec=spoken)
+        return stored, Dialect(avro=avro_of(stored, None), codec=library_codec)
     except NotReadable as fault:
-        raise error("config", where=f"--format {kind}", faults=fault) from None
+        raise error("config", where=f"--format {file_format}", faults=fault) from None
 
 
-def spec_of(kind: str, schema: Any, dialect: Dialect, partition_fields: Sequence[str]) -> dict[str, Any]:
-    """Describe the rows of a dataset that has no key yet."""
+def spec_of(file_format: str, schema: Any, dialect: Dialect, partition_fields: Sequence[str]) -> dict[str, Any]:
+    """Return the manifest's specification of a dataset that has no key yet."""
     spec: dict[str, Any] = {
         "key": {"fields": [], "types": []},
         "order": {"by": "file name"},
         "op code": None,
-        "format": kind,
+        "format": file_format,
         "schema": schemas.to_text(schema) if dialect.avro is None else dict(dialect.avro),
     }
-    if kind == TEXT:
+    if file_format == TEXT:
         spec[TEXT] = {"delimiter": dialect.delimiter.decode("latin-1")}
     if partition_fields:
         spec["partitioned by"] = list(partition_fields)
@@ -62,7 +64,7 @@ def spec_of(kind: str, schema: Any, dialect: Dialect, partition_fields: Sequence
 def make_manifest(
     run: str, spec: dict[str, Any], files: Sequence[DataFile], beside: Sequence[SideFile], feed: Sequence[FeedFile] = ()
 ) -> Manifest:
-    """Make the manifest of files that were written. feed: what had been merged into the table before."""
+    """Return the manifest of written files. feed: feed files merged into the table before."""
     return Manifest(
         commit=str(uuid.uuid4()),
         parent=None,
@@ -80,14 +82,14 @@ def make_manifest(
     )
 
 
-def check_apart(place: str, other: str, roles: str) -> None:
-    """Raise ConfigError where a place that is written to is, or lies in, another one."""
-    if place == other or place.startswith(other.rstrip("/") + "/"):
-        raise error("path.roles", path=place, roles=roles)
+def check_apart(path: str, other: str, roles: str) -> None:
+    """Raise ConfigError if an output path is another path or lies below it."""
+    if path == other or path.startswith(other.rstrip("/") + "/"):
+        raise error("path.roles", path=path, roles=roles)
 
 
 def read_dataset(storage: Storage, path: str) -> Manifest:
-    """Read the manifest of a text copy. Raises ConfigError where a directory is none, StateError."""
+    """Read the manifest of a text copy. Raises ConfigError if the directory is not a text copy, and StateError."""
     known = read_manifest(storage, path)
     if known is None:
         what = "text copy: the directory was not written by mutator bridge export, nor merged from such"
@@ -98,13 +100,13 @@ def read_dataset(storage: Storage, path: str) -> Manifest:
     return known
 
 
-def text_pieces(path: str, known: Manifest) -> tuple[Any, list[Piece]]:
-    """Return the schema of a text copy, and what reads its files."""
+def text_ranges(path: str, known: Manifest) -> tuple[Any, list[FileRange]]:
+    """Return the schema of a text copy, a pa.Schema, and its files as ranges to read."""
     file_schema = FILE_FORMATS[TEXT].stored(known.spec)
     dialect = Dialect(known.spec[TEXT]["delimiter"].encode("latin-1"))
     sources, _ = dataset_sources(path, known)
-    pieces = [
-        Piece(one.path, one.bytes, TEXT, file_schema.schema, dialect, Window(one.ending), one.checksum)
+    ranges = [
+        FileRange(one.path, one.bytes, TEXT, file_schema.schema, dialect, Window(one.ending), one.checksum)
         for one in sources
     ]
-    return file_schema.schema, pieces
+    return file_schema.schema, ranges

@@ -1,4 +1,4 @@
-"""Write rows as the files of a table: a file a task, or one for each partition that a task has rows of."""
+"""Write rows as the files of a table: one file a task, or one for each partition of the task's rows."""
 
 from __future__ import annotations
 
@@ -24,40 +24,54 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.partition_paths import directory_of
 from mutator.storage import Storage, storage_for
 
-__all__ = ["seal", "write_table"]
+__all__ = ["Target", "seal", "write_table"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where and how the files of a table are written."""
+
+    directory: str
+    format: str  # a key of FILE_FORMATS
+    schema: Any  # of the files: pa.Schema without the partition fields
+    dialect: Dialect
+    partition_fields: tuple[str, ...]
+    run: str
+
+    @classmethod
+    def of(
+        cls, directory: str, file_format: str, schema: Any, partition_fields: Sequence[str], run: str, codec: str | None
+    ) -> Target:
+        """Return the target for rows of a schema. Raises ConfigError or DataError if the format cannot store them."""
+        inner = pa.schema([field for field in schema if field.name not in partition_fields])
+        stored, dialect = output_dialect(inner, file_format, codec=codec)
+        return cls(directory, file_format, stored, dialect, tuple(partition_fields), run)
 
 
 def write_table(
     each: Each,
-    directory: str,
-    schema: Any,
-    kind: str,
-    partition_fields: Sequence[str],
-    pieces: Sequence[Any],
+    target: Target,
+    ranges: Sequence[Any],
     read: Callable[[Any], Batches],
-    run: str,
     partitions: Collection[Partition] | None = None,
-    *,
-    codec: str | None = None,
 ) -> list[DataFile]:
-    """Write rows below a directory, and return the files that were written.
+    """Write rows below the target's directory; return its files as the manifest has them.
 
-    schema: of the rows. partitions: the only ones that are written; None for all.
+    ranges, read: what a task reads, and how. partitions: the only ones that are written; None for all.
     """
     wanted = None if partitions is None else frozenset(partitions)
-    inner = pa.schema([one for one in schema if one.name not in partition_fields])
-    target = _Target(directory, kind, *output_dialect(inner, kind, codec=codec), tuple(partition_fields), run, wanted)
-    write = partial(_write, target, read)
-    made = [file for files in checked(each(pieces, write)) for file in files]
-    if not made and not partition_fields:  # without a file nothing would say which fields there are
-        name = part_name(run, 0, 0, FILE_FORMATS[kind].suffix)
-        file = write_file(directory, name, kind, target.schema, target.dialect, (), empty=True)
+    results = checked(each(ranges, partial(_write, target, read, wanted)))
+    made = [file for part in results for file in part]
+    if not made and not target.partition_fields:  # without a file nothing would say which fields the table has
+        name = part_name(target.run, 0, 0, FILE_FORMATS[target.format].suffix)
+        directory, file_format = target.directory, target.format
+        file = write_file(directory, name, file_format, target.schema, target.dialect, (), empty=True)
         made = [] if file is None else [file]
     return made
 
 
 def seal(storage: Storage, directory: str, made: Manifest) -> None:
-    """Write what says that a directory is whole."""
+    """Write the manifest and the _SUCCESS file of a directory."""
     storage.make_directory(posixpath.join(directory, manifest.DIRECTORY))
     with storage.create_new(posixpath.join(directory, manifest.PATH)) as stream:
         stream.write(manifest.dump(made))
@@ -65,44 +79,38 @@ def seal(storage: Storage, directory: str, made: Manifest) -> None:
         pass
 
 
-@dataclass(frozen=True)
-class _Target:
-    """Where tasks write, and how."""
-
-    directory: str
-    kind: str
-    schema: Any  # of the files
-    dialect: Dialect
-    fields: tuple[str, ...]  # of partitions
-    run: str
-    wanted: frozenset[Partition] | None
-
-
-def _write(target: _Target, read: Callable[[Any], Batches], piece: Any, number: int, attempt: int) -> Any:
-    return guarded(lambda: list(_written(target, read(piece), number, attempt)))
+def _write(
+    target: Target,
+    read: Callable[[Any], Batches],
+    wanted: frozenset[Partition] | None,
+    file_range: Any,
+    number: int,
+    attempt: int,
+) -> Any:
+    name = part_name(target.run, number, attempt, FILE_FORMATS[target.format].suffix)
+    return guarded(lambda: list(_written(target, wanted, read(file_range), name)))
 
 
-def _written(target: _Target, batches: Batches, number: int, attempt: int) -> Iterator[DataFile]:
-    name = part_name(target.run, number, attempt, FILE_FORMATS[target.kind].suffix)
-    directory, fields = target.directory, target.fields
+def _written(target: Target, wanted: frozenset[Partition] | None, batches: Batches, name: str) -> Iterator[DataFile]:
+    directory, fields = target.directory, target.partition_fields
 
     def write(path: str, rows: Iterable[Any]) -> DataFile | None:
-        return write_file(directory, path, target.kind, target.schema, target.dialect, rows)
+        return write_file(directory, path, target.format, target.schema, target.dialect, rows)
 
     if not fields:
         file = write(name, batches)
         yield from () if file is None else (file,)
         return
-    # A task has the rows of one text file, so that they can be held: one open file a partition could be thousands.
-    held: dict[Partition, list[Any]] = {}
+    # A task has the rows of one text file, so they fit in memory; an open file for each partition could be thousands.
+    rows_of: dict[Partition, list[Any]] = {}
     for batch in batches:
         rows = batch.drop_columns(list(fields))
         for partition, numbers in by_partition(batch, fields):
-            if target.wanted is None or partition in target.wanted:
-                held.setdefault(partition, []).append(rows.take(pa.array(numbers)))
-    for partition, parts in held.items():
-        place = posixpath.join(directory_of(fields, partition), name)
-        storage_for(directory).make_directory(posixpath.dirname(posixpath.join(directory, place)))
-        file = write(place, parts)
+            if wanted is None or partition in wanted:
+                rows_of.setdefault(partition, []).append(rows.take(pa.array(numbers)))
+    for partition, parts in rows_of.items():
+        path = posixpath.join(directory_of(fields, partition), name)
+        storage_for(directory).make_directory(posixpath.dirname(posixpath.join(directory, path)))
+        file = write(path, parts)
         assert file is not None
         yield replace(file, partition=dict(zip(fields, partition, strict=True)))

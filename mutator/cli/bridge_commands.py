@@ -102,7 +102,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
         report = {
             "run": run,
             "table": table.given,
-            "kind": table.kind,
+            "kind": table.format,
             "text": without_secrets(arguments.to),
             "fields": len(table.schema),
             "partitioned_by": list(table.partition_fields),

@@ -99,7 +99,7 @@ def test_table_comes_back_as_files_of_every_kind(scratch, kind, data):
             kept = imported(root / "text", root / other, other)
             assert kept.rows == len(whole)
             back = PathTable(str(root / other), each)
-            assert (back.kind, back.schema.types, back.schema.names) == (other, schema.types, schema.names)
+            assert (back.format, back.schema.types, back.schema.names) == (other, schema.types, schema.names)
             if len(whole):
                 assert plain(table_of(root / other)) == plain(whole.cast(schema))
 

@@ -365,7 +365,7 @@ def test_batch_with_a_partition_that_cannot_be_moved_moves_none(hive):
     def case(spark):
         spark.sql("CREATE TABLE batch (a INT) PARTITIONED BY (n INT) STORED AS ORC")
         table, staged = change(spark, "batch", [(n, n) for n in range(4)], "run-1", [{"n": str(n)} for n in range(4)])
-        store, before = table._metastore, table._places()
+        store, before = table._metastore, table._locations()
         entries = store.partitions("default", "batch")
         moved = [
             store.copy(one, storage=store.at(one.storage(), f"{staged.root}/x{i}")) for i, one in enumerate(entries)
@@ -374,10 +374,10 @@ def test_batch_with_a_partition_that_cannot_be_moved_moves_none(hive):
         with pytest.raises(MutatorError) as caught, store.faults("batch"):
             store.alter_partitions("default", "batch", moved)
         assert caught.value.kind == "hive.metastore"
-        assert table._places() == before
+        assert table._locations() == before
         del moved[2]
         store.alter_partitions("default", "batch", moved)
-        assert {place.rpartition("/")[2] for place in table._places().values()} == {"x0", "x1", "x2", "x3"}
+        assert {location.rpartition("/")[2] for location in table._locations().values()} == {"x0", "x1", "x2", "x3"}
         return True
 
     assert hive.run(case)

@@ -21,7 +21,7 @@ __all__ = ["Hive", "connect", "hive", "started"]
 # Starts the JVM, and tells how to reach it; ends with its input.
 JVM = """
 import sys
-from mutator.session import spark_session
+from mutator.engine.spark.session import spark_session
 with spark_session("hive", hive=True) as spark:
     java = spark.sparkContext._gateway.java_parameters
     print(java.port, java.auth_token, flush=True)
@@ -31,7 +31,7 @@ with spark_session("hive", hive=True) as spark:
 CASES = """
 import os, pickle, struct, sys, traceback
 from tests.support.hive_server import connect
-import mutator.hive.table
+import mutator.bridge.hive.table
 stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
 while size := stdin.read(8):
     point, address, function, arguments = pickle.loads(stdin.read(struct.unpack("q", size)[0]))

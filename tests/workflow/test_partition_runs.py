@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator import cli, config
-from mutator.config import sources
+from mutator.config.sources import read_settings
 from mutator.engine.each import in_turn
 from mutator.errors import ConfigError, MutatorError, StateError, failpoints
 from mutator.rules.partition_transforms import parse_fields
@@ -145,7 +145,7 @@ def test_partitions_become_empty_and_come_again(case):
 
 
 def test_sample_by_store_and_date(tmp_path):
-    settings = sources.read_settings(SALES / "sales.properties") | {"max.delete.fraction": "1"}
+    settings = read_settings(SALES / "sales.properties") | {"max.delete.fraction": "1"}
     case = Case(tmp_path, settings, "store_id=0,create_date=7")
     shutil.copytree(SALES / "master", case.whole, dirs_exist_ok=True)
     case.split(case.whole, case.parted)
@@ -345,7 +345,7 @@ def test_a_full_snapshot_is_refused(case):
 
 SHELL = """#!{python}
 import argparse, os, sys
-from mutator.config import sources
+from mutator.config.sources import read_settings
 from tests.support import local_engine
 
 words = argparse.ArgumentParser()
@@ -354,7 +354,7 @@ for name in ("--config", "--master", "--feed", "--output", "-D"):
 given = words.parse_args(sys.argv[2:])
 if given.master.endswith(os.environ.get("FAILS", "none")):
     sys.exit(3)
-settings = sources.read_settings(given.config, [given.D])
+settings = read_settings(given.config, [given.D])
 local_engine.mutate(settings, master=given.master, feed=[given.feed], output=given.output)
 """
 

@@ -1,12 +1,12 @@
-"""Tables of a metastore, through Spark SQL, which merges nothing here.
+"""Tables of a metastore, read and written by Spark SQL; the merge itself is the bridge's.
 
-metastore_table   such a table for the bridge: read and written by Spark, committed by the metastore
-live_table        the table as it is: its type, and where its files are
-table             a change of it: staged, then committed by one transaction of the metastore
-staged_table      a change as it is logged before the table points to it
+metastore_table   the bridge's table: read and written by Spark, committed by the metastore
+live_table        the table as it is: its schema, its format and its files
+table             a change of the table: staged, then committed by one transaction of the metastore
+staged_table      the record of a change, logged before the commit
 create            a new table
-insert            ``INSERT OVERWRITE``, and the settings that it needs
-frames            rows as batches of Arrow columns, in tasks
+insert            ``INSERT OVERWRITE`` and its settings
+frames            DataFrames as Arrow batches, in tasks
 metastore         the calls to the JVM
-spark_types       Spark's types as Arrow's
+spark_types       Spark types as Arrow types
 """

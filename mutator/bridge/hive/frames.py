@@ -1,4 +1,4 @@
-"""DataFrames as batches of Arrow columns, in tasks: what the bridge reads a table with, and hands its rows to Spark."""
+"""Read DataFrames as Arrow batches in tasks, and make DataFrames of Arrow batches."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ Batches = Iterator[Any]  # of pa.RecordBatch
 
 
 def on_batches(frame: DataFrame, schema: Any, work: Callable[[Batches, int, int], Any]) -> list[Any]:
-    """Apply a function to the rows of each task, the task's number and its attempt; return what it returned.
+    """Apply a function to (rows, number, attempt) of each task; return its results.
 
-    schema: of the rows, as Arrow has it: Spark gives instants in the session's time zone.
+    schema: pa.Schema that the rows are cast to: Spark has instants in the session's time zone.
     """
     with spark_faults(frame.sparkSession.sparkContext):
-        # rows -> what the function returns, one a task
+        # rows -> the function's result, pickled, one for each task
         found = _mapped(frame, partial(_worked, schema, work), "result binary").collect()
     return [pickle.loads(row.result) for row in found]
 
 
-def frame_of(spark: SparkSession, pieces: Sequence[Any], read: Callable[[Any], Batches], like: DataFrame) -> DataFrame:
-    """Return the rows of all pieces, each read by a task of its own. like: has the schema of the rows."""
-    numbered = [(pickle.dumps(piece),) for piece in pieces]
-    # (piece)
+def frame_of(spark: SparkSession, ranges: Sequence[Any], read: Callable[[Any], Batches], like: DataFrame) -> DataFrame:
+    """Return the rows of all ranges, each read by a task of its own. like: a DataFrame with the schema of the rows."""
+    numbered = [(pickle.dumps(file_range),) for file_range in ranges]
+    # (file_range)
     rows = spark.sparkContext.parallelize(numbered, max(len(numbered), 1))
     # -> rows
-    return _mapped(spark.createDataFrame(rows, "piece binary"), partial(_read, read), like.schema)
+    return _mapped(spark.createDataFrame(rows, "file_range binary"), partial(_read, read), like.schema)
 
 
 def _mapped(frame: DataFrame, function: Callable[[Batches], Batches], schema: Any) -> DataFrame:
@@ -61,5 +61,5 @@ def _cast(schema: Any, batches: Batches) -> Batches:
 
 def _read(read: Callable[[Any], Batches], batches: Batches) -> Batches:
     for batch in batches:
-        for piece in batch.column(0).to_pylist():
-            yield from read(pickle.loads(piece))
+        for file_range in batch.column(0).to_pylist():
+            yield from read(pickle.loads(file_range))

@@ -1,4 +1,4 @@
-"""``INSERT OVERWRITE`` of a table by Spark, with the settings that it needs for the time of the statement."""
+"""Run Spark's ``INSERT OVERWRITE`` with the settings that it needs, for the time of the statement."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def insert_overwrite(
     fields: Mapping[str, pa.DataType],
     wanted: Sequence[Mapping[str, str | None]],
 ) -> bool:
-    """Write rows to the one partition that is named, if it is one with values, else to that of each row's values.
+    """Overwrite partitions of a table with rows; return whether the statement named its partition.
 
-    table: quoted. fields: the partition fields. Returns whether the partition was named: then it is there now, also
-    without a row.
+    table: quoted. fields: the partition fields. wanted: values of the partitions. A single partition whose values SQL
+    can spell is named, and is then there even without a row. Else each row goes to the partition of its values.
     """
     spark, clause = frame.sparkSession, ", ".join(map(quote, fields))
     static = len(wanted) == 1 and all(_can_be_named(value, fields[field]) for field, value in wanted[0].items())
     if static:
         clause = ", ".join(f"{quote(field)}='{value}'" for field, value in wanted[0].items())
-        for field, value in wanted[0].items():  # a static insert would take the rows of any other partition, too
+        for field, value in wanted[0].items():  # a static insert would accept rows of other partitions, too
             same = f.col(quote(field)).cast("string").eqNullSafe(f.lit(canonical(str(value), fields[field])))
             frame = frame.where(f.assert_true(same, f"a row is not of {field}={value}").isNull())
         frame = frame.drop(*fields)
@@ -70,14 +70,14 @@ def insert_overwrite(
 
 
 def refuse_careless(spark: SparkSession) -> None:
-    """Refuse a session that reads what it can and says nothing of the rest."""
+    """Raise ConfigError for a session that skips unreadable files without an error."""
     for setting in CARELESS:
         if is_set(spark, setting):
             raise error("hive.setting", setting=setting)
 
 
 def is_set(spark: SparkSession, setting: str) -> bool:
-    """Tell whether a setting is true, be it by default; one that Spark does not know is not."""
+    """Return whether a setting is true, also by default; an unknown setting is not."""
     try:
         return str(spark.conf.get(setting)).lower() == "true"
     except (Py4JError, PySparkException):
@@ -85,7 +85,7 @@ def is_set(spark: SparkSession, setting: str) -> bool:
 
 
 def without_ansi(spark: SparkSession) -> SparkSession:
-    """Return a session like another one, in which text that is no number is NULL."""
+    """Return a session like another one, in which the cast of invalid text to a number is NULL."""
     if not is_set(spark, "spark.sql.ansi.enabled"):
         return spark
     like = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
@@ -94,7 +94,7 @@ def without_ansi(spark: SparkSession) -> SparkSession:
 
 
 def quote(name: str) -> str:
-    """Return a name as SQL takes any.
+    """Return a quoted SQL name.
 
     >>> quote("a`b")
     '`a``b`'
@@ -102,8 +102,12 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _can_be_named(value: str | None, kind: pa.DataType) -> bool:
-    return bool(value) and not set(str(value)) & set("'\\") and (pa.types.is_string(kind) or pa.types.is_integer(kind))
+def _can_be_named(value: str | None, data_type: pa.DataType) -> bool:
+    return (
+        bool(value)
+        and not set(str(value)) & set("'\\")
+        and (pa.types.is_string(data_type) or pa.types.is_integer(data_type))
+    )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A Hive table as it stands: what it holds, where, and whether it is one that can be changed by moving it."""
+"""A Hive table as it is: schema, format and files, and whether it can be replaced by changing its locations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LiveTable"]
 
 CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 NAME = re.compile(r"(?:(\w+)\.)?(\w+)", re.ASCII)
-KINDS = {
+FORMATS = {
     "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat": "orc",
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat": "parquet",
     "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat": "avro",
@@ -42,7 +42,7 @@ class LiveTable:
             self.name = f"{self._database}.{self._table}"
             entry = self._entry()
             self.partition_fields = tuple(entry.partitionColumnNames().mkString("\n").split())
-            self.kind = self._kind(entry)
+            self.format = self._format(entry)
             self._is_serde = self._provider(entry) == "hive"
             purge = ("external.table.purge", "true") in self._metastore.items(entry.properties())
             self.managed: bool = purge or entry.tableType().name() == "MANAGED"
@@ -52,28 +52,28 @@ class LiveTable:
                 self.schema: pa.Schema = arrow_schema(schema)
             except TypeError as fault:
                 raise self._unfit(str(fault), "leave that field out of the table") from None
-            # What Spark notes of a type that it reads as a text.
+            # Spark reads CHAR as a string, and keeps the declared type in the metadata.
             self._padded = {one.name for one in schema if str(one.metadata.get(CHAR, "")).startswith("char(")}
             for name in self.partition_fields:
-                kind = self.schema.field(name).type
-                if pa.types.is_floating(kind) or pa.types.is_timestamp(kind):
+                data_type = self.schema.field(name).type
+                if pa.types.is_floating(data_type) or pa.types.is_timestamp(data_type):
                     cure = "partition it by a text, a number that is whole or a decimal, a date or a boolean"
-                    raise self._unfit(f"is partitioned by {name}, which is {kind} and has no one spelling", cure)
+                    raise self._unfit(f"is partitioned by {name}, which is {data_type} and has no one spelling", cure)
 
     def files(self) -> tuple[TableFile, ...]:
         """Return every live data file: the state of the table."""
         with self._metastore.faults(self.name):
-            return self._files({place: name for name, place in self._places().items()})
+            return self._files({location: name for name, location in self._locations().items()})
 
     @property
     def keeps_milliseconds(self) -> bool:
-        """Tell whether instants lose what is finer when they are written: Hive's own Avro has milliseconds."""
-        return self.kind == "avro" and self._is_serde
+        """Return whether written timestamps are cut to milliseconds, as in Hive's own Avro."""
+        return self.format == "avro" and self._is_serde
 
     def partitions(self) -> tuple[str, ...]:
         """Return the names of all partitions, as their directories have them."""
         with self._metastore.faults(self.name):
-            return tuple(sorted(self._places())) if self.partition_fields else ()
+            return tuple(sorted(self._locations())) if self.partition_fields else ()
 
     def read(self) -> DataFrame:
         """Return the rows."""
@@ -91,27 +91,27 @@ class LiveTable:
         column = f.col(quote(name))
         if unread and pa.types.is_string(self.schema.field(name).type):
             return f.nullif(column, f.lit(DEFAULT)).alias(name)
-        # Blanks fill a CHAR up, and mean nothing.
+        # CHAR values are padded with blanks.
         return f.rtrim(column).alias(name) if name in self._padded else column
 
     def _fields_with_null(self) -> set[str]:
-        """Return the partition fields whose NULL Spark would not read as NULL.
+        """Return the partition fields whose NULL Spark does not read as NULL.
 
-        It reads a table through Hive's own classes as Hive's name for it: text, or a number that cannot be parsed.
+        Through Hive's own classes Spark reads Hive's name for NULL: as text, or as an invalid number.
         """
-        native = is_set(self._spark, f"spark.sql.hive.convertMetastore{self.kind.title()}")
+        native = is_set(self._spark, f"spark.sql.hive.convertMetastore{self.format.title()}")
         if native or not self.partition_fields or not self._is_serde:
             return set()
-        names = self._places()
+        names = self._locations()
         return {field for field in self.partition_fields for name in names if partition_values(name)[field] is None}
 
-    def _places(self) -> dict[str, str]:
-        """Return where the partitions lie, or the table."""
+    def _locations(self) -> dict[str, str]:
+        """Return the location of each partition by name; of the table, by the empty name, if it has no partitions."""
         if not self.partition_fields:
             return {"": self._metastore.location(self._entry())}
-        return self._places_of(self._table)
+        return self._locations_of(self._table)
 
-    def _places_of(self, table: str) -> dict[str, str]:
+    def _locations_of(self, table: str) -> dict[str, str]:
         found = self._metastore.partitions(self._database, table)
         return {self._name(one): self._metastore.location(one) for one in found}
 
@@ -119,11 +119,11 @@ class LiveTable:
         spec = partition.spec()
         return partition_name({field: spec.apply(field) for field in self.partition_fields})
 
-    def _files(self, places: Mapping[str, str]) -> tuple[TableFile, ...]:
-        """Return the files of places with the names of their partitions."""
+    def _files(self, locations: Mapping[str, str]) -> tuple[TableFile, ...]:
+        """Return the files of locations (location -> partition name)."""
         found = []
-        for place, name in places.items():
-            for path, size, modified, is_directory in self._metastore.listed(place):
+        for location, name in locations.items():
+            for path, size, modified, is_directory in self._metastore.listed(location):
                 if is_hidden(path):
                     continue
                 if is_directory:
@@ -140,18 +140,18 @@ class LiveTable:
             raise error("hive.missing", table=self.name)
         return found
 
-    def _kind(self, entry: Entry) -> str:
-        """Return the format, of a table that can be changed by moving it."""
+    def _format(self, entry: Entry) -> str:
+        """Return the file format. Raises ConfigError for a table that cannot be replaced by changing its locations."""
         if entry.tableType().name() not in ("MANAGED", "EXTERNAL"):
             raise self._unfit(f"is a {entry.tableType().name().lower()}", "name the table that holds the rows")
         provider = self._provider(entry)
         if provider == "hive":
             reader = self._metastore.value(entry.storage().inputFormat())
-            kind = KINDS.get(reader, reader.rpartition(".")[2])
+            file_format = FORMATS.get(reader, reader.rpartition(".")[2])
         else:
-            kind = provider
-        if kind not in KINDS.values():
-            raise self._unfit(f"holds {kind}", "only tables of ORC, Parquet and Avro files can be merged into")
+            file_format = provider
+        if file_format not in FORMATS.values():
+            raise self._unfit(f"holds {file_format}", "only tables of ORC, Parquet and Avro files can be merged into")
         if ("transactional", "true") in [(k, v.lower()) for k, v in self._metastore.items(entry.properties())]:
             raise self._unfit("is transactional, and its files belong to Hive", "merge into it with Hive's MERGE")
         if entry.bucketSpec().isDefined() or not entry.unsupportedFeatures().isEmpty():
@@ -159,7 +159,7 @@ class LiveTable:
             raise self._unfit(f"has what Spark cannot write ({what})", "copy its rows to a table without that")
         if self.partition_fields and not entry.tracksPartitionsInCatalog():
             raise self._unfit("has partitions that are not in the metastore", "run MSCK REPAIR TABLE")
-        return kind
+        return file_format
 
     def _provider(self, entry: Entry) -> str:
         return (self._metastore.value(entry.provider()) or "hive").lower()

@@ -1,7 +1,7 @@
-"""What Python asks of the metastore that Spark talks to, and of Hadoop's file systems: py4j stays in here.
+"""Call the metastore through Spark's catalog, and Hadoop's file systems; py4j is used here alone.
 
-Spark's own catalog is what every Spark knows: it is asked below the session, so that one call is one request to the
-metastore. Its records are Scala case classes, which change by making a copy.
+The external catalog below the session is used, so that one call is one request to the metastore. Its entries are Scala
+case classes, which are changed by copying them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mutator.rules.partition_paths import DEFAULT
 
 __all__ = ["Entry", "Metastore", "is_hidden"]
 
-# What Hive and Spark note about the content of a place, and may answer queries from.
+# Statistics of Hive and Spark, which may answer queries from them.
 STATISTICS = re.compile(
     r"numFiles|numRows|totalSize|rawDataSize|numFilesErasureCoded|COLUMN_STATS_ACCURATE|STATS_GENERATED.*"
     r"|spark\.sql\.statistics\..*"
@@ -31,7 +31,7 @@ Entry = Any  # a CatalogTable or CatalogTablePartition of Spark
 
 
 class Metastore:
-    """The metastore of one session, and the file systems that its tables lie on."""
+    """The metastore of one session, and the file systems of its tables."""
 
     def __init__(self, spark: SparkSession) -> None:
         if spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
@@ -44,16 +44,16 @@ class Metastore:
 
     @contextmanager
     def faults(self, table: str) -> Iterator[None]:
-        """Turn what the JVM raises inside of the ``with`` block into errors of the catalogue."""
+        """Turn exceptions of the JVM inside the ``with`` block into MutatorError."""
         try:
             yield
         except (Py4JError, PySparkException, OSError, EOFError) as fault:
-            check_signals()  # one that came meanwhile looks like a fault, too
+            check_signals()  # a signal during a call looks like a fault of the JVM
             raise self._error(table, fault) from None
 
     def _error(self, table: str, fault: Exception) -> MutatorError:
         try:
-            self._jvm.java.lang.System.nanoTime()  # the cheapest question to a JVM
+            self._jvm.java.lang.System.nanoTime()  # the cheapest call
         except (Py4JError, OSError):
             return error("spark.lost", why=type(fault).__name__)
         text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
@@ -62,7 +62,7 @@ class Metastore:
     # --- tables and partitions
 
     def table(self, database: str, name: str) -> Entry | None:
-        """Return what the metastore holds about a table, or None."""
+        """Return the entry of a table, or None."""
         if not self._catalog.databaseExists(database) or not self._catalog.tableExists(database, name):
             return None
         return self._catalog.getTable(database, name)
@@ -76,15 +76,15 @@ class Metastore:
         self._catalog.dropTable(database, name, True, False)
 
     def alter_table(self, entry: Entry) -> None:
-        """Replace what the metastore holds about a table, in one transaction."""
+        """Replace the entry of a table, in one transaction."""
         self._catalog.alterTable(entry)
 
     def forget_table_statistics(self, database: str, name: str) -> None:
-        """Remove what Spark noted about a table's content: ``alter_table`` would keep it."""
+        """Remove Spark's statistics of a table, which ``alter_table`` keeps."""
         self._catalog.alterTableStats(database, name, self.option(None))
 
     def partitions(self, database: str, name: str) -> list[Entry]:
-        """Return what the metastore holds about all partitions of a table."""
+        """Return the entries of all partitions of a table."""
         found = self._catalog.listPartitions(database, name, self.option(None))
         return [found.apply(index) for index in range(found.size())]
 
@@ -93,19 +93,19 @@ class Metastore:
         self._catalog.createPartitions(database, name, self.seq(entries), False)
 
     def alter_partitions(self, database: str, name: str, entries: list[Entry]) -> None:
-        """Replace what the metastore holds about partitions, in one transaction."""
+        """Replace the entries of partitions, in one transaction."""
         self._catalog.alterPartitions(database, name, self.seq(entries))
 
     def drop_partitions(self, database: str, name: str, specs: list[Mapping[str, str | None]]) -> None:
-        """Drop partitions that are there, and leave their files."""
+        """Drop existing partitions, and leave their files."""
         self._catalog.dropPartitions(database, name, self.seq([self.spec(one) for one in specs]), True, False, True)
 
     def spec(self, values: Mapping[str, str | None]) -> Any:
-        """Return the values of partition fields as Spark's catalog has them."""
+        """Return the values of partition fields as a map of Spark's catalog."""
         return self.map({field: value or DEFAULT for field, value in values.items()})
 
     def partition(self, values: Mapping[str, str | None], storage: Any, parameters: Any) -> Entry:
-        """Make an entry for a new partition."""
+        """Return an entry for a new partition."""
         made = self._jvm.org.apache.spark.sql.catalyst.catalog.CatalogTablePartition
         now = self._jvm.java.lang.System.currentTimeMillis()
         return made(self.spec(values), storage, parameters, now, -1, self.option(None))
@@ -115,20 +115,21 @@ class Metastore:
         return self._jvm.org.apache.spark.sql.catalyst.catalog.CatalogTableType.EXTERNAL()
 
     def identifier(self, database: str, name: str) -> Any:
-        """Return the name of a table as Spark's catalog has it."""
+        """Return the name of a table as an identifier of Spark's catalog."""
         return self._jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, self.option(database))
 
     # --- Scala
 
     def copy(self, entry: Entry, **changes: Any) -> Entry:
-        """Return a copy of a case class with other values for some fields, by name: their number is not the same in
-        every Spark.
+        """Return a copy of a case class with other values for some fields, by name.
+
+        The number of fields differs between versions of Spark.
         """
-        kind = entry.getClass()
-        name = kind.getName()
+        java_class = entry.getClass()
+        name = java_class.getName()
         if name not in self._fields:
             modifier = self._jvm.java.lang.reflect.Modifier
-            fields = [one for one in kind.getDeclaredFields() if not modifier.isStatic(one.getModifiers())]
+            fields = [one for one in java_class.getDeclaredFields() if not modifier.isStatic(one.getModifiers())]
             # A field of the class is final, a lazy value is not.
             final = [one.getName() for one in fields if modifier.isFinal(one.getModifiers())]
             self._fields[name] = final[: entry.productArity()]
@@ -140,7 +141,7 @@ class Metastore:
         )
 
     def without_statistics(self, parameters: Any, now: Mapping[str, str] | None = None) -> Any:
-        """Return parameters without what was noted about the content, and with what is true now."""
+        """Return parameters without statistics, except new ones."""
         kept = {key: value for key, value in self.items(parameters) if not STATISTICS.fullmatch(key)}
         return self.map({**kept, **(now or {})})
 
@@ -157,7 +158,7 @@ class Metastore:
         return self._jvm.scala.Option.apply(value)
 
     def value(self, option: Any) -> str:
-        """Return the text of a Scala option, empty where there is none."""
+        """Return the text of a Scala option; empty if it is none."""
         return str(option.get()) if option.isDefined() else ""
 
     def seq(self, values: Iterable[Any]) -> Any:
@@ -174,22 +175,22 @@ class Metastore:
             filled.put(key, value)
         return self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(filled)
 
-    # --- places
+    # --- locations
 
     def location(self, entry: Entry) -> str:
-        """Return the place of a table or partition."""
+        """Return the location of a table or partition; empty if it has none."""
         uri = entry.storage().locationUri()
         if not uri.isDefined():
             return ""
         return str(self._jvm.org.apache.spark.sql.catalyst.catalog.CatalogUtils.URIToString(uri.get()))
 
-    def at(self, storage: Any, place: str) -> Any:
-        """Return a storage format's copy with another place."""
-        return self.copy(storage, locationUri=self.option(self._path(place).toUri()))
+    def at(self, storage: Any, location: str) -> Any:
+        """Return a copy of a storage format with another location."""
+        return self.copy(storage, locationUri=self.option(self._path(location).toUri()))
 
-    def listed(self, place: str) -> list[tuple[str, int, int, bool]]:
-        """Return path, bytes, time of change in milliseconds, and whether it is a directory, of all in a place."""
-        path = self._path(place)
+    def listed(self, location: str) -> list[tuple[str, int, int, bool]]:
+        """Return (path, bytes, milliseconds since 1970 when changed, whether it is a directory) of each entry."""
+        path = self._path(location)
         files = path.getFileSystem(self._storage)
         if not files.exists(path):
             return []
@@ -198,24 +199,24 @@ class Metastore:
             for found in files.listStatus(path)
         ]
 
-    def make(self, place: str) -> None:
-        """Make a directory, and those above it."""
-        path = self._path(place)
+    def make(self, location: str) -> None:
+        """Make a directory and its parents."""
+        path = self._path(location)
         path.getFileSystem(self._storage).mkdirs(path)
 
-    def remove(self, place: str, recursive: bool = True) -> None:
-        """Remove a file or directory that may have gone."""
-        path = self._path(place)
+    def remove(self, location: str, recursive: bool = True) -> None:
+        """Remove a file or directory; a missing one is fine."""
+        path = self._path(location)
         files = path.getFileSystem(self._storage)
         if not files.delete(path, recursive) and files.exists(path):
-            raise error("storage", path=place, why="it cannot be removed")
+            raise error("storage", path=location, why="it cannot be removed")
 
-    def _path(self, place: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(place)
+    def _path(self, location: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(location)
 
 
 def is_hidden(path: str) -> bool:
-    """Tell whether readers leave a file out for its name.
+    """Return whether readers skip a file because of its name.
 
     >>> is_hidden("file:/t/_SUCCESS"), is_hidden("file:/t/part-0")
     (True, False)

@@ -1,4 +1,4 @@
-"""Spark's types as Arrow's: without Spark's session, whose time zone must not change an instant."""
+"""Convert Spark types to Arrow types without the session, whose time zone must not change timestamps."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ PLAIN = {
 
 
 def arrow_schema(schema: types.StructType) -> pa.Schema:
-    """Return Arrow's schema of a Spark schema; TypeError names a field whose type is not one of a table file."""
+    """Return the pa.Schema of a Spark schema; raises TypeError that names a field whose type files cannot store."""
     return pa.schema([_field(field.name, field.dataType, field.nullable) for field in schema])
 
 
-def _field(name: str, kind: types.DataType, nullable: bool) -> pa.Field:
+def _field(name: str, data_type: types.DataType, nullable: bool) -> pa.Field:
     try:
-        return pa.field(name, _type(kind), nullable)
+        return pa.field(name, _type(data_type), nullable)
     except KeyError:
-        raise TypeError(f"field {name} is {kind.simpleString()}") from None
+        raise TypeError(f"field {name} is {data_type.simpleString()}") from None
 
 
-def _type(kind: types.DataType) -> pa.DataType:
-    if isinstance(kind, types.DecimalType):
-        return pa.decimal128(kind.precision, kind.scale)
-    if isinstance(kind, types.ArrayType):
-        return pa.list_(pa.field("element", _type(kind.elementType), kind.containsNull))
-    if isinstance(kind, types.MapType):
-        value = pa.field("value", _type(kind.valueType), kind.valueContainsNull)
-        return pa.map_(pa.field("key", _type(kind.keyType), False), value)
-    if isinstance(kind, types.StructType):
-        return pa.struct([_field(field.name, field.dataType, field.nullable) for field in kind])
-    return PLAIN[type(kind)]
+def _type(data_type: types.DataType) -> pa.DataType:
+    if isinstance(data_type, types.DecimalType):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if isinstance(data_type, types.ArrayType):
+        return pa.list_(pa.field("element", _type(data_type.elementType), data_type.containsNull))
+    if isinstance(data_type, types.MapType):
+        value = pa.field("value", _type(data_type.valueType), data_type.valueContainsNull)
+        return pa.map_(pa.field("key", _type(data_type.keyType), False), value)
+    if isinstance(data_type, types.StructType):
+        return pa.struct([_field(field.name, field.dataType, field.nullable) for field in data_type])
+    return PLAIN[type(data_type)]

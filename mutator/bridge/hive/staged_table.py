@@ -1,4 +1,4 @@
-"""What a run has written for a Hive table and where, as it is logged before the table is pointed at it."""
+"""The record of a change of a Hive table, logged before the table's locations are changed."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Move:
-    """A partition, or the table where its name is empty, that gets another place."""
+    """A new location of a partition, or of the table if the name is empty."""
 
     partition: str
-    old: str | None  # a new partition has none
+    old: str | None  # None: the partition is new
     new: str
-    emptied: bool = False  # it has no rows any more, and is dropped when it has moved
+    emptied: bool = False  # it has no rows, and is dropped after the commit
 
 
 @dataclass(frozen=True)
 class Staged:
-    """All that a run is going to change about a table."""
+    """The change that a run will make to a table."""
 
     table: str
     run: str
-    root: str  # all that the run wrote lies in here
+    root: str  # directory of everything that the run wrote
     moves: tuple[Move, ...]
-    files: tuple[TableFile, ...]  # those of the new places, as the table will have them
-    rows: int = 0  # how many were written
-    left: tuple[TableFile, ...] = ()  # those of the old places: what else is there was written by somebody else
+    files: tuple[TableFile, ...]  # those of the new locations
+    rows: int = 0  # number of rows written
+    left: tuple[TableFile, ...] = ()  # those of the old locations; other files there were written by other programs
 
     @property
     def retired(self) -> tuple[str, ...]:
-        """Return the places that the table leaves."""
+        """Return the locations that the commit replaces."""
         return tuple(move.old for move in self.moves if move.old is not None)
 
     def record(self) -> dict[str, Any]:
-        """Return the same as a value for JSON."""
+        """Return the change as JSON values."""
         return asdict(self)
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Staged:
-        """Return what a record says.
+        """Return the change that a record describes.
 
         >>> staged = Staged("db.t", "r", "file:/t.mutator-r", (Move("", "file:/t", "file:/t.mutator-r"),), ())
         >>> Staged.of(staged.record()) == staged
@@ -80,7 +80,7 @@ def partition_name(values: Mapping[str, str | None]) -> str:
 
 
 def partition_values(name: str) -> dict[str, str | None]:
-    """Return the values that a partition's name stands for.
+    """Return the values of a partition's name.
 
     >>> partition_values("dt=2026%2F01/store=__HIVE_DEFAULT_PARTITION__")
     {'dt': '2026/01', 'store': None}
@@ -92,34 +92,34 @@ def matched(
     wanted: Sequence[Mapping[str, str | None]],
     written: Mapping[str, str],
     there: Mapping[str, str],
-    kinds: Mapping[str, pa.DataType],
+    data_types: Mapping[str, pa.DataType],
     empty: str,
 ) -> list[Move]:
-    """Return how partitions get their places: by value, for the metastore may spell a number in several ways.
+    """Return the moves of partitions, matched by value: the metastore may spell a number in several ways.
 
-    wanted: what is replaced. written, there: the places of the new rows, and of the table. empty: where places
-    without rows are made.
+    wanted: values of the partitions to replace. written, there: locations of the new rows, and of the table, by
+    partition name. data_types: of the partition fields. empty: directory for locations without rows.
 
-    >>> kinds = {"n": pa.int32()}
-    >>> matched([{"n": "7"}, {"n": "8"}], {"n=7": "new/n=7"}, {"n=07": "a", "n=8": "b"}, kinds, "empty")
+    >>> data_types = {"n": pa.int32()}
+    >>> matched([{"n": "7"}, {"n": "8"}], {"n=7": "new/n=7"}, {"n=07": "a", "n=8": "b"}, data_types, "empty")
     [Move(partition='n=07', old='a', new='new/n=7', emptied=False), \
 Move(partition='n=8', old='b', new='empty/n=8', emptied=True)]
     """
 
     def key(values: Mapping[str, str | None]) -> tuple[str, ...]:
-        return tuple(canonical(values[field] or DEFAULT, kind) for field, kind in kinds.items())
+        return tuple(canonical(values[field] or DEFAULT, data_type) for field, data_type in data_types.items())
 
     spellings: dict[tuple[str, ...], list[str]] = {}
     for name in there:
         spellings.setdefault(key(partition_values(name)), []).append(name)
-    new = {key(partition_values(name)): (name, place) for name, place in written.items()}
+    new = {key(partition_values(name)): (name, location) for name, location in written.items()}
     moves: list[Move] = []
     for one in dict.fromkeys(map(key, wanted)):
         names = spellings.get(one, [])
         if one in new:
-            name, place = new.pop(one)
+            name, location = new.pop(one)
             target = names[0] if names else name
-            moves.append(Move(target, there.get(target), place))
+            moves.append(Move(target, there.get(target), location))
             names = names[1:]
         moves += [Move(name, there[name], f"{empty}/{name}", emptied=True) for name in names]
     if new:
@@ -127,28 +127,28 @@ Move(partition='n=8', old='b', new='empty/n=8', emptied=True)]
     return sorted(moves, key=lambda move: move.partition)
 
 
-def canonical(value: str, kind: pa.DataType) -> str:
-    """Return the one spelling of a partition value.
+def canonical(value: str, data_type: pa.DataType) -> str:
+    """Return the canonical spelling of a partition value.
 
     >>> canonical("007", pa.int32()), canonical("007", pa.string()), canonical("2.5", pa.decimal128(5, 2))
     ('7', '007', '2.50')
     """
-    if pa.types.is_integer(kind) and re.fullmatch(r"[+-]?\d+", value, re.ASCII):
+    if pa.types.is_integer(data_type) and re.fullmatch(r"[+-]?\d+", value, re.ASCII):
         return str(int(value))
-    if pa.types.is_decimal(kind) and re.fullmatch(r"[+-]?\d+(\.\d+)?", value, re.ASCII):
-        return f"{Decimal(value):.{kind.scale}f}"
-    return value.lower() if pa.types.is_boolean(kind) else value
+    if pa.types.is_decimal(data_type) and re.fullmatch(r"[+-]?\d+(\.\d+)?", value, re.ASCII):
+        return f"{Decimal(value):.{data_type.scale}f}"
+    return value.lower() if pa.types.is_boolean(data_type) else value
 
 
-def is_in(place: str, root: str) -> bool:
-    """Tell whether a place is another one, or in that.
+def is_in(location: str, root: str) -> bool:
+    """Return whether a location is another one, or lies in it.
 
     >>> is_in("file:/t/dt=1", "file:/t"), is_in("file:/t2", "file:/t")
     (True, False)
     """
-    return f"{place}/".startswith(f"{root.rstrip('/')}/")
+    return f"{location}/".startswith(f"{root.rstrip('/')}/")
 
 
-def is_any_in(places: Iterable[str], root: str) -> bool:
-    """Tell whether one of the places is another one, or in that."""
-    return any(is_in(place, root) for place in places)
+def is_any_in(locations: Iterable[str], root: str) -> bool:
+    """Return whether any of the locations is another one, or lies in it."""
+    return any(is_in(location, root) for location in locations)

@@ -1,9 +1,9 @@
 """A Hive table that changes in one step: the metastore is the commit point.
 
-Files that readers see are never overwritten. ``INSERT OVERWRITE`` writes into a shadow, an external table with places
-of its own; then one transaction of the metastore points the table, or all touched partitions at once, at these places.
-Before it nobody sees anything, after it everybody sees all of it, on any storage: nothing is renamed. Places that the
-table has left stay for readers at work, until the next run retires them.
+Files that readers see are never overwritten. ``INSERT OVERWRITE`` writes into a shadow, an external table with its own
+locations; then one transaction of the metastore changes the location of the table, or of all touched partitions, to
+these. Readers see nothing of it before, and all of it after, on any storage: nothing is renamed. The files of the old
+locations stay for running readers until the next run retires them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mutator.rules.file_names import first_few
 
 __all__ = ["HiveTable"]
 
-MARK = ".mutator-"  # in the place of a table without partitions
-HIDDEN = "_mutator"  # the directory of places of partitions, which MSCK REPAIR TABLE leaves out
+MARK = ".mutator-"  # in the location of a table without partitions
+HIDDEN = "_mutator"  # directory of the locations of partitions; MSCK REPAIR TABLE skips it
 EMPTY = "_empty"
 
 
@@ -35,9 +35,9 @@ class HiveTable(LiveTable):
     # --- a change
 
     def stage(self, frame: DataFrame, run: str, partitions: Sequence[Mapping[str, str | None]] | None) -> Staged:
-        """Write the new rows of the whole table, or of some partitions; nobody sees them yet.
+        """Write the new rows of the whole table, or of some partitions, where no reader sees them.
 
-        partitions: those that are replaced, with values as the metastore spells them.
+        partitions: the ones to replace, with values as the metastore spells them.
         """
         if (partitions is None) == bool(self.partition_fields):
             raise error("bug", what=f"{self.name}: partitions are named for a table with partitions, and only there")
@@ -47,23 +47,25 @@ class HiveTable(LiveTable):
             root, shadow = self._root(entry, run), self._shadow(run)
             self._metastore.create_table(self._shadow_entry(entry, shadow, root))
             failpoint("hive.shadow.created")
-            kinds = {field: self.schema.field(field).type for field in self.partition_fields}
+            data_types = {field: self.schema.field(field).type for field in self.partition_fields}
             wanted = [{field: one[field] or None for field in self.partition_fields} for one in partitions or ()]
-            static = bool(partitions is None or wanted) and insert_overwrite(frame, self._quoted(shadow), kinds, wanted)
+            static = bool(partitions is None or wanted) and insert_overwrite(
+                frame, self._quoted(shadow), data_types, wanted
+            )
             failpoint("hive.written")
-            written = {} if static and self._is_empty(shadow) else self._places_of(shadow) if wanted else {}
+            written = {} if static and self._is_empty(shadow) else self._locations_of(shadow) if wanted else {}
             rows = 0
             if written or partitions is None:
                 self._spark.catalog.refreshTable(self._quoted(shadow))
                 rows = self._spark.table(self._quoted(shadow)).count()
-            # Now and not after the commit: a metastore may be set to remove the files of every table that is dropped.
+            # Before the commit: a metastore may be configured to remove the files of every dropped table.
             self._metastore.drop_table(self._database, shadow)
             failpoint("hive.shadow.dropped")
             if partitions is None:
                 moves = [Move("", self._metastore.location(entry), root)]
                 self._metastore.make(root)
             else:
-                moves = matched(wanted, written, self._places(), kinds, f"{root}/{EMPTY}")
+                moves = matched(wanted, written, self._locations(), data_types, f"{root}/{EMPTY}")
             for move in moves:
                 if move.emptied or move.old is None:
                     self._metastore.make(_empty(root, move.partition))
@@ -78,55 +80,55 @@ class HiveTable(LiveTable):
             return Staged(self.name, run, root, tuple(moves), files, rows, left)
 
     def commit(self, staged: Staged) -> None:
-        """Point the table at the new places, in one step, and remove what could come back by its name alone."""
+        """Change the locations in one step; then remove old files that could become live again by their path."""
         with self._metastore.faults(self.name):
-            places = self._places()
-            if not _has_moved(staged, places):
-                self._check_unchanged(staged, places)
+            locations = self._locations()
+            if not _has_moved(staged, locations):
+                self._check_unchanged(staged, locations)
                 entry = self._entry()
                 if entry.stats().isDefined():
                     self._metastore.forget_table_statistics(self._database, self._table)
                     failpoint("hive.statistics.removed")
-                self._create_partitions(entry, staged, places)
+                self._create_partitions(entry, staged, locations)
                 try:
                     self._switch(entry, staged)
                 except Exception as fault:
                     if not self._has_happened(staged, fault):
                         raise
             failpoint("hive.switched")
-            self._tidy(staged)
+            self._remove_reachable(staged)
             self._spark.catalog.refreshTable(self._quoted(self._table))
 
     def is_committed(self, record: Staged | Mapping[str, Any]) -> bool:
-        """Tell whether the table has moved to what was staged."""
+        """Return whether the table has the staged locations."""
         staged = _staged(record)
         with self._metastore.faults(self.name):
-            return _has_moved(staged, self._places())
+            return _has_moved(staged, self._locations())
 
     def retire(self, record: Staged | Mapping[str, Any]) -> None:
-        """Remove the places that a commit left, but for those that the table holds again."""
+        """Remove the locations that a commit replaced, except those that are live again."""
         staged = _staged(record)
         with self._metastore.faults(self.name):
-            self._tidy(staged)
-            live = self._places().values()
-            for place in staged.retired:
-                self._retire(place, live, staged)
-            if not is_any_in(live, staged.root):  # all that it wrote has been replaced, or it wrote no row
+            self._remove_reachable(staged)
+            live = self._locations().values()
+            for location in staged.retired:
+                self._retire(location, live, staged)
+            if not is_any_in(live, staged.root):  # all files of the run are replaced, or it wrote none
                 self._metastore.remove(staged.root)
 
     def discard(self, run: str) -> None:
-        """Remove what a run staged and did not commit. Raises StateError where the table holds any of it."""
+        """Remove the files that a run staged. Raises StateError if the table has any of them."""
         with self._metastore.faults(self.name):
             root = self._root(self._entry(), run)
-            below = {name: place for name, place in self._places().items() if is_in(place, root)}
-            # A new partition has an empty place until the commit: with a file in it, it is somebody else's.
-            held = [
-                place
-                for place in below.values()
-                if not is_in(place, f"{root}/{EMPTY}") or self._metastore.listed(place)
+            below = {name: location for name, location in self._locations().items() if is_in(location, root)}
+            # A new partition has an empty location until the commit; a file in it was written by another program.
+            live = [
+                location
+                for location in below.values()
+                if not is_in(location, f"{root}/{EMPTY}") or self._metastore.listed(location)
             ]
-            if held:
-                raise error("hive.live", table=self.name, path=held[0])
+            if live:
+                raise error("hive.live", table=self.name, path=live[0])
             if below:
                 self._metastore.drop_partitions(self._database, self._table, [partition_values(name) for name in below])
             failpoint("hive.discard.partitions")
@@ -155,16 +157,16 @@ class HiveTable(LiveTable):
 
     # --- steps of commit
 
-    def _check_unchanged(self, staged: Staged, places: Mapping[str, str]) -> None:
+    def _check_unchanged(self, staged: Staged, locations: Mapping[str, str]) -> None:
         for move in staged.moves:
-            place = places.get(move.partition)
-            if place != move.old and place != _empty(staged.root, move.partition):
+            location = locations.get(move.partition)
+            if location != move.old and location != _empty(staged.root, move.partition):
                 raise error("hive.changed", table=self.name, what=move.partition or "its place")
 
-    def _create_partitions(self, entry: Entry, staged: Staged, places: Mapping[str, str]) -> None:
-        """Add the partitions that are new, without a row: the switch can only change what is there."""
+    def _create_partitions(self, entry: Entry, staged: Staged, locations: Mapping[str, str]) -> None:
+        """Add the new partitions, without a row: the switch can only change existing ones."""
         store = self._metastore
-        missing = [move.partition for move in staged.moves if move.old is None and move.partition not in places]
+        missing = [move.partition for move in staged.moves if move.old is None and move.partition not in locations]
         if missing:
             entries = [
                 store.partition(
@@ -176,12 +178,12 @@ class HiveTable(LiveTable):
             failpoint("hive.partitions.created")
 
     def _switch(self, entry: Entry, staged: Staged) -> None:
-        """Commit: one request to the metastore, which does it in one transaction."""
+        """Change all locations by one request to the metastore, which is one transaction."""
         store = self._metastore
         counts: dict[str, list[int]] = {}
         for file in staged.files:
             counts.setdefault(file.partition, []).append(file.bytes)
-        truth = {
+        statistics = {
             move.partition: {
                 "numFiles": str(len(counts.get(move.partition, ()))),
                 "totalSize": str(sum(counts.get(move.partition, ()))),
@@ -193,7 +195,7 @@ class HiveTable(LiveTable):
                 store.copy(
                     entry,
                     storage=store.at(entry.storage(), staged.moves[0].new),
-                    properties=store.without_statistics(entry.properties(), truth[""]),
+                    properties=store.without_statistics(entry.properties(), statistics[""]),
                     ignoredProperties=store.without_statistics(entry.ignoredProperties()),
                     stats=store.option(None),
                 )
@@ -203,9 +205,9 @@ class HiveTable(LiveTable):
         changed = [
             store.copy(
                 one,
-                # The table's format, for a partition may be older than that.
+                # The table's format: that of an old partition may differ.
                 storage=store.at(entry.storage(), targets[name]),
-                parameters=store.without_statistics(one.parameters(), truth[name]),
+                parameters=store.without_statistics(one.parameters(), statistics[name]),
                 stats=store.option(None),
             )
             for one in store.partitions(self._database, self._table)
@@ -217,7 +219,7 @@ class HiveTable(LiveTable):
             store.alter_partitions(self._database, self._table, changed)
 
     def _has_happened(self, staged: Staged, fault: Exception) -> bool:
-        """Find out after a fault of the switch: its answer alone may have been lost, or may still come."""
+        """Return whether a switch that raised was done: its answer may have been lost."""
         why = str(fault).split("\n\tat ")[0][:500]
         try:
             happened = self.is_committed(staged)
@@ -227,23 +229,23 @@ class HiveTable(LiveTable):
             raise error("hive.uncertain", table=self.name, why=why) from None
         return happened
 
-    def _tidy(self, staged: Staged) -> None:
-        """Remove what a name alone would bring back, and drop partitions without rows.
+    def _remove_reachable(self, staged: Staged) -> None:
+        """Remove old files that could become live again by their path, and drop partitions without rows.
 
-        ``MSCK REPAIR TABLE`` would add a dropped partition again whose directory is there, and a managed table that is
-        dropped and created anew would find the old files.
+        ``MSCK REPAIR TABLE`` adds a dropped partition again if its directory exists, and a managed table that is
+        dropped and created again finds old files at its location.
         """
         if self.partition_fields and not any(move.emptied for move in staged.moves):
             return
-        places = self._places()
+        locations = self._locations()
         if not self.partition_fields:
             old = staged.moves[0].old
-            if self.managed and old and MARK not in old.rpartition("/")[2] and not is_any_in(places.values(), old):
+            if self.managed and old and MARK not in old.rpartition("/")[2] and not is_any_in(locations.values(), old):
                 self._remove(old, staged)
                 failpoint("hive.old.removed")
             return
         location = self._metastore.location(self._entry())
-        emptied = [move for move in staged.moves if move.emptied and places.get(move.partition) == move.new]
+        emptied = [move for move in staged.moves if move.emptied and locations.get(move.partition) == move.new]
         for move in emptied:
             if move.old == f"{location}/{move.partition}":
                 self._remove(move.old, staged)
@@ -253,49 +255,49 @@ class HiveTable(LiveTable):
             self._metastore.drop_partitions(self._database, self._table, [partition_values(name) for name in unused])
             failpoint("hive.partitions.dropped")
 
-    # --- places
+    # --- locations
 
-    def _retire(self, place: str, live: Iterable[str], staged: Staged) -> None:
-        """Remove a place, and the directory of its run when nothing of that is live.
+    def _retire(self, location: str, live: Iterable[str], staged: Staged) -> None:
+        """Remove a location, and the directory of its run if nothing in it is live.
 
-        Raises StateError where it has files that it had not when its rows were taken over: somebody still writes there.
+        Raises StateError if it has new files: another program still writes there.
         """
-        if is_any_in(live, place):
+        if is_any_in(live, location):
             return
-        others = self._others(place, staged)
+        others = self._others(location, staged)
         if others:
-            raise error("table.left", path=place, files=first_few([one.rpartition("/")[2] for one in others]))
-        self._remove(place, staged)
-        run = re.match(rf"(.*/{HIDDEN}/[^/]+)/", place)
+            raise error("table.left", path=location, files=first_few([one.rpartition("/")[2] for one in others]))
+        self._remove(location, staged)
+        run = re.match(rf"(.*/{HIDDEN}/[^/]+)/", location)
         if run and not is_any_in(live, run[1]):
             self._metastore.remove(run[1])
         failpoint("hive.retire.removed")
 
-    def _others(self, place: str, staged: Staged) -> list[str]:
-        """Return the data files in a place that were not those of the table."""
+    def _others(self, location: str, staged: Staged) -> list[str]:
+        """Return the data files in a location that were not in the table."""
         known = {(one.path, one.bytes, one.modified) for one in staged.left}
         return [
             path
-            for path, size, modified, is_directory in self._metastore.listed(place)
+            for path, size, modified, is_directory in self._metastore.listed(location)
             if not is_directory and not is_hidden(path) and (path, size, modified) not in known
         ]
 
-    def _remove(self, place: str, staged: Staged) -> None:
-        """Remove a place: all of it if it is ours, else its files, for what else is there is not ours.
+    def _remove(self, location: str, staged: Staged) -> None:
+        """Remove a location: the whole directory if mutator made it, else only its files.
 
-        One that somebody has written to since stays for ``retire`` to tell of.
+        A location with new files stays, and ``retire`` reports it.
         """
-        if self._others(place, staged):
+        if self._others(location, staged):
             return
-        if f"/{HIDDEN}/" in place or MARK in place.rpartition("/")[2]:
-            self._metastore.remove(place)
+        if f"/{HIDDEN}/" in location or MARK in location.rpartition("/")[2]:
+            self._metastore.remove(location)
             return
-        listed = self._metastore.listed(place)
+        listed = self._metastore.listed(location)
         for path, _, _, is_directory in listed:
             if not is_directory:
                 self._metastore.remove(path)
-        if listed and not self._metastore.listed(place):
-            self._metastore.remove(place)
+        if listed and not self._metastore.listed(location):
+            self._metastore.remove(location)
 
     def _root(self, entry: Entry, run: str) -> str:
         location = self._metastore.location(entry)
@@ -316,8 +318,8 @@ def _staged(record: Staged | Mapping[str, Any]) -> Staged:
     return record if isinstance(record, Staged) else Staged.of(record)
 
 
-def _has_moved(staged: Staged, places: Mapping[str, str]) -> bool:
-    """Tell whether all places are the new ones; a partition without rows may have been dropped since."""
+def _has_moved(staged: Staged, locations: Mapping[str, str]) -> bool:
+    """Return whether all locations are the new ones; a partition without rows may have been dropped since."""
     return all(
-        places.get(move.partition) in ((None, move.new) if move.emptied else (move.new,)) for move in staged.moves
+        locations.get(move.partition) in ((None, move.new) if move.emptied else (move.new,)) for move in staged.moves
     )

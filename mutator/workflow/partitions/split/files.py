@@ -1,4 +1,4 @@
-"""The feed files that are split, and where in their rows the values stand that partitions are made of."""
+"""Find the feed files to split, and the positions of the partition fields in their rows."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ __all__ = ["FeedFile", "feed_files"]
 
 @dataclass(frozen=True)
 class FeedFile:
-    """One feed file, and how it is read."""
+    """One feed file and how it is read."""
 
     source: Source
     delimiter: Delimiter
     width: int | None  # number of fields of a row of text; None: any
-    places: tuple[int | None, ...]  # of the values of each partition field in a row; None: the file lacks them
-    key_width: int | None = None  # rows of so many fields have the ID alone; None: there are none
-    key_places: tuple[int | None, ...] = ()  # of the values in such rows
+    positions: tuple[int | None, ...]  # of the partition fields in a row; None: the file lacks the field
+    key_width: int | None = None  # number of fields of rows that have the ID alone; None: the file has no such rows
+    key_positions: tuple[int | None, ...] = ()  # of the partition fields in such rows; None: not part of the ID
 
 
 def feed_files(
     config: Config, fields: Sequence[PartitionField], feed: Sequence[str], ignored: list[str]
 ) -> tuple[FeedFile, ...]:
-    """Find the files of a feed and look at each. ignored: gets the paths with hidden names.
+    """Find and probe the files of a feed. ignored: paths with hidden names are appended to it.
 
-    Raises ConfigError where a partition field is none of a file, DataError for two files of one name and for what
-    cannot be read.
+    Raises ConfigError if a file has no such partition field, DataError for two files of one name and for unreadable
+    files.
     """
     found = feed_entries(config, [absolute(path) for path in feed], ignored)
-    wanted = [_known_place(config, field.source) for field in fields]
-    # Fields that are called by names mean here what names of the ID mean to a run: a CSV file has a header then.
-    looking = replace(config, id_fields=(*config.id_fields, *(one for one in wanted if isinstance(one, str))))
-    named = any(isinstance(one, str) for one in looking.id_fields)
+    wanted = [_known_field(config, field.source) for field in fields]
+    # As with names of ID fields in a run, a CSV file has a header if partition fields are named.
+    probing = replace(config, id_fields=(*config.id_fields, *(one for one in wanted if isinstance(one, str))))
+    named = any(isinstance(one, str) for one in probing.id_fields)
     named = named or bool({config.feed_format, config.output_format, config.master_format} - {None, "text"})
     sources = [
-        probe_file(looking, storage_for(path), entry, config.feed_format, named=named) for path, entry in found.items()
+        probe_file(probing, storage_for(path), entry, config.feed_format, named=named) for path, entry in found.items()
     ]
     if config.control_suffix is not None:
         control_files.check(config.control_suffix, sources)
@@ -63,13 +63,13 @@ def feed_files(
     return tuple(_feed_file(config, fields, wanted, source, width) for source in sources)
 
 
-def _known_place(config: Config, source: str | int) -> str | int:
-    """Return the ordinal of a field that ``field.names`` has, as the configuration has it too."""
+def _known_field(config: Config, source: str | int) -> str | int:
+    """Return the ordinal of a field named in ``field.names``; any other field as it is given."""
     return config.field_names.index(source) if source in config.field_names else source
 
 
 def _width(config: Config, sources: Sequence[Source]) -> int | None:
-    """Return the number of fields of rows of text, as a run without a master decides it."""
+    """Return the number of fields of rows of text, as a run without a master does; None for any."""
     if config.field_count == "any":
         return None
     if isinstance(config.field_count, int):
@@ -80,7 +80,7 @@ def _width(config: Config, sources: Sequence[Source]) -> int | None:
 
 
 def _may_be_short(config: Config, source: Source) -> bool:
-    """Tell whether rows of a file may have the ID alone."""
+    """Return whether rows of a file may have the ID alone."""
     return config.by_file_name and is_delete_source(config, source)
 
 
@@ -97,10 +97,10 @@ def _feed_file(
         if not _may_be_short(config, source):
             return made
         ids = config.id_fields
-        places = tuple(ids.index(one) if one in ids else None for one in ordinals)
-        return replace(made, key_width=len(ids), key_places=places)
-    places = tuple(_place(config, field, one, source) for field, one in zip(fields, wanted, strict=True))
-    return FeedFile(source, config.delimiter, source.width, places)
+        positions = tuple(ids.index(one) if one in ids else None for one in ordinals)
+        return replace(made, key_width=len(ids), key_positions=positions)
+    positions = tuple(_position(config, field, one, source) for field, one in zip(fields, wanted, strict=True))
+    return FeedFile(source, config.delimiter, source.width, positions)
 
 
 def _ordinal(field: PartitionField, wanted: str | int, source: Source, width: int | None) -> int:
@@ -117,12 +117,12 @@ def _ordinal(field: PartitionField, wanted: str | int, source: Source, width: in
 _NAMES = "give its ordinal (from 0), or set field.names"
 
 
-def _place(config: Config, field: PartitionField, wanted: str | int, source: Source) -> int | None:
-    """Return the place of a field in a file whose fields have names; None where a delete file lacks it."""
+def _position(config: Config, field: PartitionField, wanted: str | int, source: Source) -> int | None:
+    """Return the position of a field in a file with named fields; None if a delete file lacks it."""
     assert source.file_schema is not None
     schema = source.file_schema.schema
     if not len(schema):
-        return None  # it has no rows either
+        return None  # without fields, it has no rows
     name = wanted
     if isinstance(wanted, int):
         names = config.field_names or tuple(schema.names)
@@ -139,9 +139,10 @@ def _place(config: Config, field: PartitionField, wanted: str | int, source: Sou
     return found
 
 
-def _check_type(source: Source, name: Any, kind: Any) -> None:
+def _check_type(source: Source, name: Any, data_type: Any) -> None:
     types = pa.types
-    odd = types.is_nested(kind) or types.is_dictionary(kind) or types.is_null(kind) or types.is_duration(kind)
+    odd = types.is_nested(data_type) or types.is_dictionary(data_type)
+    odd = odd or types.is_null(data_type) or types.is_duration(data_type)
     if FILE_FORMATS[source.file_format].typed and odd:
-        what = f"is {kind}, of which no partition can be made"
+        what = f"is {data_type}, of which no partition can be made"
         raise error("schema.field", path=source.path, field=name, what=what)

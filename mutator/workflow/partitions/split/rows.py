@@ -93,7 +93,7 @@ def _row_batches(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     else:
         assert source.file_schema is not None
         schema, dialect = source.file_schema.schema, source.dialect
-    names = [None if place is None else schema.field(place).name for place in file.places]
+    names = [None if position is None else schema.field(position).name for position in file.positions]
     is_columnar = file_format.typed and source.file_format != "avro"
     wanted = schema.names if is_columnar else list(dict.fromkeys(filter(None, names)))
     for found in file_format.read(content, schema, wanted, dialect):
@@ -123,7 +123,7 @@ def _canonical(column: Any, name: str, reasons: dict[int, str]) -> Any:
 
 def _text_rows(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     """Read text row by row: its delimiter is a pattern or has many bytes, or its rows differ in width."""
-    split, chunk = file.delimiter.split, _TextChunk(len(file.places))
+    split, chunk = file.delimiter.split, _TextChunk(len(file.positions))
     for number, offset, row in text.numbered_rows(content):
         chunk.lines += 1
         if row is None:
@@ -136,7 +136,7 @@ def _text_rows(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
             chunk.rejects.append(Reject(offset, number, str(reason), row))
         if chunk.lines >= _ROWS:
             yield chunk.built()
-            chunk = _TextChunk(len(file.places))
+            chunk = _TextChunk(len(file.positions))
     yield chunk.built()
 
 
@@ -160,13 +160,13 @@ class _TextChunk:
 def _values(items: list[bytes], file: FeedFile) -> list[bytes]:
     """Return the values of the partition fields of a row of text."""
     if len(items) == file.key_width and len(items) != file.width:
-        if None in file.key_places:
-            field = file.places[file.key_places.index(None)]
+        if None in file.key_positions:
+            field = file.positions[file.key_positions.index(None)]
             raise Unreadable(f"has the ID alone, and field {field} (partition) is no part of it")
-        return [items[place] for place in file.key_places if place is not None]
-    places = [place for place in file.places if place is not None]
-    needed = 1 + max(places)
+        return [items[position] for position in file.key_positions if position is not None]
+    positions = [position for position in file.positions if position is not None]
+    needed = 1 + max(positions)
     if len(items) != file.width and (file.width is not None or len(items) < needed):
         expected = f"{needed} or more" if file.width is None else f"{file.width}"
         raise Unreadable(f"has {len(items)} fields and should have {expected}")
-    return [items[place] for place in places]
+    return [items[position] for position in positions]

@@ -1,9 +1,9 @@
-"""Split the files of a feed by partitions, from paths to a directory that is there whole or not at all.
+"""Split the files of a feed by partition, to a directory that appears complete or not at all.
 
-find    the feed files, and where in their rows the partition fields are
-split   in tasks, one a feed file: rows -> files of the same name, one a partition
-check   every row is in a partition or rejected, and no more are rejected than may be
-publish what every partition has got, in one step
+find    the feed files, and the positions of the partition fields in their rows
+split   in tasks, one for each feed file: rows -> a file of the same name in each partition
+check   every row is in a partition or rejected, and the rejects are within the limit
+publish the files of all partitions, in one step
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ _Done = tuple[SplitFile, list[Reject]]
 
 @dataclass(frozen=True)
 class SplitFeed:
-    """What was split, and what was met on the way."""
+    """A split feed, with what its report says."""
 
     record: SplitRecord
-    rejects: tuple[dict[str, Any], ...]  # the first ones: path, place, reason
+    rejects: tuple[dict[str, Any], ...]  # the first ones, as the report has them
     ignored: tuple[str, ...]  # files whose names start with _ or .
-    litter: tuple[str, ...]  # removed: what a killed run had left
+    litter: tuple[str, ...]  # directories of killed runs that were removed
     seconds: float
 
 
 def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[str], to: str, each: Each) -> SplitFeed:
     """Split feed files into Hive-style directories below a directory that must not exist.
 
-    feed: directories, files or patterns. each: applies a function to tasks. Raises the errors of the catalogue;
-    whatever it raises, nothing is there and no feed file has changed.
+    feed: directories, files or patterns. each: applies a function to tasks. Raises MutatorError; then nothing is
+    published and no feed file has changed.
     """
     started = time.monotonic()
     to = absolute(to)
@@ -65,14 +65,14 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     ignored: list[str] = []
     files = feed_files(config, fields, feed, ignored)
     run, allowed = new_run_id(time.time()), limits_of(config).rejects["feed"]
-    met: list[dict[str, Any]] = []
+    samples: list[dict[str, Any]] = []
 
     def write(staging: str) -> SplitRecord:
         split = partial(_task, staging, tuple(fields), allowed + SAMPLES)
         done: list[_Done] = checked(each(files, split))
-        check_signals()  # whose exception Spark's machinery may have swallowed
-        met.extend(_told(files, done))
-        _check(done, allowed, met)
+        check_signals()  # Spark may have swallowed the exception of a signal
+        samples.extend(_samples(files, done))
+        _check(done, allowed, samples)
         return SplitRecord(
             commit=str(uuid.uuid4()),
             run=run,
@@ -84,7 +84,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
 
     published = publish(to, run, write)
     seconds = round(time.monotonic() - started, 3)
-    return SplitFeed(published.manifest, tuple(met), tuple(ignored), published.litter, seconds)
+    return SplitFeed(published.manifest, tuple(samples), tuple(ignored), published.litter, seconds)
 
 
 def _task(
@@ -93,8 +93,8 @@ def _task(
     return guarded(split_file, staging, fields, file, most)
 
 
-def _told(files: Sequence[FeedFile], done: Sequence[_Done]) -> list[dict[str, Any]]:
-    """Return the first rejects as people read them."""
+def _samples(files: Sequence[FeedFile], done: Sequence[_Done]) -> list[dict[str, Any]]:
+    """Return the first rejects as the report has them."""
     found = [
         {
             "path": made.source,
@@ -110,14 +110,14 @@ def _told(files: Sequence[FeedFile], done: Sequence[_Done]) -> list[dict[str, An
     return found[:SAMPLES]
 
 
-def _check(done: Sequence[_Done], allowed: int, met: Sequence[dict[str, Any]]) -> None:
-    """Raise DataError where too many rows were rejected, StorageError where a row is missing."""
+def _check(done: Sequence[_Done], allowed: int, samples: Sequence[dict[str, Any]]) -> None:
+    """Raise DataError if too many rows were rejected, StorageError if rows are missing."""
     rejected = sum(file.rejected for file, _ in done)
     if rejected > allowed:
-        samples = "\n".join("  {path}: {place}: {reason}: {row}".format(**one) for one in met)
+        shown = "\n".join("  {path}: {place}: {reason}: {row}".format(**one) for one in samples)
         cure = ", or set reject.policy=quarantine to set them aside"
         cure = f", or raise reject.limit ({allowed})" if allowed else cure
-        raise error("rejects", count=f"{rejected:,}", side="feed", limit=allowed, samples=samples, cure=cure)
+        raise error("rejects", count=f"{rejected:,}", side="feed", limit=allowed, samples=shown, cure=cure)
     for file, _ in done:
         written = sum(part.rows for part in file.parts)
         if file.rows != written + file.rejected:
@@ -126,7 +126,7 @@ def _check(done: Sequence[_Done], allowed: int, met: Sequence[dict[str, Any]]) -
 
 
 def _write_rejected(staging: str, run: str, done: Sequence[_Done]) -> tuple[SideFile, ...]:
-    """Write the rejected rows, as a run does."""
+    """Write the rejected rows in the format of a run."""
     rejects = [(file.source, one) for file, found in done for one in found]
     if not rejects:
         return ()

@@ -1,7 +1,7 @@
-"""Write the rows of a feed file in files of the same name, one a partition: of its kind, and compressed as it is.
+"""Write the rows of a feed file to a file in each partition, with the same name, format and compression.
 
-While a file is read, the rows of each partition are put aside in pieces (in memory, or in a scratch file); then one
-partition is written after the other, so that thousands of them need no thousands of open files.
+While the file is read, the rows of each partition go to a scratch file, in pieces. Then one partition is written after
+the other, so that thousands of partitions do not need thousands of open files.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = ["split_file"]
 def split_file(
     staging: str, fields: Sequence[PartitionField], file: FeedFile, most: int
 ) -> tuple[SplitFile, list[Reject]]:
-    """Write the rows of a feed file below a directory; return what was written, and the first rejects.
+    """Write the rows of a feed file below a directory; return its record and the first rejects.
 
-    most: how many rejects are returned; more are counted. An earlier attempt of the task may have written some of it.
-    Raises the errors of the catalogue.
+    most: how many rejects are returned; more are only counted. Files of an earlier attempt of the task are replaced.
+    Raises MutatorError.
     """
     source = file.source
     window = source.window()
@@ -89,7 +89,7 @@ class _Output:
 
 
 class _Rejects:
-    """The rows that belong nowhere: all are staged, and the first are kept."""
+    """The rejected rows: all are counted, and the first are kept."""
 
     def __init__(self, most: int) -> None:
         self.most, self.count, self.first = most, 0, list[Reject]()
@@ -102,7 +102,7 @@ class _Rejects:
 def _placed(
     fields: Sequence[PartitionField], chunk: Chunk, show: Callable[[Any], list[bytes]], rejects: _Rejects
 ) -> tuple[Ints, list[str]]:
-    """Return the partition of each row, and the names of partitions; note the rows that have none."""
+    """Return the partition of each row, -1 for none, and the names of the partitions; rows without one are rejected."""
     count = len(chunk.offsets)
     reasons = dict(chunk.reasons)
     missing = [field.source for field, column in zip(fields, chunk.columns, strict=True) if column is None]
@@ -117,7 +117,7 @@ def _placed(
         codes[list(chunk.reasons)] = -1
     rows = sorted(reasons)
     shown = show(chunk.rows.take(pa.array(rows[: rejects.most], pa.int64()))) if rows else []
-    shown += [b""] * (len(rows) - len(shown))  # of rejects that are only staged
+    shown += [b""] * (len(rows) - len(shown))  # rejects that are only counted
     found = [
         Reject(int(chunk.offsets[row]), int(chunk.numbers[row]), reasons[row], one)
         for row, one in zip(rows, shown, strict=True)
@@ -127,10 +127,10 @@ def _placed(
 
 
 def _runs(codes: Ints) -> Iterator[tuple[int, int, int, Ints]]:
-    """Yield for each partition its number and where its rows stand in an order of all rows, which keeps theirs."""
+    """Yield (partition, start, end, order) for each partition: its rows are ``order[start:end]``, in file order."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1)).tolist()  # rows that are nowhere, -1, are no run
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1)).tolist()  # rows without a partition, -1, are no run
     for start, end in zip(starts, [*starts, len(order)][1:], strict=True):
         yield int(ordered[start]), start, end, order
 
@@ -173,7 +173,7 @@ def _write(staging: str, directory: str, source: Source, output: _Output, pieces
                 rows = _fill(staged, source, output, pieces.of(directory))
             break
         except MutatorError as fault:
-            # An attempt before this one may have come so far. It wrote the same rows; its bytes need not be the same.
+            # An earlier attempt wrote the same rows, though not always the same bytes.
             if fault.kind != "storage.exists" or again:
                 raise
             storage.remove(path)
@@ -197,7 +197,7 @@ def _fill(staged: StagedFile, source: Source, output: _Output, pieces: Iterator[
 
 
 class _Compressed:
-    """A stream that compresses what is written to it."""
+    """A stream that compresses the data written to it."""
 
     def __init__(self, stream: StagedFile, kind: str) -> None:
         self._stream, self._compressor = stream, compressor(kind)
@@ -207,7 +207,7 @@ class _Compressed:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: what is compressed comes when it is much."""
+        """Do nothing: the compressor decides when it has enough."""
 
     def end(self) -> None:
         self._stream.write(self._compressor.flush())
@@ -230,7 +230,7 @@ def _output_of(source: Source) -> _Output:
 
 
 def _codec(kind: str, stream: BinaryIO) -> str:
-    """Return how the file is compressed inside, as its library calls it; an unknown word where it holds nothing."""
+    """Return the codec inside a file, as its library names it; an unknown name if the file has no data."""
     if kind == "orc":
         return str(orc.ORCFile(stream).compression)
     found = pq.ParquetFile(stream).metadata

@@ -1,0 +1,139 @@
+"""Pair the partition directories of a master with those of a split feed, and identify their content."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from mutator.config import Config
+from mutator.dataset import manifest, split_record
+from mutator.dataset.directory import read_manifest
+from mutator.errors import error
+from mutator.errors.redact import without_secrets
+from mutator.rules import file_names
+from mutator.rules.partition_paths import directory_of, values_of
+from mutator.storage import Storage, blocks, storage_for, walk
+
+__all__ = ["Pair", "differing_inputs", "inputs_of", "pairs_of"]
+
+Pair = tuple[str | None, str | None]  # directories of a partition in master and feed; None: it has none there
+
+
+def pairs_of(config: Config, master: str, feed: str) -> dict[str, Pair]:
+    """Return the directories of each partition in master and feed; the keys are directories of the output.
+
+    Raises MutatorError if a directory is missing, damaged, or not partitioned as the other.
+    """
+    storage = storage_for(feed)
+    if storage.stat(feed) is None:
+        raise error("path.missing", path=feed, what="split feed")
+    _check_record(storage, feed)
+    if storage_for(master).stat(master) is None:
+        if not config.allow_empty_master:
+            raise error("master.missing", path=master)
+        old: dict[str, str] = {}
+    else:
+        old = _leaves(master)
+    new = _leaves(feed)
+    by: dict[tuple[str, ...], str] = {}  # names of partition fields -> a directory with these
+    for root, leaves in ((master, old), (feed, new)):
+        for directory in leaves.values():
+            by.setdefault(tuple(name for name, _ in values_of(directory)), posixpath.join(root, directory))
+    if len(by) > 1:
+        (names, path), (others, other) = list(by.items())[:2]
+        what = f"is a partition by {', '.join(names)}, and {other} one by {', '.join(others)}"
+        raise error("partition.tree", path=path, what=what)
+    found: dict[str, Pair] = {}
+    for key in sorted({*old, *new}):
+        spelled = old.get(key) or new[key]
+        own = posixpath.join(master, old[key]) if key in old else None
+        found[spelled] = (own, posixpath.join(feed, new[key]) if key in new else None)
+    return found
+
+
+def _leaves(root: str) -> dict[str, str]:
+    """Return the partition directories below a directory: canonical path -> path as it is spelled there."""
+    found: dict[str, str] = {}
+    storage = storage_for(root)
+
+    def walk_into(steps: tuple[str, ...]) -> None:
+        path = posixpath.join(root, *steps)
+        entries = [one for one in storage.entries(path) if not file_names.is_hidden(one.name)]
+        inner = [one for one in entries if one.type == "directory" and "=" in one.name]
+        if not steps and not inner and not entries:
+            return
+        if steps and not inner:
+            directory = "/".join(steps)
+            try:
+                values = values_of(directory)
+            except ValueError as fault:
+                raise error("partition.tree", path=path, what=fault) from None
+            key = directory_of([name for name, _ in values], [value for _, value in values])
+            if key in found:
+                raise error("partition.tree", path=path, what=f"is the partition that {found[key]} is")
+            found[key] = directory
+            return
+        for one in entries:
+            if one not in inner:
+                raise error("partition.tree", path=one.path, what="lies where partition directories are, and is none")
+            walk_into((*steps, one.name))
+
+    walk_into(())
+    return found
+
+
+def _check_record(storage: Storage, feed: str) -> None:
+    """Raise StateError if the files of a split feed differ from its record; one split by other programs has none."""
+    path = posixpath.join(feed, split_record.PATH)
+    if storage.stat(path) is None:
+        return
+    with storage.open(path) as stream:
+        record = split_record.parse(b"".join(blocks(stream)), path)
+    there = {posixpath.relpath(one.path, feed): one.bytes for one in walk(feed) if not file_names.is_hidden(one.name)}
+    there = {name: size for name, size in there.items() if not file_names.is_hidden(name)}
+    recorded = {part.path: part.bytes for file in record.files for part in file.parts}
+    differ = sorted(name for name in {*there, *recorded} if there.get(name) != recorded.get(name))
+    if differ:
+        raise error(
+            "split.damaged", path=path, why=f"the files are others than it says: {file_names.first_few(differ)}"
+        )
+
+
+def inputs_of(config: Config, master: str, feed: str, pairs: Mapping[str, Pair]) -> dict[str, Any]:
+    """Return the inputs of a loop as JSON values, which must be the same when it is resumed."""
+    storage, path = storage_for(feed), posixpath.join(feed, split_record.PATH)
+    commit = None
+    if storage.stat(path) is not None:
+        with storage.open(path) as stream:
+            commit = split_record.parse(b"".join(blocks(stream)), path).commit
+    content = {without_secrets(path): _content(path) for pair in pairs.values() for path in pair if path is not None}
+    places = {"master": without_secrets(master), "feed": without_secrets(feed)}
+    return {**places, "split": commit, "config": _settings(config), "content": content}
+
+
+def _content(directory: str) -> Any:
+    """Return what identifies the content of a directory: the commit of its manifest, or a listing."""
+    storage = storage_for(directory)
+    if storage.stat(posixpath.join(directory, manifest.PATH)) is not None:
+        known = read_manifest(storage, directory)
+        return known.commit if known is not None else None
+    # A link to a file, such as that of a backup, changes ``modified`` on some storages, but never ``written``.
+    files = [one for one in storage.entries(directory) if not file_names.is_hidden(one.name)]
+    return sorted([one.name, one.bytes, one.modified if one.written is None else one.written, one.tag] for one in files)
+
+
+def differing_inputs(begun: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the names of the inputs that differ from those that a loop was begun with."""
+    names = sorted(name for name, value in now.items() if begun.get(name) != value)
+    if names != ["content"]:
+        return " and ".join(name for name in names if name != "content")
+    before, there = begun.get("content", {}), now["content"]
+    paths = sorted(path for path in {*before, *there} if before.get(path) != there.get(path))
+    return f"content of {file_names.first_few(paths)}"
+
+
+def _settings(config: Config) -> dict[str, str]:
+    """Return the settings of a configuration as text; sets are sorted."""
+    found = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in vars(config).items()}
+    return {name: repr(value) for name, value in found.items() if name != "warnings"}

@@ -1,0 +1,66 @@
+"""The report of the runs of a split feed, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from mutator.rules.outcome import FEED_OUTCOMES
+
+__all__ = ["PartitionRun", "PartitionRuns"]
+
+_COLUMNS = ("inserted", "updated", "deleted")
+
+
+@dataclass(frozen=True)
+class PartitionRun:
+    """The outcome of one partition."""
+
+    directory: str
+    how: str  # merged | carried
+    counts: Mapping[str, int]  # as its manifest has them, of its last run
+    before: bool = False  # made by an earlier call that did not finish
+
+
+@dataclass(frozen=True)
+class PartitionRuns:
+    """The outcome of all partitions."""
+
+    master: str
+    feed: str
+    output: str
+    partitions: tuple[PartitionRun, ...]
+    warnings: tuple[str, ...]
+    seconds: float
+
+    def counts(self) -> dict[str, int]:
+        """Return the sums of feed rows, their outcomes and output rows."""
+        names = ("feed rows", *(f"feed {name}" for name in FEED_OUTCOMES))
+        merged = [one for one in self.partitions if one.how == "merged"]
+        found = {name: sum(one.counts.get(name, 0) for one in merged) for name in names}
+        return found | {"output rows": sum(one.counts.get("output rows", 0) for one in self.partitions)}
+
+    def json(self) -> str:
+        """Return the report as a JSON document."""
+        return json.dumps({**asdict(self), "counts": self.counts()}, indent=1)
+
+    def text(self) -> str:
+        """Return the report as lines for a terminal, one for each partition."""
+        width = max([len("partition"), *(len(one.directory) for one in self.partitions)])
+        head = "".join(f"{name:>12}" for name in ("feed rows", *_COLUMNS, "output rows"))
+        lines = [f"{'partition':<{width}}  {'':<8}{head}"]
+        for one in self.partitions:
+            shown = [one.counts.get(name, 0) for name in ("feed rows", *(f"feed {name}" for name in _COLUMNS))]
+            cells = [f"{count:,}" for count in shown] if one.how == "merged" else ["" for _ in shown]
+            cells.append(f"{one.counts.get('output rows', 0):,}")
+            before = "  (before)" if one.before else ""
+            lines.append(f"{one.directory:<{width}}  {one.how:<8}{''.join(f'{cell:>12}' for cell in cells)}{before}")
+        n = self.counts()
+        merged = sum(one.how == "merged" for one in self.partitions)
+        lines.append("")
+        lines.append(
+            f"wrote {n['output rows']:,} rows in {len(self.partitions):,} partitions, {merged:,} merged and "
+            f"{len(self.partitions) - merged:,} carried over; {self.seconds:.1f} s"
+        )
+        return "\n".join(lines)
