@@ -120,7 +120,7 @@ def _why(entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
     if last is None:
         return "there was no text copy yet"
     names = sorted({posixpath.basename(one.path) for one in set(last.files or ()) ^ set(files)})
-    return f"somebody else has changed the table: {first_few(names, 2)}"
+    return f"another program has changed the table: {first_few(names, 2)}"
 
 
 def consumed(base: TextBase, entries: Sequence[Entry], files: Sequence[TableFile]) -> tuple[FeedFile, ...]:

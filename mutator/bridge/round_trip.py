@@ -112,7 +112,7 @@ def _text_base(table: Table, base: str) -> TextBase:
     if f"{path}/".startswith(f"{table.name}/") or f"{table.name}/".startswith(f"{path}/"):
         raise error("path.roles", path=path, roles="text and table")
     if storage.stat(posixpath.join(path, MANIFEST)) is not None:
-        why, cure = "is a dataset itself, and no place for text copies", "name another directory, which is made"
+        why, cure = "is a dataset, and cannot hold text copies", "name another directory; it is created"
         raise error("table.place", path=path, why=why, cure=cure)
     return TextBase(path, base, new_run_id(time.time()), storage, State(path))
 
@@ -137,8 +137,8 @@ def one_byte(config: Config) -> bytes:
     """Return the delimiter of a text copy. Raises ConfigError where it is not one byte."""
     literal = config.delimiter.literal
     if literal is None or not separates(literal):
-        what = f"{config.delimiter.text} cannot stand between the fields of a text copy; set it to one byte that is no "
-        what += "letter or digit, and no & or backslash"
+        what = f"{config.delimiter.text} cannot separate the fields of a text copy; set it to one byte that is not a "
+        what += "letter, digit, & or backslash"
         raise error("config", where="field.delim.regex", faults=what)
     return literal
 

@@ -24,7 +24,7 @@ from mutator.storage import storage_for
 
 __all__ = ["FileRange", "read_range", "write_file"]
 
-_INVALID = "holds what its type has not, such as text that is not UTF-8"
+_INVALID = "has a value that is invalid for its type, such as text that is not UTF-8"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _repeated(value: str | None, data_type: Any, count: int) -> Any:
     text = None if value is None else value.encode("utf-8", "surrogateescape")
     found, bad, why = converted(pa.array([text], pa.large_binary()), data_type, False)
     if bad.any():
-        raise NotReadable(f"its directory says {value!r}, which {why}")
+        raise NotReadable(f"its directory has the value {value!r}, which {why}")
     return pa.repeat(found[0], count) if count else pa.array([], data_type)
 
 

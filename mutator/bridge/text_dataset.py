@@ -34,7 +34,9 @@ def output_dialect(
     """
     codecs = FILE_FORMATS[file_format].codecs
     if codec is not None and codec not in codecs:
-        raise error("config", where="output.codec", faults=f"{codec} is none of {file_format}: {', '.join(codecs)}")
+        raise error(
+            "config", where="output.codec", faults=f"{codec} is not a codec of {file_format}: {', '.join(codecs)}"
+        )
     library_codec = None if codec is None else codecs[codec]
     stored = storable_schema(schema, file_format)
     if file_format != "avro":
@@ -92,7 +94,7 @@ def read_dataset(storage: Storage, path: str) -> Manifest:
     """Read the manifest of a text copy. Raises ConfigError if the directory is not a text copy, and StateError."""
     known = read_manifest(storage, path)
     if known is None:
-        what = "text copy: the directory was not written by mutator bridge export, nor merged from such"
+        what = "text copy: the directory was not written by mutator bridge export, nor merged from such a copy"
         raise error("path.missing", path=path, what=what)
     if known.spec.get("format") != TEXT:
         what = f"is a dataset of {known.spec.get('format')}, and the bridge imports delimited text that it exported"

@@ -89,7 +89,7 @@ def test_commands_and_jobs_answer(sc, tmp_path, table, capsys, by):
         (
             ["export", "--from", "{}/table", "--to", "{}/x", "-D", "field.delim.regex=::"],
             2,
-            ":: cannot stand between the fields",
+            ":: cannot separate the fields",
         ),
         (["export", "--from", "{}/none", "--to", "{}/x"], 2, "there is no such table"),
         (["export", "--from", "{}/table", "--to", "{}/feed"], 5, "the output directory already exists"),

@@ -291,7 +291,7 @@ def test_changed_table_is_exported_again_and_the_report_says_why(parted, change,
 
     report = parted.run()
 
-    assert report.exported["why"].startswith("somebody else has changed the table: ")
+    assert report.exported["why"].startswith("another program has changed the table: ")
     assert ".orc" in report.exported["why"]
     assert report.exported["rows"] == len(there)
     assert report.merged.consumed == (str(parted.inbox / "ups_1.txt"), str(parted.inbox / "ups_2.txt"))
@@ -316,7 +316,7 @@ def test_file_of_the_same_size_is_no_damage(flat):
 
     report = flat.run()
 
-    assert report.exported["why"] == f"somebody else has changed the table: {path.name}"
+    assert report.exported["why"] == f"another program has changed the table: {path.name}"
     assert len(flat.rows()) == len(rows_before)
 
 
@@ -606,7 +606,7 @@ def test_dataset_is_no_place_for_text(flat):
     with pytest.raises(ConfigError) as caught:
         flat.run()
 
-    assert "is a dataset itself, and no place for text copies" in str(caught.value)
+    assert "is a dataset, and cannot hold text copies" in str(caught.value)
 
 
 def test_partition_without_a_value_is_that_of_null(in_memory):

@@ -330,7 +330,7 @@ def test_deletes_with_the_id_alone_may_have_no_partition(feed):
     feed.put("ups_1.txt", b"a,x,2026\n")
     feed.put("del_2.txt", b"a\na,x,2026\n")
 
-    feed.refused(DataError, "has the ID alone, and field 1 (partition) is no part of it: a", by="1", settings=BY_NAME)
+    feed.refused(DataError, "has the ID alone, and field 1 (partition) is not part of it: a", by="1", settings=BY_NAME)
     assert feed.split("1", {**BY_NAME, "reject.policy": "quarantine"}).record.files[0].rejected == 1
 
 
@@ -366,7 +366,7 @@ def test_fields_that_are_none(feed, by, says):
 def test_a_list_makes_no_partition(feed):
     pq.write_table(TABLE, feed.feed / "ups_1.parquet")
 
-    feed.refused(DataError, "field more is list", "of which no partition can be made", by="more")
+    feed.refused(DataError, "field more is list", "which cannot determine a partition", by="more")
 
 
 def test_two_files_of_one_name(feed):

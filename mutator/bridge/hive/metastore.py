@@ -154,11 +154,11 @@ class Metastore:
         return found
 
     def option(self, value: Any) -> Any:
-        """Return a Scala option: ``None`` is none."""
+        """Return a Scala option, empty for None."""
         return self._jvm.scala.Option.apply(value)
 
     def value(self, option: Any) -> str:
-        """Return the text of a Scala option; empty if it is none."""
+        """Return the text of a Scala option; empty if the option is empty."""
         return str(option.get()) if option.isDefined() else ""
 
     def seq(self, values: Iterable[Any]) -> Any:

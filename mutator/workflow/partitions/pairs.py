@@ -76,7 +76,7 @@ def _leaves(root: str) -> dict[str, str]:
             return
         for one in entries:
             if one not in inner:
-                raise error("partition.tree", path=one.path, what="lies where partition directories are, and is none")
+                raise error("partition.tree", path=one.path, what="is beside partition directories, but is not one")
             walk_into((*steps, one.name))
 
     walk_into(())
@@ -95,9 +95,7 @@ def _check_record(storage: Storage, feed: str) -> None:
     recorded = {part.path: part.bytes for file in record.files for part in file.parts}
     differ = sorted(name for name in {*there, *recorded} if there.get(name) != recorded.get(name))
     if differ:
-        raise error(
-            "split.damaged", path=path, why=f"the files are others than it says: {file_names.first_few(differ)}"
-        )
+        raise error("split.damaged", path=path, why=f"the files differ from the record: {file_names.first_few(differ)}")
 
 
 def inputs_of(config: Config, master: str, feed: str, pairs: Mapping[str, Pair]) -> dict[str, Any]:

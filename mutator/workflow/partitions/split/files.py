@@ -134,7 +134,7 @@ def _position(config: Config, field: PartitionField, wanted: str | int, source: 
     if found < 0:
         if is_delete_source(config, source):
             return None
-        raise error("schema.field", path=source.path, field=name, what="is missing, and partitions are made of it")
+        raise error("schema.field", path=source.path, field=name, what="is missing, and the partition depends on it")
     _check_type(source, name, schema.field(found).type)
     return found
 
@@ -144,5 +144,5 @@ def _check_type(source: Source, name: Any, data_type: Any) -> None:
     odd = types.is_nested(data_type) or types.is_dictionary(data_type)
     odd = odd or types.is_null(data_type) or types.is_duration(data_type)
     if FILE_FORMATS[source.file_format].typed and odd:
-        what = f"is {data_type}, of which no partition can be made"
+        what = f"is {data_type}, which cannot determine a partition"
         raise error("schema.field", path=source.path, field=name, what=what)

@@ -162,7 +162,7 @@ def _values(items: list[bytes], file: FeedFile) -> list[bytes]:
     if len(items) == file.key_width and len(items) != file.width:
         if None in file.key_positions:
             field = file.positions[file.key_positions.index(None)]
-            raise Unreadable(f"has the ID alone, and field {field} (partition) is no part of it")
+            raise Unreadable(f"has the ID alone, and field {field} (partition) is not part of it")
         return [items[position] for position in file.key_positions if position is not None]
     positions = [position for position in file.positions if position is not None]
     needed = 1 + max(positions)

@@ -199,8 +199,8 @@ def _fill(staged: StagedFile, source: Source, output: _Output, pieces: Iterator[
 class _Compressed:
     """A stream that compresses the data written to it."""
 
-    def __init__(self, stream: StagedFile, kind: str) -> None:
-        self._stream, self._compressor = stream, compressor(kind)
+    def __init__(self, stream: StagedFile, compression: str) -> None:
+        self._stream, self._compressor = stream, compressor(compression)
 
     def write(self, data: bytes | memoryview) -> int:
         self._stream.write(self._compressor.compress(data))
@@ -229,12 +229,12 @@ def _output_of(source: Source) -> _Output:
     return _Output("columns", ColumnOutput(source.file_format, source.file_schema.schema, dialect))
 
 
-def _codec(kind: str, stream: BinaryIO) -> str:
+def _codec(file_format: str, stream: BinaryIO) -> str:
     """Return the codec inside a file, as its library names it; an unknown name if the file has no data."""
-    if kind == "orc":
+    if file_format == "orc":
         return str(orc.ORCFile(stream).compression)
     found = pq.ParquetFile(stream).metadata
     if not found.num_row_groups or not found.num_columns:
         return ""
-    said = str(found.row_group(0).column(0).compression).lower()
-    return "none" if said == "uncompressed" else said
+    codec = str(found.row_group(0).column(0).compression).lower()
+    return "none" if codec == "uncompressed" else codec
