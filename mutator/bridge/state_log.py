@@ -1,9 +1,9 @@
-"""Which text copy belongs to which state of a table: ``_mutator/bridge/<20 digits>.json`` below the text copy's base.
+"""The log of text copies and table states: ``_mutator/bridge/<20 digits>.json`` below the base of the text copies.
 
-An entry is written before the table is changed, and says which files the table will have then. The table itself is the
-commit point: an entry counts if the table's files are those that it names. So after a kill at any instant the newest
-entry that counts has the text copy of the table as it is, with its tombstones and all feed files merged so far; one
-that does not count was never committed, or the table was changed by somebody else.
+An entry is written before the table is changed, and names the files that the table will have. The table itself is the
+commit point: an entry is current if the table has exactly these files. So after a kill at any instant the current
+entry has the text copy of the table as it is, with its tombstones and all feed files merged so far. Any other entry was
+never committed, or another program has changed the table since.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ __all__ = ["Entry", "State"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A text copy, and the state of the table that it is a copy of."""
+    """A text copy, and the state of the table that it belongs to."""
 
     number: int
     run: str
     table: str
     text: str  # directory, relative to the base
     dataset: str  # commit id of its manifest
-    files: tuple[TableFile, ...] | None  # None: a run has begun to write them
-    fields: tuple[str, ...] = ()  # of the table, with their types
-    staged: Mapping[str, Any] | None = None  # what the table is changed by; None: by nothing
-    changed_by: str = ""  # the last run that has written files of the table
-    digests: Mapping[str, Any] = field(default_factory=dict)  # name and checksum of a text file -> of its rows
+    files: tuple[TableFile, ...] | None  # None: a run began to write them
+    fields: tuple[str, ...] = ()  # name and type of each field of the table
+    staged: Mapping[str, Any] | None = None  # what ``Table.stage`` returned; None: the run changed no row
+    changed_by: str = ""  # the last run that wrote files of the table
+    digests: Mapping[str, Any] = field(default_factory=dict)  # name and checksum of a text file -> digests of its rows
 
 
 class State:
-    """The entries of a base."""
+    """The entries of a base directory."""
 
     def __init__(self, base: str) -> None:
         self._directory = posixpath.join(base, "_mutator", "bridge")

@@ -438,7 +438,7 @@ def test_text_of_another_table_is_refused(flat):
         flat.run()
 
     assert caught.value.kind == "table.other"
-    assert f"is the text copy of {flat.root}/table, and not of {flat.table}" in str(caught.value)
+    assert f"is the text copy of {flat.root}/table, not of {flat.table}" in str(caught.value)
     assert snapshot(flat.root) == before
 
 
