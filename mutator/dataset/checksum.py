@@ -1,8 +1,8 @@
 """Checksums of files: XXH3-128, whole or by chunks.
 
 ``xxh3-128:<hex>`` is the digest of the file's bytes. ``xxh3-128/<N>:<hex>`` is the digest of the concatenated digests
-of its chunks of N bytes, so that several tasks can compute it, each on its own byte range (as S3's composite checksums
-do). A file of at most one chunk has the first form.
+of its chunks of N bytes, so that several tasks can compute it, each for its own byte range, like S3's composite
+checksums. A file of at most one chunk has the first form.
 
 >>> whole(b"abc") == combine([digest(b"abc")], 1024)
 True
@@ -20,26 +20,27 @@ NAME = "xxh3-128"
 
 
 def digest(data: bytes) -> bytes:
-    """Return the 16-byte digest of some bytes."""
+    """Return the 16-byte digest of bytes."""
     return xxhash.xxh3_128_digest(data)
 
 
 def whole(data: bytes) -> str:
-    """Return the checksum of bytes that are held in memory."""
+    """Return the checksum of a file's whole content."""
     return f"{NAME}:{digest(data).hex()}"
 
 
 def combine(digests: Sequence[bytes], chunk: int) -> str:
-    """Make a file's checksum of the digests of its chunks, in order."""
+    """Return a file's checksum, given the digests of its chunks in order. chunk: bytes of a chunk."""
     if len(digests) == 1:
         return f"{NAME}:{digests[0].hex()}"
     return f"{NAME}/{chunk}:{digest(b''.join(digests)).hex()}"
 
 
 def chunk_of(checksum: str) -> int | None:
-    """Return the chunk size that a checksum was made with, None for a whole one.
+    """Return the chunk size of a checksum; None if it has no chunks. Raises ValueError if the text is not a checksum.
 
-    Raises ValueError for text that is no checksum.
+    >>> chunk_of("xxh3-128/1024:" + 32 * "0")
+    1024
     """
     head, mark, tail = checksum.partition(":")
     name, slash, chunk = head.partition("/")
@@ -49,7 +50,7 @@ def chunk_of(checksum: str) -> int | None:
 
 
 class ChunkedChecksum:
-    """Digests of consecutive chunks of a stream of blocks, and what they combine to."""
+    """The checksum of a stream of blocks, chunk by chunk."""
 
     def __init__(self, chunk: int) -> None:
         self.chunk = chunk
@@ -58,10 +59,10 @@ class ChunkedChecksum:
         self._digests: list[bytes] = []
 
     def update(self, block: bytes | memoryview) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         view = memoryview(block)
         while view:
-            # A full chunk is closed only when more comes, so that the empty rest is no chunk.
+            # A full chunk ends only when more bytes come, so that there is no empty chunk at the end.
             if self.bytes and self.bytes % self.chunk == 0:
                 self._digests.append(self._state.digest())
                 self._state = xxhash.xxh3_128()
@@ -71,7 +72,7 @@ class ChunkedChecksum:
             view = view[len(part) :]
 
     def digests(self) -> list[bytes]:
-        """Return the digests of all chunks so far; empty input is one empty chunk."""
+        """Return the digests of all chunks so far; without input, that of one empty chunk."""
         return [*self._digests, self._state.digest()]
 
     def text(self) -> str:
@@ -80,7 +81,7 @@ class ChunkedChecksum:
 
 
 def of_blocks(blocks: Iterable[bytes], chunk: int | None) -> str:
-    """Return the checksum of a stream; ``chunk`` is that of the checksum to compare with (``chunk_of``)."""
+    """Return the checksum of a stream. chunk: chunk size of the checksum to compare with (``chunk_of``)."""
     state = ChunkedChecksum(chunk or 1 << 62)
     for block in blocks:
         state.update(block)

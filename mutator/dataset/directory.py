@@ -20,7 +20,7 @@ __all__ = [
 
 
 def read_manifest(storage: Storage, directory: str) -> Manifest | None:
-    """Read the manifest of a directory; None for one that no run wrote, such as a split feed."""
+    """Return the manifest of a directory; None if it has none, like an unmanaged master or a split feed."""
     path = posixpath.join(directory, manifest.PATH)
     if storage.stat(path) is None:
         split = storage.stat(posixpath.join(directory, split_record.PATH)) is not None
@@ -31,7 +31,7 @@ def read_manifest(storage: Storage, directory: str) -> Manifest | None:
 
 
 def check_files(storage: Storage, master: str, parts: Sequence[Part], visible: Iterable[Entry]) -> None:
-    """Raise StateError where a directory is not what its manifest says. visible: what is in it, as far as it shows."""
+    """Raise StateError if the files of a directory differ from its manifest. visible: entries with visible names."""
     there = {entry.path.removeprefix(f"{master}/"): entry for entry in visible}
     problems = differing_parts(storage, master, parts, there)
     named = {part.path for part in parts}
@@ -46,7 +46,7 @@ def check_files(storage: Storage, master: str, parts: Sequence[Part], visible: I
 def differing_parts(
     storage: Storage, directory: str, parts: Sequence[Part], there: Mapping[str, Entry] | None = None
 ) -> list[str]:
-    """Say which files of a manifest are missing, or have another size. there: what was seen of it just now."""
+    """Return which files of a manifest are missing or have another size. there: entries already listed, by path."""
     problems = []
     for part in sorted(parts, key=lambda part: part.path):
         entry = (there or {}).get(part.path) or storage.stat(posixpath.join(directory, part.path))
@@ -58,9 +58,9 @@ def differing_parts(
 
 
 def is_straggler(storage: Storage, name: str) -> bool:
-    """Tell whether a file that no manifest names is of a task that ended after its run did, or was killed.
+    """Return whether a file that no manifest names may come from a task that ended after its run, or was killed.
 
-    It is no part of the dataset, and no fault of it either. That can only be where files are written where they stay;
-    elsewhere such a task finds no directory.
+    Such a file is neither part of the dataset nor a fault. It is only possible on a storage without renames, where
+    tasks write files to their final paths.
     """
     return not storage.renames and file_names.has_run_id(name)

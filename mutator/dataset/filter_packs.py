@@ -1,9 +1,9 @@
-"""Packs of key filters: Parquet files with a row for each file of a dataset, which other programs can read too.
+"""Packs of key filters: Parquet files, readable by other programs, with a row for each file of a dataset.
 
-path    string        of the file, relative to the dataset
-low     binary        the lowest first ID value in it, in canonical bytes
-high    binary        the highest; NULL where it is not known
-words   large binary  the filter: 64-bit words, little-endian (``rules.bloom_filter``)
+path    string        path of the file, relative to the dataset
+low     binary        lowest first ID value of its keys, in canonical bytes
+high    binary        highest first ID value; NULL if unknown
+words   large binary  filter of its keys: 64-bit words, little-endian (``rules.bloom_filter``)
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from mutator.rules.bloom_filter import Words
 __all__ = ["KeyFilter", "read_filters", "write_filters"]
 
 _SCHEMA = pa.schema([("path", pa.string()), ("low", pa.binary()), ("high", pa.binary()), ("words", pa.large_binary())])
-_AT_ONCE = 32  # filters that are read together
+_AT_ONCE = 32  # filters of one row group
 
 
 class KeyFilter(NamedTuple):
-    """What is known of the keys of a file."""
+    """The keys of a file: their range and a filter."""
 
     path: str
     low: bytes
-    high: bytes | None  # None: it is not known
+    high: bytes | None  # None: unknown
     words: Words
 
 
 def write_filters(stream: BinaryIO, filters: Iterable[KeyFilter]) -> int:
-    """Write a pack, and return of how many files; a few filters are held at a time."""
+    """Write a pack; return the number of filters. Only a few of them are in memory at a time."""
     options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "write_page_checksum": True}
     waiting, count = iter(filters), 0
     with pq.ParquetWriter(stream, _SCHEMA, **options) as writer:
@@ -47,7 +47,7 @@ def write_filters(stream: BinaryIO, filters: Iterable[KeyFilter]) -> int:
 
 
 def read_filters(stream: BinaryIO) -> Iterator[KeyFilter]:
-    """Read a pack. Raises what Arrow raises where it is damaged."""
+    """Yield the filters of a pack. Raises Arrow's exceptions if it is damaged."""
     file = pq.ParquetFile(stream, page_checksum_verification=True)
     for number in range(file.num_row_groups):
         table = file.read_row_group(number)

@@ -1,7 +1,7 @@
-"""Python's garbage collector, which looks at a process's objects again and again as new ones are made.
+"""Pauses of Python's garbage collector, which scans a process's objects again and again as new ones are created.
 
-The manifest of a large master is very many objects, all of them needed: without a pause, half of the time that goes
-into reading it is the collector's.
+The manifest of a large master has very many objects, and all of them are needed. Without a pause, half of the time for
+reading it goes into the collector.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from contextlib import contextmanager
 __all__ = ["paused"]
 
 _lock = threading.Lock()
-_resting = 0  # pauses under way
+_pauses = 0  # pauses under way
 _was_enabled = True
 
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Let the collector rest; also a decorator. Of several threads' pauses it rests until the last one is over.
+    """Pause the collector within a ``with`` block or a decorated function, until the last thread's pause ends.
 
-    It is the whole process's, so a pause is for what computes, never for what waits for a storage or for Spark.
+    It stops for the whole process, so pause it for computations only, never while waiting for a storage or for Spark.
     """
     _begin()
     try:
@@ -32,17 +32,17 @@ def paused() -> Iterator[None]:
 
 
 def _begin() -> None:
-    global _resting, _was_enabled
+    global _pauses, _was_enabled
     with _lock:
-        if not _resting:
+        if not _pauses:
             _was_enabled = gc.isenabled()
             gc.disable()
-        _resting += 1
+        _pauses += 1
 
 
 def _end() -> None:
-    global _resting
+    global _pauses
     with _lock:
-        _resting -= 1
-        if not _resting and _was_enabled:
+        _pauses -= 1
+        if not _pauses and _was_enabled:
             gc.enable()

@@ -1,7 +1,7 @@
-"""What a directory is: ``_mutator/manifest.json`` names every file of a dataset and how it was made.
+"""The manifest of a dataset, ``_mutator/manifest.json``: every file of the dataset, and how it was made.
 
-A listing is never the truth; the manifest is. Its own checksum covers all its bytes: a manifest whose text is not
-exactly what this program writes for its content is damaged.
+The manifest defines the dataset; a directory listing does not. The manifest ends with a checksum of its own text, and
+counts as damaged if any byte differs.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ FORMAT_VERSION = 1
 DIRECTORY = "_mutator"
 PATH = "_mutator/manifest.json"
 _OF_PARTITIONS = ("buckets", "filter", "form")
-_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # what is no name of a file or directory
+_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # empty steps, ., .. and NUL
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One file that belongs to a dataset. Paths are relative to its directory."""
+    """A file of a dataset. Paths are relative to the dataset's directory."""
 
     path: str
     bucket: int | None
@@ -47,28 +47,28 @@ class Part:
     bytes: int
     checksum: str
     partition: Mapping[str, str | None] = field(default_factory=dict)
-    buckets: int | None = None  # of its partition; None: the dataset has no partitions
-    filter: str | None = None  # path of the pack that has the filter of its keys
+    buckets: int | None = None  # of its partition; None: the dataset is unpartitioned
+    filter: str | None = None  # path of the pack with the filter of its keys
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile(Part):
-    """One data file: visible, with the path of the file that has the sequence of each row."""
+    """A data file. order: path of the file with the sequence of each row."""
 
     order: str | None = None
-    form: int | None = None  # of the specification's earlier forms, the one it was written in; None: the present one
+    form: int | None = None  # index in the specification's earlier forms; None: the present form
 
 
 @dataclass(frozen=True, kw_only=True)
 class SideFile(Part):
-    """One file below ``_mutator/``: tombstones, order (row sequences), filters of keys, or rejected rows."""
+    """A file below ``_mutator/``: tombstones, order (row sequences), key filters, rejected rows, or the schema."""
 
-    role: str  # tombstones | order | filters | rejected; in JSON its name is "kind"
+    role: str  # tombstones | order | filters | rejected | schema; in JSON its name is "kind"
 
 
 @dataclass(frozen=True)
 class FeedFile:
-    """One feed file that was consumed."""
+    """A feed file that was merged."""
 
     name: str
     bytes: int
@@ -78,16 +78,16 @@ class FeedFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All that the next run must know about a dataset. Order values are text in the form of their type."""
+    """Everything that the next run must know about a dataset. Order values are text in the format of their type."""
 
     commit: str
     parent: str | None
     run: str
     committed: str  # ISO 8601, UTC
-    spec: Mapping[str, Any]  # key, order, delimiter, width, op code: a run with another spec is an error
+    spec: Mapping[str, Any]  # key, order, delimiter, width, op code; another spec is an error
     buckets: int | None
     hash: str | None
-    horizon: str | None  # highest order value of a tombstone that has expired
+    horizon: str | None  # highest order value of any expired tombstone
     snapshot: str | None  # highest order value of the last full snapshot
     files: tuple[DataFile, ...]
     beside: tuple[SideFile, ...]
@@ -95,18 +95,18 @@ class Manifest:
     counts: Mapping[str, int]
 
     def parts(self) -> tuple[Part, ...]:
-        """Return every file of the dataset but the manifest itself."""
+        """Return every file of the dataset except the manifest itself."""
         return (*self.files, *self.beside)
 
 
 def is_without_key(manifest: Manifest) -> bool:
-    """Tell whether a dataset was exported, or imported, and no run has said yet what its key is."""
+    """Return whether a dataset was exported or imported, and no run has set its key yet."""
     return bool(manifest.spec["key"].get("fields") == [])
 
 
 @paused()
 def dump(manifest: Manifest) -> bytes:
-    """Write a manifest as JSON that ends with the checksum of what stands before it."""
+    """Return a manifest as JSON that ends with a checksum."""
     document = {part.name: getattr(manifest, part.name) for part in fields(manifest)}
     for name in ("files", "beside", "feed"):
         document[name] = [_members(part) for part in document[name]]
@@ -114,14 +114,14 @@ def dump(manifest: Manifest) -> bytes:
 
 
 def _members(part: Part | FeedFile) -> dict[str, Any]:
-    """Return what is said of a file; what only partitions have is left out where there are none."""
+    """Return the JSON members of a file, without those of partitions if it has none."""
     named = ((name, value) for name, value in vars(part).items() if value is not None or name not in _OF_PARTITIONS)
     return checksummed_json.json_members(named)
 
 
 @paused()
 def parse(data: bytes, path: str) -> Manifest:
-    """Read a manifest; raises StateError where it is damaged or newer than this program."""
+    """Parse a manifest. Raises StateError if it is damaged or newer than this program."""
     try:
         document = checksummed_json.parse(data, "mutator", FORMAT_VERSION)
         document["files"] = tuple(DataFile(**part) for part in document["files"])
@@ -152,5 +152,5 @@ def side_files(members: Iterable[dict[str, Any]]) -> tuple[SideFile, ...]:
 
 
 def _is_safe(path: str) -> bool:
-    """Tell whether a path from a manifest stays below its directory."""
+    """Return whether a path from a manifest stays below its directory."""
     return not _UNSAFE.search(path)

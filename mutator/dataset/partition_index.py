@@ -1,8 +1,8 @@
-"""How a master is partitioned, and which of its files lie in which partition, as its manifest says it.
+"""The partitions of a master and their files, from its manifest.
 
-A partition is known by its directory, relative to the dataset's: ``store_id=12/create_date=2026-01-31``. Tombstones
-and sequences of rows lie in directories of the same name below ``_mutator/``. Where a record ID is unique in the whole
-table, tombstones of records that never were in any partition have none: their directory is "".
+A partition is identified by its directory, relative to the dataset: ``store_id=12/create_date=2026-01-31``. Its
+tombstones and row sequences are in directories of the same name below ``_mutator/``. If a record ID is unique in the
+whole table, tombstones of records that never were in a partition have the directory "".
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 SPEC = "partitions"  # in the specification of a manifest
-EARLIER = "earlier"  # forms that files of partitions still have which were not rewritten since
-_FORM = ("format", "schema", "csv", "escaped")  # parts of a specification: what files look like
+EARLIER = "earlier"  # earlier forms of files that were not rewritten since
+_FORM = ("format", "schema", "csv", "escaped")  # members of a specification that describe the files
 
 
 @dataclass(frozen=True)
@@ -40,45 +40,45 @@ class Files:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All of them."""
+        """All files."""
         return (*self.data, *self.tombstones, *self.orders)
 
     @property
     def buckets(self) -> int | None:
-        """How many buckets the partition has; None where no file says it."""
+        """The number of buckets; None if no file of the partition has it."""
         return next((part.buckets for part in self.parts), None)
 
     @property
     def bytes(self) -> int:
-        """The bytes of its data."""
+        """The bytes of its data files."""
         return sum(part.bytes for part in self.data)
 
 
 def is_partitioned(known: Manifest | None) -> bool:
-    """Tell whether a dataset lies in partitions."""
+    """Return whether a dataset has partitions."""
     return known is not None and SPEC in known.spec
 
 
 def stored_fields(spec: Mapping[str, Any]) -> tuple[PartitionField, ...]:
-    """Return the partition fields of a dataset, whose sources are those of rows as they are written; none for none."""
+    """Return the partition fields of a dataset; their sources are fields of the stored rows. Empty if unpartitioned."""
     return parse_fields(spec[SPEC]["by"]) if SPEC in spec else ()
 
 
 @paused()
 def by_partition(known: Manifest) -> dict[str, Files]:
-    """Return the files of each partition, by its directory, in their order."""
+    """Return the files of each partition, by its directory, in the order of the manifest."""
     found: dict[str, tuple[list[DataFile], list[SideFile], list[SideFile]]] = {}
     for part in known.files:
         found.setdefault(posixpath.dirname(part.path), ([], [], []))[0].append(part)
     for side in known.beside:
-        place = {"tombstones": 1, "order": 2}.get(side.role)
-        if place is not None:
+        group = {"tombstones": 1, "order": 2}.get(side.role)
+        if group is not None:
             directory = posixpath.dirname(side.path.removeprefix(f"{DIRECTORY}/{side.role}/"))
-            found.setdefault(directory, ([], [], []))[place].append(side)  # type: ignore[arg-type]
+            found.setdefault(directory, ([], [], []))[group].append(side)  # type: ignore[arg-type]
     return {directory: Files(*map(tuple, found[directory])) for directory in sorted(found)}  # type: ignore[arg-type]
 
 
 def form_of(spec: Mapping[str, Any], form: int | None) -> dict[str, Any]:
-    """Return what the files of a form look like: parts of a specification."""
-    said = spec if form is None else spec[EARLIER][form]
-    return {name: said[name] for name in _FORM if name in said}
+    """Return the members of a specification that describe the files of a form. form: None for the present one."""
+    members = spec if form is None else spec[EARLIER][form]
+    return {name: members[name] for name in _FORM if name in members}

@@ -1,6 +1,6 @@
-"""The schema of a dataset of delimited text, beside it: ``_mutator/schema.json``, for people and for other programs.
+"""The schema of a dataset of delimited text, ``_mutator/schema.json``: for people and other programs.
 
-The manifest has the same, exactly; this file is what one would want to read without this program.
+This program reads the schema from the manifest, which has it exactly.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ PATH = "_mutator/schema.json"
 
 
 def write_sidecar(directory: str, spec: dict[str, Any]) -> tuple[SideFile, ...]:
-    """Write the sidecar of a dataset that needs one; return what the manifest says of it."""
+    """Write the schema file if the dataset's format needs one; return it as side files of the manifest."""
     if spec["format"] != "escaped":
         return ()
     partitions = spec.get("partitioned by", [])
     fields = [
-        {"name": one.name, "type": str(one.type), "nullable": one.nullable, "partition": one.name in partitions}
-        for one in FILE_FORMATS["escaped"].stored(spec).schema
+        {"name": field.name, "type": str(field.type), "nullable": field.nullable, "partition": field.name in partitions}
+        for field in FILE_FORMATS["escaped"].stored(spec).schema
     ]
     document = {"delimiter": spec["escaped"]["delimiter"], "null": "\\N", "escape": "\\", "fields": fields}
     content = json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

@@ -1,4 +1,4 @@
-"""Small columns beside the data, as Parquet: any tool can look at them, and their pages carry checksums."""
+"""Row sequences and tombstones, as Parquet files that any tool can read and whose pages have checksums."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = [
 
 Tombstone = tuple[tuple[bytes, ...], bytes | None, int]  # key, order value as text or None, commit time in ms
 
-_ROWS = 1 << 17  # rows of one row group: bounds what is held in memory
+_ROWS = 1 << 17  # rows of one row group; bounds the memory that reading needs
 _BY_CHUNK = b"mutator.rows_by_chunk"
 
 
 def write_sequences(stream: BinaryIO, sequences: Ints | Sequence[int], rows_by_chunk: Sequence[int]) -> None:
     """Write the sequence of each row of a data file, in the order of its rows.
 
-    sequences: one a row, NO_SEQUENCE for none. rows_by_chunk: how many rows begin in each checksum chunk of the file,
-    so that a task that reads one chunk knows which of them are its own.
+    sequences: int64, one per row; NO_SEQUENCE if a row has none. rows_by_chunk: number of rows that begin in each
+    checksum chunk of the data file, so that a task that reads one chunk finds the sequences of its rows.
     """
     schema = pa.schema(
         [pa.field("sequence", pa.int64())], metadata={_BY_CHUNK: b",".join(b"%d" % count for count in rows_by_chunk)}
@@ -49,7 +49,7 @@ def write_sequences(stream: BinaryIO, sequences: Ints | Sequence[int], rows_by_c
 
 
 def read_sequences(stream: BinaryIO, chunk: int) -> Ints:
-    """Read the sequences of the rows that begin in one chunk of the data file; NO_SEQUENCE where a row has none."""
+    """Return the sequences of the rows that begin in one chunk of the data file; NO_SEQUENCE if a row has none."""
     file = pq.ParquetFile(stream, page_checksum_verification=True)
     counts = [int(count) for count in (file.schema_arrow.metadata or {}).get(_BY_CHUNK, b"").split(b",") if count]
     first = sum(counts[:chunk])
@@ -67,7 +67,7 @@ def read_sequences(stream: BinaryIO, chunk: int) -> Ints:
 
 
 def tombstone_schema(width: int) -> Any:
-    """Return the columns of remembered deletes: the key's values, the order value as text, and the commit time."""
+    """Return the pa.Schema of tombstones: ``width`` ID values, the order value as text, and the commit time."""
     return pa.schema(
         [
             *(pa.field(f"key_{number}", pa.binary(), nullable=False) for number in range(width)),
@@ -78,7 +78,7 @@ def tombstone_schema(width: int) -> Any:
 
 
 def tombstone_table(width: int, tombstones: Sequence[Tombstone]) -> Any:
-    """Make a table of tombstones whose keys have so many columns."""
+    """Return tombstones as a pa.Table. width: number of ID values in a key."""
     keys = [pa.array(column, pa.binary()) for column in zip(*(key for key, _, _ in tombstones), strict=True)]
     orders = pa.array([order for _, order, _ in tombstones], pa.binary())
     times = pa.array([committed for _, _, committed in tombstones], pa.int64()).cast(pa.timestamp("ms", "UTC"))
@@ -86,14 +86,14 @@ def tombstone_table(width: int, tombstones: Sequence[Tombstone]) -> Any:
 
 
 class TombstoneWriter:
-    """Write remembered deletes."""
+    """Writes tombstones to a stream."""
 
     def __init__(self, stream: BinaryIO, width: int) -> None:
         self._schema = tombstone_schema(width)
         self._writer = _writer(stream, self._schema)
 
     def write(self, table: Any) -> None:
-        """Take a table with the columns of ``tombstone_schema``, and maybe more; they come sorted by key."""
+        """Write a pa.Table, sorted by key, with the columns of ``tombstone_schema``; other columns are left out."""
         self._writer.write_table(table.select(self._schema.names).cast(self._schema), row_group_size=_ROWS)
 
     def close(self) -> None:
@@ -102,14 +102,14 @@ class TombstoneWriter:
 
 
 def tombstone_tables(stream: BinaryIO) -> Iterator[Any]:
-    """Yield the tables that ``TombstoneWriter`` wrote, a row group each."""
+    """Yield a file of tombstones as pa.Tables, one for each row group."""
     file = pq.ParquetFile(stream, page_checksum_verification=True)
     for group in range(file.num_row_groups):
         yield file.read_row_group(group)
 
 
 def read_tombstones(stream: BinaryIO) -> Iterator[Tombstone]:
-    """Yield what ``TombstoneWriter`` wrote one by one, in the same order."""
+    """Yield the tombstones of a file, in the order in which they were written."""
     for table in tombstone_tables(stream):
         keys = [table.column(name).to_pylist() for name in table.column_names if name.startswith("key_")]
         times = table.column("committed").cast(pa.int64()).to_pylist()
@@ -117,12 +117,12 @@ def read_tombstones(stream: BinaryIO) -> Iterator[Tombstone]:
 
 
 def count_tombstones(stream: BinaryIO) -> int:
-    """Return how many tombstones a file has, from its footer alone."""
+    """Return the number of tombstones in a file, from its footer alone."""
     return int(pq.ParquetFile(stream).metadata.num_rows)
 
 
 def oldest_tombstone(stream: BinaryIO) -> int:
-    """Return the lowest commit time in a file of tombstones, in ms, from its footer alone."""
+    """Return the lowest commit time in a file of tombstones, in milliseconds, from its footer alone."""
     metadata = pq.ParquetFile(stream).metadata
     column = metadata.schema.to_arrow_schema().get_field_index("committed")
     lowest = (metadata.row_group(group).column(column).statistics.min for group in range(metadata.num_row_groups))

@@ -1,7 +1,7 @@
-"""What stands in ``_mutator/partition.json`` of a split feed: which file went where, row by row counted.
+"""The record of a split feed, ``_mutator/partition.json``: the parts of each feed file, with row counts.
 
-It is sealed as a manifest is, and for a split feed it is what a manifest is for a dataset: without it the directory is
-no split feed yet.
+It is to a split feed what a manifest is to a dataset: without it a directory is not yet a split feed. It ends with a
+checksum, too.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PATH = "_mutator/partition.json"
 class SplitPart:
     """The rows of one feed file that belong to one partition: a file of the same name in its directory."""
 
-    path: str  # relative to that of the split feed
+    path: str  # relative to the split feed
     rows: int
     bytes: int
     checksum: str
 
     @property
     def directory(self) -> str:
-        """The partition."""
+        """The directory of the partition, relative to the split feed."""
         return posixpath.dirname(self.path)
 
 
@@ -41,10 +41,10 @@ class SplitFile:
     """One feed file that was split."""
 
     source: str
-    name: str  # which all of its parts have
+    name: str  # also of each of its parts
     bytes: int
     checksum: str
-    rows: int  # the sum of its parts' and of the rejected ones
+    rows: int  # the rows of its parts and the rejected rows
     rejected: int
     ignored: int  # blank lines and headers
     parts: tuple[SplitPart, ...]
@@ -52,7 +52,7 @@ class SplitFile:
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """All that is known of a split feed."""
+    """The files of a split feed and their origin."""
 
     commit: str
     run: str
@@ -66,7 +66,7 @@ class SplitRecord:
         return (*self._split(), *self.beside)
 
     def rows_by_partition(self) -> dict[str, int]:
-        """Return how many rows each partition has got, by directory."""
+        """Return the number of rows in each partition, by directory."""
         found: dict[str, int] = {}
         for part in self._split():
             found[part.directory] = found.get(part.directory, 0) + part.rows
@@ -77,19 +77,19 @@ class SplitRecord:
 
 
 def dump(record: SplitRecord) -> bytes:
-    """Write a record as JSON that ends with the checksum of what stands before it."""
+    """Return a record as JSON that ends with a checksum."""
     return checksummed_json.dump(
         "mutator split feed", FORMAT_VERSION, asdict(record, dict_factory=checksummed_json.json_members)
     )
 
 
 def parse(data: bytes, path: str) -> SplitRecord:
-    """Read a record; raises StateError where it is damaged or newer than this program."""
+    """Parse a record. Raises StateError if it is damaged or newer than this program."""
     try:
         document: dict[str, Any] = checksummed_json.parse(data, "mutator split feed", FORMAT_VERSION)
         document["files"] = tuple(
-            SplitFile(**{**one, "parts": tuple(SplitPart(**part) for part in one["parts"])})
-            for one in document["files"]
+            SplitFile(**{**file, "parts": tuple(SplitPart(**part) for part in file["parts"])})
+            for file in document["files"]
         )
         document["beside"] = side_files(document["beside"])
         record = SplitRecord(**checksummed_json.attributes(SplitRecord, document))

@@ -1,7 +1,7 @@
-"""Compressed feed files: what the magic bytes say, and the blocks of the uncompressed content.
+"""Compressed feed files: recognised by their magic bytes, and uncompressed block by block.
 
-Several compressed streams in one file are one content. Bytes after the last stream, which some readers drop without a
-word, are an error, and so is a stream that ends early: every row must be accounted for.
+A file may contain several compressed streams, one after the other. Every row must be accounted for, so a stream that
+ends early is an error, and so are bytes after the last stream, which some readers ignore.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _MAGIC = (
 )
 
 _COMPRESSORS: dict[str, Callable[[], Any]] = {
-    "gzip": lambda: zlib.compressobj(wbits=31),  # without a name and a time: equal content has equal bytes
+    "gzip": lambda: zlib.compressobj(wbits=31),  # writes no name and no time: equal content gives equal bytes
     "bzip2": bz2.BZ2Compressor,
     "xz": lzma.LZMACompressor,
     "zstd": zstd.ZstdCompressor,
 }
 
-# What a container has behind its first bytes, and text has not.
+# Containers have such bytes after their magic bytes; text has none.
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class CorruptStream(ValueError):
-    """A compressed file that cannot be read to its end; the text says why."""
+    """A compressed file that cannot be read to its end; the message says why."""
 
 
 def _gzip() -> Any:
@@ -69,26 +69,26 @@ _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
 }
 
 
-def compressor(kind: str) -> Any:
+def compressor(name: str) -> Any:
     """Return an object that compresses: ``compress`` takes the next bytes, ``flush`` ends the stream.
 
-    kind: as ``decompress`` has it.
+    name: gzip, bzip2, zstd or xz.
 
     >>> b"".join(decompress([compressor("xz").flush()], "xz"))
     b''
     """
-    return _COMPRESSORS[kind]()
+    return _COMPRESSORS[name]()
 
 
 def sniff(head: bytes) -> str | None:
-    """Name the compression or container that a file's first bytes announce; None for what may be text.
+    """Return the compression or container that a file's first bytes announce; None if they may be text.
 
     >>> sniff(b"BZh91AY"), sniff(b"BZh,1,2")
     ('bzip2', None)
     """
     for magic, name in _MAGIC:
         if head.startswith(magic):
-            # "BZh" and "ORC" could begin a row: bzip2 goes on with a digit and pi, ORC's first stripe with 0x0a or so.
+            # "BZh" and "ORC" may begin a row of text. bzip2 continues with a digit and pi, ORC with control bytes.
             if name == "bzip2" and not (head[3:4].isdigit() and head[4:7] in (b"1AY", b"\x17rE")):
                 continue
             if name in ("ORC", "Parquet") and _is_text(head):
@@ -98,7 +98,7 @@ def sniff(head: bytes) -> str | None:
 
 
 def _is_text(head: bytes) -> bool:
-    """Tell whether some first bytes are UTF-8, as far as they go, and hold no control characters."""
+    """Return whether the first bytes of a file are UTF-8 without control characters."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -106,37 +106,37 @@ def _is_text(head: bytes) -> bool:
     return _CONTROL.search(head) is None
 
 
-def decompress(blocks: Iterable[bytes], kind: str) -> Iterator[bytes]:
+def decompress(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Yield the uncompressed content of a stream of blocks.
 
-    kind: gzip, bzip2, zstd or xz. Raises CorruptStream.
+    name: gzip, bzip2, zstd or xz. Raises CorruptStream.
     """
     decoder = None
     try:
         for block in blocks:
             while block:
                 if decoder is None:
-                    decoder = _DECOMPRESSORS[kind]()
+                    decoder = _DECOMPRESSORS[name]()
                 yield from _drain(decoder, block)
                 if not decoder.eof:
                     break
-                block = decoder.unused_data  # the next stream of the same file, or what does not belong there
+                block = decoder.unused_data  # the next stream of the file, or bytes that do not belong there
                 decoder = None
     except (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, EOFError, ValueError) as fault:
-        raise CorruptStream(f"its {kind} content cannot be read: {fault}") from None
+        raise CorruptStream(f"its {name} content cannot be read: {fault}") from None
     if decoder is not None:
-        raise CorruptStream(f"its {kind} content ends early")
+        raise CorruptStream(f"its {name} content ends early")
 
 
 def _drain(decoder: Any, data: bytes) -> Iterator[bytes]:
-    """Yield what some compressed bytes hold, in blocks of bounded size: a small file may hold a very large one."""
+    """Yield the content of compressed bytes in blocks of bounded size, because it may be very large."""
     while True:
         content = decoder.decompress(data, _BLOCK)
-        if content:  # an empty block would end in a line of its own
+        if content:  # readers would take an empty block for a line
             yield content
         if decoder.eof:
             return
-        if hasattr(decoder, "unconsumed_tail"):  # zlib gives back what it did not come to
+        if hasattr(decoder, "unconsumed_tail"):  # zlib returns the input that it did not use
             data = decoder.unconsumed_tail
             if not data and len(content) < _BLOCK:
                 return

@@ -1,4 +1,4 @@
-"""What the modules of the HDFS backend share: the client of a process, addresses, and errors in our words."""
+"""The shared parts of the HDFS backend: the client of a process, addresses, and translated errors."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ __all__ = [
     "translated",
 ]
 
-# The client raises RuntimeError for what it has no class for, ValueError for a name that is no Unicode.
+# The client raises RuntimeError if it has no class for an error, and ValueError for a name that is not Unicode.
 FAULTS = (OSError, RuntimeError, ValueError)
 _KINDS = ((FileNotFoundError, "storage.missing"), (FileExistsError, "storage.exists"))
-# RPCError("java.io.IOException", "what the NameNode says\n\tat org.apache.…"), as Rust shows it
+# RPCError("java.io.IOException", "what the NameNode says\n\tat org.apache.…"), as Rust prints it
 _ANSWER = re.compile(r'RPCError\("(?:[\w.]*\.)?([\w$]+)", "(.*)"\)', re.DOTALL)
 _OTHER = re.compile(r'\w+\("(.*)"\)', re.DOTALL)
 _ADDRESS = re.compile(r"(hdfs://([^/]*))(.*)", re.DOTALL | re.IGNORECASE)
-# A client has threads, which a forked process has not. All clients of a process share their idle connections to
-# DataNodes, which would never answer in a forked one; the library forgets them after 3 seconds.
+# A client has threads, which a forked process lacks. All clients of a process share their idle connections to
+# DataNodes, which never answer in a forked process; the library drops them after 3 seconds.
 _FORGET_SECONDS = 3.2
 _clients: dict[tuple[int, str], Client] = {}
 
 
 def at(path: str) -> tuple[Client, str]:
-    """Return the client for a path, and the path in its file system."""
+    """Return the client for a path, and the path within its file system."""
     _, authority, inner = split(path)
     try:
         return _client(authority), inner
@@ -56,44 +56,44 @@ def at(path: str) -> tuple[Client, str]:
 
 
 def split(path: str) -> tuple[str, str, str]:
-    """Split a path into scheme with authority, authority, and the rest from its slash on.
+    """Split a path into scheme with authority, authority, and the path within the file system.
 
     >>> split("hdfs://name:8020//a/b#c/")
     ('hdfs://name:8020', 'name:8020', '/a/b#c')
     """
     match = _ADDRESS.fullmatch(path)
     if not match:
-        raise error("storage", path=path, why="is no path in HDFS")
+        raise error("storage", path=path, why="is not a path in HDFS")
     return match[1], match[2], posixpath.normpath(f"/{match[3].lstrip('/')}")
 
 
 def join(path: str, name: str) -> str:
-    """Return the path of something in a directory."""
+    """Return the path of an entry of a directory."""
     root, _, inner = split(path)
     return f"{root}{inner.rstrip('/')}/{name}"
 
 
 def status_of(client: Client, path: str, inner: str) -> FileStatus | None:
-    """Return what the NameNode knows of a file or directory, or None."""
+    """Return the NameNode's status of a file or directory; None if it does not exist."""
     try:
         return client.get_file_info(inner)
     except FileNotFoundError:
         return None
     except FAULTS as fault:
-        if class_of(fault) == "ParentNotDirectoryException":  # a file has nothing in it
+        if class_of(fault) == "ParentNotDirectoryException":  # a parent is a file
             return None
         raise storage_error(path, fault) from None
 
 
 def entry_of(path: str, status: FileStatus) -> Entry:
-    """Return what a status says, in our words."""
-    kind = "directory" if status.isdir else "file"
-    return Entry(path, posixpath.basename(split(path)[2]), status.length, kind, status.modification_time / 1000)
+    """Return a status as an entry."""
+    entry_type = "directory" if status.isdir else "file"
+    return Entry(path, posixpath.basename(split(path)[2]), status.length, entry_type, status.modification_time / 1000)
 
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Raise what the client raises as a StorageError."""
+    """Raise an exception of the client as a StorageError."""
     try:
         yield
     except FAULTS as fault:
@@ -102,7 +102,7 @@ def translated(path: str) -> Iterator[None]:
 
 @contextmanager
 def os_errors() -> Iterator[None]:
-    """Raise what the client raises as the OSError that a stream's user expects."""
+    """Raise an exception of the client as the OSError that a reader of a stream expects."""
     try:
         yield
     except NotImplementedError:
@@ -112,27 +112,27 @@ def os_errors() -> Iterator[None]:
 
 
 def storage_error(path: str, fault: Exception) -> Exception:
-    """Return what the client raised as a StorageError."""
+    """Return an exception of the client as a StorageError."""
     kind = next((kind for family, kind in _KINDS if isinstance(fault, family)), "storage")
-    if str(fault).startswith("Path is not a file"):  # FileNotFoundException, too
+    if str(fault).startswith("Path is not a file"):  # which is a FileNotFoundException, too
         kind = "storage"
     return error(kind, path=path, why=reason_of(fault))
 
 
 def class_of(fault: Exception) -> str:
-    """Return the class of the NameNode's exception, or nothing where it is not from there."""
+    """Return the class of the NameNode's exception; empty if the exception is not from the NameNode."""
     match = _ANSWER.match(str(fault)) if isinstance(fault, RuntimeError) else None
     return match[1] if match else ""
 
 
 def reason_of(fault: Exception) -> str:
-    """Return what is said, in one line and without the NameNode's stack.
+    """Return the reason for an exception, in one line and without the NameNode's stack.
 
     >>> reason_of(RuntimeError('RPCError("a.SafeModeException", "It is in safe mode.\\\\n\\\\tat a.b(c.java:1)")'))
     'It is in safe mode.'
     """
     text = (isinstance(fault, OSError) and fault.strerror) or str(fault)
-    if isinstance(fault, FileNotFoundError) and text.startswith("/"):  # the client says the path, and no more
+    if isinstance(fault, FileNotFoundError) and text.startswith("/"):  # the client gives only the path
         return os.strerror(errno.ENOENT)
     if match := _ANSWER.match(text) or _OTHER.match(text):
         text = match[match.lastindex or 0].replace("\\n", "\n").replace('\\"', '"')

@@ -1,4 +1,4 @@
-"""Files in HDFS as streams: one that is written and synced block by block, and one that is read in ranges."""
+"""Streams of HDFS files: a writer that syncs block by block, and a reader that asks for ranges."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader", "Writer", "create"]
 
-# What a reader asks for at once: little after a seek, then twice as much each time. Of a range only what is read, and
-# a little more, is in memory.
+# Bytes that a reader asks for at once: few after a seek, then twice as many each time. Only the part of a range that
+# is read, and a little more, is in memory.
 _FIRST_RANGE, _LAST_RANGE = 1 << 20, 64 << 20
 
 
 class Writer(io.RawIOBase):
-    """The file that is written, in whole blocks: each is synced before the client gives it up for the next one."""
+    """A file being written. Each block is synced before the client goes on to the next one."""
 
     def __init__(self, path: str, inner: FileWriter, block: int) -> None:
-        self.path = path  # in its file system
+        self.path = path  # within its file system
         self._inner = inner
         self._abandoned = False
         self._block = block
@@ -49,41 +49,41 @@ class Writer(io.RawIOBase):
                 self._left = self._block
             part = view[at : at + self._left] if self._block else view[at:]
             with os_errors():
-                self._inner.write(bytes(part))  # a memoryview costs the client a call a byte
+                self._inner.write(bytes(part))  # for a memoryview the client makes a call for each byte
             at += len(part)
             self._left -= len(part)
         return at
 
     def hsync(self) -> None:
-        """Have the DataNodes sync what they have of this block."""
-        # Java's client leaves erasure-coded files as they are, too: no storage of these can be synced.
+        """Have the DataNodes sync the current block."""
+        # Erasure-coded files cannot be synced; Java's client does not sync them either.
         with os_errors(), suppress(NotImplementedError):
             self._inner.hsync()
 
     def finish(self) -> None:
-        """Make the file durable, and tell the NameNode that it is whole."""
+        """Make the file durable, and close it at the NameNode."""
         self.hsync()
         with os_errors():
             self._inner.close()
 
     def abandon(self) -> None:
-        """Forget a file that was removed, with what a buffer may still send."""
+        """Close a file that was removed, and ignore later writes from a buffer."""
         self._abandoned = True
-        with suppress(*FAULTS):  # it says that the file is not there
+        with suppress(*FAULTS):  # the file does not exist any more
             self._inner.close()
 
 
 class Reader(ReadStream):
-    """A file that is read in ranges, which arrive while their beginning is used."""
+    """A file being read in ranges; the beginning of a range can be used while the rest arrives."""
 
     def __init__(self, name: str, inner: FileReader) -> None:
         self.name = name
         self._inner = inner
         self._length = len(inner)
         self._position = 0
-        self._rest = memoryview(b"")  # what follows the position, and is here already
-        self._coming: Iterator[bytes] = iter(())  # what follows that
-        self._asked = 0  # where that ends
+        self._rest = memoryview(b"")  # bytes after the position that have arrived
+        self._coming: Iterator[bytes] = iter(())  # the blocks after those
+        self._asked = 0  # position up to which bytes were asked for
         self._range = _FIRST_RANGE
 
     def tell(self) -> int:
@@ -103,7 +103,7 @@ class Reader(ReadStream):
         return to
 
     def readinto(self, buffer: Buffer, /) -> int:
-        """Fill the buffer; less is read at the end of the file only."""
+        """Fill the buffer; fewer bytes are read only at the end of the file."""
         view = memoryview(buffer).cast("B")
         done = 0
         while done < len(view) and self._more():
@@ -115,11 +115,11 @@ class Reader(ReadStream):
         return done
 
     def readall(self) -> bytes:
-        """Read what is left."""
+        """Read the rest of the file."""
         return self.read(max(0, self._length - self._position)) or b""
 
     def _more(self) -> bool:
-        """See that something is here, or return False at the end of the file."""
+        """Wait until bytes have arrived; return False at the end of the file."""
         while not self._rest:
             if self._position >= self._length:
                 return False
@@ -137,7 +137,7 @@ class Reader(ReadStream):
 
 
 def create(client: Client, path: str, scratch: str) -> Writer:
-    """Begin a file that must not exist, in a directory that must."""
+    """Begin a file that must not exist, in a directory that must exist."""
     from hdfs_native import WriteOptions  # an extra
 
     with translated(path):

@@ -1,4 +1,4 @@
-"""Renames of files and directories that replace nothing, or exchange two: the kernel's, where it has them."""
+"""Renames that replace nothing, or exchange two paths: by the kernel if it can."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import os
 
 __all__ = ["NO_LINKS", "exchange", "rename_noreplace"]
 
-# What a file system without hard links says to one.
+# Errors of a file system without hard links.
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _AT_FDCWD, _RENAME_NOREPLACE, _RENAME_EXCHANGE = -100, 1, 2
-# What a file system, or a kernel, without a kind of rename says to it.
+# Errors of a file system or kernel without this form of rename.
 _NO_SUCH_RENAME = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def exchange(one: str, other: str) -> bool:
-    """Give each of two the name of the other, in one step; False where that cannot be done, and nothing was."""
+    """Exchange the names of two paths in one step; False if that is impossible, and nothing was changed."""
     return _renameat2(one, other, _RENAME_EXCHANGE)
 
 
@@ -25,8 +25,8 @@ def rename_noreplace(source: str, target: str) -> None:
     """Rename, but never onto something that exists (``rename`` replaces an empty directory)."""
     if _renameat2(source, target, _RENAME_NOREPLACE):
         return
-    # Network file systems and other kernels. A link never replaces a file; for a directory, a race with another
-    # writer's empty one is left.
+    # Network file systems and other kernels. A link never replaces a file. A directory may still replace an empty one
+    # that another writer creates at the same moment.
     if not os.path.isdir(source):
         with contextlib.suppress(_NoLinks):
             _link_instead(source, target)
@@ -51,7 +51,7 @@ def _link_instead(source: str, target: str) -> None:
 
 
 def _renameat2(source: str, target: str, how: int) -> bool:
-    """Rename as Linux alone can; False where it, or the file system, cannot."""
+    """Rename with Linux's own system call; False if the kernel or the file system lacks it."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return False

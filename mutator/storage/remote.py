@@ -1,7 +1,7 @@
-"""Feed files wherever smart_open opens them: http, ftp, sftp, Google Cloud Storage, Azure. They are only read.
+"""Feed files that smart_open can read: http, ftp, sftp, Google Cloud Storage, Azure.
 
-Nothing can be listed there, so each file is named by itself. Credentials are those that smart_open's own transports
-find; passwords and signatures in an address are left out of messages.
+Nothing can be written or listed there, so each file must be named. Credentials are those that smart_open's transports
+find. Messages never show passwords and signatures from an address.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from urllib.parse import unquote, urlsplit
 from mutator.errors import MutatorError, error
 from mutator.errors.redact import without_secrets
 from mutator.storage.entry import Entry
-from mutator.storage.stream import ReadStream
+from mutator.storage.stream import BLOCK, ReadStream
 
 __all__ = ["SCHEMES", "RemoteStorage"]
 
-# scheme -> what smart_open calls the packages that it needs
+# scheme -> smart_open's name for the packages that it needs
 SCHEMES = {
     "http": "http",
     "https": "http",
@@ -32,8 +32,7 @@ SCHEMES = {
     "azure": "azure",
     "webhdfs": "webhdfs",
 }
-_BLOCK = 1 << 20
-_SECONDS = 60  # without a byte
+_SECONDS = 60  # without a byte from the server
 
 
 class RemoteStorage:
@@ -43,7 +42,7 @@ class RemoteStorage:
     holds = False
 
     def stat(self, path: str) -> Entry | None:
-        """Return the file at a path, or None. Its size is what the server says, or is counted where it says nothing."""
+        """Return the file at a path; None if it does not exist. If the server gives no size, the bytes are counted."""
         if not _name(path):
             raise error("usage", what=f"{path}: nothing can be listed here; name each feed file by itself")
         try:
@@ -72,7 +71,7 @@ class RemoteStorage:
         return []
 
     def open(self, path: str, offset: int = 0) -> BinaryIO:
-        """Open a file for reading at an offset."""
+        """Open a file for reading from an offset in bytes."""
         return cast(BinaryIO, _Remote(path, offset))
 
     def unfinished(self, path: str) -> list[str]:
@@ -89,7 +88,7 @@ class RemoteStorage:
 
 
 class _Remote(ReadStream):
-    """A file that smart_open reads; whatever its transport raises is an OSError with a text of one line."""
+    """A file being read by smart_open. Every exception of its transport becomes an OSError with one line of text."""
 
     def __init__(self, path: str, offset: int) -> None:
         super().__init__()
@@ -99,28 +98,28 @@ class _Remote(ReadStream):
             if offset and not self._is_at(offset):
                 self._stream.close()
                 self._stream = _opened(path)
-                while offset and (data := self._stream.read(min(offset, _BLOCK))):
+                while offset and (data := self._stream.read(min(offset, BLOCK))):
                     offset -= len(data)
         except MutatorError:
             raise
-        except Exception as fault:  # noqa: BLE001  # each transport has errors of its own
+        except Exception as fault:  # noqa: BLE001  # each transport has its own exceptions
             kind = "storage.missing" if _is_missing(fault) else "storage.service"
             raise error(kind, path=self.name, why=self._why(fault)) from None
 
     def seekable(self) -> bool:
-        """Tell whether it has places."""
+        """Return whether the server supports ranges."""
         return bool(self._stream.seekable())
 
     def tell(self) -> int:
-        """Return the place that is read next."""
+        """Return the position."""
         return int(self._stream.tell())
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to another place."""
+        """Go to another position."""
         return int(self._guarded(self._stream.seek, offset, whence))
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read at most so many bytes; all that are left without a number."""
+        """Read at most ``size`` bytes; the rest of the file if it is None or negative."""
         return bytes(self._guarded(self._stream.read, -1 if size is None else size))
 
     def close(self) -> None:
@@ -130,7 +129,7 @@ class _Remote(ReadStream):
         super().close()
 
     def _is_at(self, offset: int) -> bool:
-        """Go to a place; False where the server knows no ranges."""
+        """Go to a position; False if the server does not support ranges."""
         try:
             return bool(self._stream.seekable()) and self._stream.seek(offset) == offset
         except OSError:
@@ -139,14 +138,14 @@ class _Remote(ReadStream):
     def _guarded(self, act: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return act(*arguments)
-        except Exception as fault:  # noqa: BLE001  # each transport has errors of its own
+        except Exception as fault:  # noqa: BLE001  # each transport has its own exceptions
             raise OSError(self._why(fault)) from None
 
     def _why(self, fault: Exception) -> str:
         text = " ".join(str(fault).split()) or type(fault).__name__
         parts = urlsplit(self._path)
         for secret in (parts.query if parts.scheme in ("http", "https") else "", parts.password):
-            text = text.replace(secret, "***") if secret else text  # not always within an address
+            text = text.replace(secret, "***") if secret else text  # not only within an address
         return without_secrets(text)
 
 
@@ -168,7 +167,7 @@ def _size(stream: BinaryIO) -> int:
         except OSError:
             stream.seek(0)
     size = 0
-    while data := stream.read(_BLOCK):
+    while data := stream.read(BLOCK):
         size += len(data)
     return size
 

@@ -1,4 +1,4 @@
-"""What the modules of the S3 backend share: the client of a process, addresses, and errors in our words."""
+"""The shared parts of the S3 backend: the client of a process, addresses, and translated errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Address", "client", "code_of", "faults", "service_errors", "storage_
 
 _MISSING = {"404", "NoSuchKey", "NotFound", "NoSuchUpload"}
 _EXISTS = {"412", "PreconditionFailed"}
-_clients: dict[int, Any] = {}  # by process: connections must not be shared with one that was forked
-_lock = threading.Lock()  # boto3 makes clients in one thread only; once made they may be shared
+_clients: dict[int, Any] = {}  # by process: a forked process must not share connections
+_lock = threading.Lock()  # boto3 creates clients in one thread only; threads may share them afterwards
 
 
 class Address:
-    """Bucket and key of a path. A key is taken as it stands: nothing in it is escaped.
+    """Bucket and key of a path. A key is taken literally: nothing in it is escaped.
 
     >>> Address("s3://lake/in/ups%201.txt").key
     'in/ups%201.txt'
@@ -37,16 +37,16 @@ class Address:
 
     @property
     def prefix(self) -> str:
-        """What the keys of all that lies below begin with."""
+        """The prefix of the keys of all objects below this address."""
         return f"{self.key}/" if self.key else ""
 
     def path_of(self, key: str) -> str:
-        """Return the path of another key of this bucket, in the same spelling."""
+        """Return the path of another key in this bucket, with the same spelling of the scheme."""
         return f"{self.path.partition('://')[0]}://{self.bucket}/{key}"
 
 
 def client(path: str) -> Any:
-    """Return the client of this process. Endpoint, region and credentials are those of the environment."""
+    """Return the client of this process. Endpoint, region and credentials come from the environment."""
     found = _clients.get(os.getpid())
     if found is not None:
         return found
@@ -69,26 +69,26 @@ def _new_client(path: str) -> Any:
         with faults(path):
             config = Config(retries=retries, max_pool_connections=32, user_agent_extra="mutator")
             return boto3.session.Session().client("s3", config=config)
-    except ValueError as fault:  # boto3's own words for an address or a number that is none
+    except ValueError as fault:  # boto3 raises it for a malformed address or number
         raise error("storage.service", path=path, why=f"{fault}; look at the variables AWS_…") from None
 
 
 @contextmanager
 def faults(path: str) -> Iterator[None]:
-    """Give an error of the service, or of the way to it, the words and the kind of ours."""
+    """Raise an error of the service, or of the connection to it, as a StorageError."""
     try:
         yield
     except UnicodeEncodeError:
         raise error("storage.service", path=path, why="a key must be UTF-8") from None
     except Exception as fault:
-        # Asked by name: where boto3 is not installed, there is no class to ask for.
+        # By name: without boto3 installed there is no class to compare with.
         if not any(one.__module__.startswith(("boto3.", "botocore.")) for one in type(fault).__mro__):
             raise
         raise storage_error(path, fault) from None
 
 
 def service_errors() -> tuple[type[Exception], ...]:
-    """Return what boto3 raises; nothing where it is not installed, which is an error of ours by then."""
+    """Return the exceptions that boto3 raises; none if it is not installed, which is reported elsewhere."""
     try:
         from boto3.exceptions import Boto3Error
         from botocore.exceptions import BotoCoreError, ClientError
@@ -98,7 +98,7 @@ def service_errors() -> tuple[type[Exception], ...]:
 
 
 def storage_error(path: str, fault: Exception) -> Exception:
-    """Return an error of the service as one of ours."""
+    """Return an error of the service as a StorageError."""
     code = code_of(fault)
     if code == "NoSuchBucket":
         return error("path.bucket", path=path)
@@ -110,5 +110,5 @@ def storage_error(path: str, fault: Exception) -> Exception:
 
 
 def code_of(fault: Exception) -> str:
-    """Return the service's code of an error; empty where there was no answer."""
+    """Return the service's code of an error; empty if there was no answer."""
     return str(getattr(fault, "response", {}).get("Error", {}).get("Code", ""))

@@ -1,4 +1,4 @@
-"""Objects as streams: one that is read in ranges, and one that is sent in parts while it is written."""
+"""Streams of S3 objects: a download in ranges, and an upload in parts."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from mutator.storage.stream import ReadStream, spill_directory
 
 __all__ = ["Download", "Upload"]
 
-# Bytes asked for at once after a seek, twice as many each time; what follows a seek is mostly little.
+# Bytes asked for at once after a seek, twice as many each time, because most reads after a seek are short.
 _FIRST_RANGE, _RANGE = 4 << 20, 32 << 20
 _PART = 8 << 20  # bytes; at most 10,000 parts make an object, so 80 GB
-_SENDERS = 8  # parts that a process has on their way, of all its uploads together
+_SENDERS = 8  # parts that a process sends at once, in all its uploads together
 _TRIES = 5
-_TOKEN = "mutator-id"  # metadata that tells who made an object
+_TOKEN = "mutator-id"  # metadata that shows which upload made an object
 
 
 class _Replaced(OSError):
-    """What comes next is of another content."""
+    """The object was replaced while it was read."""
 
 
 class Download(ReadStream):
-    """An object that is read: all that follows the offset is asked for, and after a seek a range at a time.
+    """An object being read: one request for everything after the offset, and after a seek one for each range.
 
-    Where the connection breaks, the rest is asked for anew. All of it is of one and the same content: an object that
-    is replaced meanwhile is an error.
+    If the connection breaks, the rest is requested again. An object that is replaced meanwhile is an error, so all
+    bytes belong to the same content.
     """
 
     def __init__(self, address: Address, offset: int = 0) -> None:
@@ -44,26 +44,26 @@ class Download(ReadStream):
         self.name = address.path
         self._address, self._client = address, client(address.path)
         self._body: Any = None
-        self._position, self._end = offset, 0  # the end of the range that is being read
-        self._range: int | None = None  # all that follows
+        self._position, self._end = offset, 0  # the end of the current range
+        self._range: int | None = None  # None: everything after the position
         self._tag: str | None = None
         self._size = -1
         self._ask()
 
     def tell(self) -> int:
-        """Return the place that is read next."""
+        """Return the position."""
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to another place; nothing is asked for until something is read."""
-        place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
-        if place != self._position:
+        """Go to another position; the request is made by the next read."""
+        position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        if position != self._position:
             self._drop()
-            self._position, self._range = max(place, 0), _FIRST_RANGE
+            self._position, self._range = max(position, 0), _FIRST_RANGE
         return self._position
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read at most so many bytes; all that are left without a number."""
+        """Read at most ``size`` bytes; the rest of the object if it is None or negative."""
         if size is None or size < 0:
             parts = []
             while part := self.read(_RANGE):
@@ -90,27 +90,27 @@ class Download(ReadStream):
                 time.sleep(0.1 * 2**attempt)
         self._position += len(data)
         if self._position == self._end:
-            self._body = None  # read to its end, so its connection is used again
+            self._body = None  # read to its end, so the connection can be reused
             self._range = None if self._range is None else min(2 * self._range, _RANGE)
         return data
 
     def close(self) -> None:
-        """Drop what was asked for and not read."""
+        """Drop the bytes that were requested and not read."""
         self._drop()
         super().close()
 
     def _ask(self) -> None:
-        """Ask for what comes next."""
+        """Request the bytes after the position."""
         where = {"Bucket": self._address.bucket, "Key": self._address.key}
         condition = {} if self._tag is None else {"IfMatch": self._tag}
         last = "" if self._range is None else self._position + self._range - 1
-        if self._position or self._range is not None:  # of an empty object no range can be asked for
+        if self._position or self._range is not None:  # an empty object has no ranges
             condition["Range"] = f"bytes={self._position}-{last}"
         try:
             answer = self._client.get_object(**where, **condition)
         except service_errors() as fault:
             code = code_of(fault)
-            if code in ("416", "InvalidRange"):  # nothing is there: it is shorter
+            if code in ("416", "InvalidRange"):  # the position is past the end
                 with faults(self.name):
                     self._size = self._client.head_object(**where)["ContentLength"]
                 return
@@ -118,7 +118,7 @@ class Download(ReadStream):
                 raise _Replaced("it was replaced while it was read") from None
             raise storage_error(self.name, fault) from None
         if "Range" in condition and "ContentRange" not in answer:
-            raise error("storage.service", path=self.name, why="the service gives no ranges of objects")
+            raise error("storage.service", path=self.name, why="the service does not support ranges of objects")
         self._body, self._tag = answer["Body"], answer["ETag"]
         self._size = int(answer.get("ContentRange", f"/{answer['ContentLength']}").rpartition("/")[2])
         self._end = self._position + answer["ContentLength"]
@@ -131,10 +131,10 @@ class Download(ReadStream):
 
 
 class Upload(io.RawIOBase):
-    """An object that is written: nothing of it can be seen until ``finish``.
+    """An object being written; it appears when ``finish`` is called.
 
-    A small one is sent at once, a large one in parts while more is written. Where its key is known only when all of it
-    is written, it waits in a file of this machine until then, for an upload has its key from the beginning.
+    A small object is sent in one request, a large one in parts while it is written. An upload has its key from the
+    beginning, so if the key is known only at the end, the content waits in a temporary file.
     """
 
     def __init__(self, address: Address, *, key_known: bool, conditional: bool) -> None:
@@ -149,11 +149,11 @@ class Upload(io.RawIOBase):
         self._parts: list[Future[dict[str, Any]]] = []
 
     def writable(self) -> bool:
-        """Tell that it can be written to."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:
-        """Take the next bytes."""
+        """Add bytes to the object."""
         view = memoryview(data).cast("B")
         if self._spool is not None:
             return self._spool.write(view)
@@ -164,7 +164,7 @@ class Upload(io.RawIOBase):
         return len(view)
 
     def finish(self, address: Address) -> None:
-        """Make the object appear, if there is none. Raises StorageError."""
+        """Make the object appear at an address where none exists. Raises StorageError."""
         self._address = address
         if self._spool is not None:
             self._spool.seek(0)
@@ -185,14 +185,14 @@ class Upload(io.RawIOBase):
         failpoint("storage.linked")
 
     def abort(self) -> None:
-        """Leave nothing behind, as far as the service can be reached."""
+        """Remove the parts that were sent, if the service can be reached."""
         wait(self._parts)  # a part that arrives after the abort would stay
         if self._upload is not None:
             with contextlib.suppress(*service_errors()):
                 self._client.abort_multipart_upload(**self._where(), UploadId=self._upload)
 
     def close(self) -> None:
-        """Give back what the upload has of this machine."""
+        """Remove the temporary file."""
         if self._spool is not None:
             self._spool.close()
         super().close()
@@ -202,14 +202,14 @@ class Upload(io.RawIOBase):
 
     def _send(self, part: bytes) -> None:
         if self._upload is None:
-            # As boto3's own transfers have it, unless the service is known not to: it keeps the checksums of the parts.
+            # As boto3's own transfers do, unless configured otherwise: the service then checks each part.
             wanted = self._client.meta.config.request_checksum_calculation == "when_supported"
             checksum = {"ChecksumAlgorithm": "CRC32"} if wanted else {}
             begun = self._client.create_multipart_upload(**self._where(), Metadata=self._metadata, **checksum)
             self._upload = begun["UploadId"]
         for done in self._parts:
             if done.done():
-                done.result()  # tells of a fault soon
+                done.result()  # raises a fault of a part early
         senders = _senders()
         senders.free.acquire()
         try:
@@ -226,28 +226,28 @@ class Upload(io.RawIOBase):
         return {name: answer[name] for name in answer if name == "ETag" or name.startswith("Checksum")}
 
     def _create(self, act: Callable[..., Any], **arguments: Any) -> None:
-        """Do what makes the object appear. An answer that got lost is found again by what the object says of itself."""
+        """Make the request that creates the object. If its answer is lost, the object's metadata show who created it."""
         for attempt in range(_TRIES):
             condition = {"IfNoneMatch": "*"} if self._conditional else {}
             try:
                 act(**self._where(), **arguments, **condition)
                 return
             except service_errors() as fault:
-                there = self._token_there()
-                if there == self._metadata[_TOKEN]:
+                token = self._token_there()
+                if token == self._metadata[_TOKEN]:
                     return
                 code = code_of(fault)
-                if code == "NotImplemented" and self._conditional and there is None:
-                    self._conditional = False  # a service that has never heard of it: ``exclusive`` says so
+                if code == "NotImplemented" and self._conditional and token is None:
+                    self._conditional = False  # the service has no conditional puts, as ``exclusive`` says
                 elif code == "NotImplemented" and self._conditional:
                     raise error("storage.exists", path=self._address.path, why="it exists") from None
                 elif code not in ("409", "ConditionalRequestConflict") or attempt == _TRIES - 1:
                     raise storage_error(self._address.path, fault) from None
                 else:
-                    time.sleep(0.1 * 2**attempt)  # another writer of the same key is halfway
+                    time.sleep(0.1 * 2**attempt)  # another writer of the same key has not finished
 
     def _token_there(self) -> str | None:
-        """Return what the object that is there says of itself; None where none can be seen."""
+        """Return the token of the existing object; None if there is no object, or it cannot be read."""
         try:
             return str(self._client.head_object(**self._where()).get("Metadata", {}).get(_TOKEN))
         except service_errors():
@@ -255,7 +255,7 @@ class Upload(io.RawIOBase):
 
 
 class _Senders:
-    """The threads of a process that send parts, and how many parts may be in its memory."""
+    """The threads of a process that send parts, and a limit on the parts in its memory."""
 
     def __init__(self) -> None:
         self.pool = ThreadPoolExecutor(_SENDERS, "upload")
@@ -266,14 +266,14 @@ _of_process: dict[int, _Senders] = {}
 
 
 def _senders() -> _Senders:
-    """Return those of this process; threads do not come along when it is forked."""
+    """Return the senders of this process; a forked process has none of its parent's threads."""
     if os.getpid() not in _of_process:
         _of_process[os.getpid()] = _Senders()
     return _of_process[os.getpid()]
 
 
 def _broken() -> tuple[type[Exception], ...]:
-    """Return what a connection that breaks while it is read raises."""
+    """Return the exceptions of a connection that breaks during a read."""
     from urllib3.exceptions import HTTPError
 
     return (*service_errors(), HTTPError, OSError)

@@ -1,4 +1,4 @@
-"""Who is at work: what a process writes down of itself where others may have to find out whether it is still there."""
+"""The owner of a lock or staging directory: a process, described so that others can find out whether it still runs."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["Owner"]
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, and what it does."""
+    """A process and its task."""
 
     id: str
-    run: str  # what it does: a run's id, run, restore, look
+    run: str  # its task: a run's ID, run, restore, look
     host: str
-    system: str  # boot and process namespace: where a process number means something
+    system: str  # boot and process namespace, within which a process number is unique
     process: int
-    born: str  # when the process started, as the kernel counts; tells it from a later one of the same number
+    born: str  # when the process started, by the kernel: a later process may have the same number
     since: str
-    timeout: float  # seconds without a sign of life after which it is taken for dead
+    timeout: float  # seconds without a renewal after which it counts as dead
 
     @classmethod
     def this_process(cls, run: str, timeout: float) -> Owner:
-        """Return this process as an owner of its own."""
+        """Return this process as a new owner."""
         return cls(
             id=uuid.uuid4().hex,
             run=run,
@@ -41,23 +41,23 @@ class Owner:
 
     @classmethod
     def parse(cls, data: bytes) -> Owner | None:
-        """Read what ``dump`` made; None for what is something else."""
+        """Parse the result of ``dump``; None for other data."""
         try:
             return cls(**json.loads(data))
         except (ValueError, TypeError):
             return None
 
     def dump(self) -> bytes:
-        """Return it as JSON."""
+        """Return the owner as JSON."""
         return json.dumps(asdict(self)).encode("ascii")
 
     def is_this_process(self) -> bool:
-        """Tell whether it is the process that asks."""
+        """Return whether the owner is this process."""
         mine = Owner.this_process("", 0)
         return (self.host, self.system, self.process, self.born) == (mine.host, mine.system, mine.process, mine.born)
 
     def has_ended(self) -> bool:
-        """Tell whether the process is known to be gone; False where that cannot be seen from here."""
+        """Return whether the process is known to have ended; False if that cannot be seen from this machine."""
         if not self.system or (self.host, self.system) != (socket.gethostname(), _system()):
             return False
         try:
@@ -70,7 +70,7 @@ class Owner:
 
 
 def _system() -> str:
-    """Return the boot of this machine and the namespace of its process numbers; empty where nobody can say."""
+    """Return the boot of this machine and the namespace of its process numbers; empty if unknown."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
             return f"{stream.read().strip()} {os.readlink('/proc/self/ns/pid')}"
@@ -79,7 +79,7 @@ def _system() -> str:
 
 
 def _born(process: int) -> str:
-    """Return when a process started, in ticks since the machine did; empty where it is not there, or nobody can say."""
+    """Return when a process started, in ticks since boot; empty if it does not exist, or unknown."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as stream:
             return stream.read().rpartition(")")[2].split()[19]
