@@ -226,7 +226,7 @@ class Upload(io.RawIOBase):
         return {name: answer[name] for name in answer if name == "ETag" or name.startswith("Checksum")}
 
     def _create(self, act: Callable[..., Any], **arguments: Any) -> None:
-        """Make the request that creates the object. If its answer is lost, the object's metadata show who created it."""
+        """Make the request that creates the object. If the answer is lost, the metadata show who created it."""
         for attempt in range(_TRIES):
             condition = {"IfNoneMatch": "*"} if self._conditional else {}
             try:

@@ -121,7 +121,7 @@ def test_a_lost_call_while_somebody_else_takes_the_name(base, faulty):
 def test_what_the_namenode_refuses_is_not_in_doubt(base, faulty):
     write(f"{base}/one")
     faulty(REFUSED, done=False)
-    with pytest.raises(MutatorError, match="other: in safe mode; see to") as caught:
+    with pytest.raises(MutatorError, match="other: in safe mode; check") as caught:
         STORAGE.rename_new(f"{base}/one", f"{base}/other")
     assert caught.value.kind == "storage"
     assert "\n" not in str(caught.value)

@@ -178,7 +178,7 @@ def test_slash_at_the_end_is_no_other_place():
 
 
 def test_bucket_that_is_not_there_is_told(s3):
-    acts = [STORAGE.look, STORAGE.entries, STORAGE.open, STORAGE.exclusive, lambda path: write(path, b"")]
+    acts = [STORAGE.stat, STORAGE.entries, STORAGE.open, STORAGE.exclusive, lambda path: write(path, b"")]
     for act in acts:
         with pytest.raises(ConfigError, match=r"s3://no-such-lake/file.*: there is no such bucket"):
             act("s3://no-such-lake/file")

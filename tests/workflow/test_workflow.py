@@ -199,7 +199,7 @@ def test_files_that_are_not_whole_wait(by_name):
     assert len(done.waiting) == 9
     why = dict(done.waiting)
     assert why["ups_2.txt.tmp"] == why["ups_3.txt._COPYING_"] == "has the name of an unfinished file"
-    assert why["directory"] == "is a directory, and only regular files are taken"
+    assert why["directory"] == "is a directory, and only regular files are claimed"
     assert why["link.txt"].startswith("is a symbolic link")
     assert why["fifo_7.txt"].startswith("is a FIFO")
     assert why["ups_8\n.txt"] == "has a control character in its name"

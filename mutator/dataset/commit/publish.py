@@ -1,14 +1,14 @@
-"""From files that nobody sees to a dataset that everybody does, in a single step.
+"""Publish a dataset in one step: before it nothing is visible, after it everything is.
 
-    stage    a place of the run's own (``staging``)
-    merge    writes into it; returns what to publish
-    seal     sizes are checked; all that the receipts do not name is litter and goes
-    publish  one rename to a name that must not exist; all that it names is durable by then, each file and directory
+    stage    create a directory of the run's own (``staging``)
+    merge    write files into it; return the manifest that names them
+    check    compare sizes with the manifest; remove files that it does not name
+    publish  rename the directory to a path that must not exist; every file and directory is durable by then
 
-Where a storage cannot rename, the merge writes where the files stay, and the exclusive creation of the manifest is the
-step: a directory without one is no dataset yet. A kill before the step leaves litter, which the next run to the same
-output names and removes. A kill after it leaves the whole output. The merge is a function, so that all of this is
-tested without Spark.
+On a storage without renames, the merge writes to the final paths, and the step is the exclusive creation of the
+manifest: a directory without one is not yet a dataset. A kill before the step leaves litter, which the next run to the
+same output reports and removes. A kill after it leaves the whole output. The merge is a function, so that all of this
+is tested without Spark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mutator.storage import Storage, storage_for, walk
 __all__ = ["check_output", "publish"]
 
 
-_FEW = 8  # directories that the storage makes durable one by one
+_FEW = 8  # up to so many directories are made durable one by one
 
 
 Made = TypeVar("Made", bound=Record)
@@ -38,7 +38,7 @@ Made = TypeVar("Made", bound=Record)
 
 @dataclass(frozen=True)
 class Published(Generic[Made]):
-    """What became visible, and what an earlier run had left."""
+    """The published manifest, and the litter of earlier runs that was removed."""
 
     manifest: Made
     litter: tuple[str, ...]
@@ -47,10 +47,10 @@ class Published(Generic[Made]):
 def publish(output: str, run: str, merge: Callable[[str], Made]) -> Published[Made]:
     """Merge into a staging directory and make it the output, whole or not at all.
 
-    output: path that must not exist. merge: writes its files into the directory that it is given and returns the
-    manifest that names them, or the record of a split feed; whatever it raises leaves nothing behind. Raises StateError
-    where the output exists or is being written, StorageError of the kind ``publish.uncertain`` where it cannot be found
-    out whether it is published.
+    output: path that must not exist. merge: writes files into the given directory and returns the manifest, or the
+    record of a split feed, that names them; if it raises, nothing is left behind. Raises StateError if the output
+    exists or is being written, and StorageError of the kind ``publish.uncertain`` if nobody can tell whether it is
+    published.
     """
     storage = storage_for(output)
     check_output(output)
@@ -62,7 +62,7 @@ def publish(output: str, run: str, merge: Callable[[str], Made]) -> Published[Ma
 
 
 def check_output(output: str) -> None:
-    """Raise StateError where the output is there already; litter of a run is not."""
+    """Raise StateError if the output exists; litter of a run does not count."""
     storage = storage_for(output)
     if storage.stat(output) is None:
         return
@@ -80,7 +80,7 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     here = _sizes(work)
     written = [part for part in made.parts() if part.path in here]
     carried = [part.path for part in made.parts() if part.path not in here]
-    for path in carried:  # files that stay where they are linked to
+    for path in carried:  # files linked into the staging directory at their final paths
         if (entry := storage.stat(f"{staged}/{path}")) is not None:
             here[path] = entry.bytes
     _check(here, made)
@@ -89,7 +89,7 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     for part in written:
         storage.rename_new(posixpath.join(work, part.path), posixpath.join(staged, part.path))
     failpoint("stage.files.moved")
-    # What is left is of attempts that did not count. One that is still running finds no directory to write to.
+    # The rest is from attempts that did not count. One that is still running finds no directory to write to.
     storage.remove(work)
     failpoint("stage.litter.removed")
     with storage.create_new(posixpath.join(staged, record_path(made))) as stream:
@@ -109,7 +109,7 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
 
 
 def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Made:
-    if storage.stat(output) is not None:  # nothing of a run any more: that was swept
+    if storage.stat(output) is not None:  # litter of runs has been removed, so it is something else
         raise error("output.exists", path=output)
     failpoint("stage.created")
     made = merge(output)
@@ -124,7 +124,7 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Ma
     failpoint("stage.success.written")
     path = posixpath.join(output, record_path(made))
     try:
-        # A signal while the request is under way would leave it open whether the dataset is there.
+        # A signal during the request would leave it open whether the dataset exists.
         with deferred_signals(), storage.create_new(path) as stream:
             stream.write(_dump(made))
     except MutatorError as fault:
@@ -145,12 +145,12 @@ def _dump(made: Record) -> bytes:
 
 
 def _sizes(directory: str) -> dict[str, int]:
-    """Return the bytes of all files below a directory, by their paths in it."""
-    return {one.path.removeprefix(f"{directory}/"): one.bytes for one in walk(directory)}
+    """Return the size in bytes of every file below a directory, by its path in the directory."""
+    return {entry.path.removeprefix(f"{directory}/"): entry.bytes for entry in walk(directory)}
 
 
 def _check(here: Mapping[str, int], made: Record) -> None:
-    """Hold the files that were written, and those that were carried over, against the manifest."""
+    """Compare the sizes of written and carried files with the manifest."""
     for part in made.parts():
         if here.get(part.path) != part.bytes:
             found = f"it has {here[part.path]} bytes, not {part.bytes}" if part.path in here else "it is missing"

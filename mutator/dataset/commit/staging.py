@@ -1,9 +1,10 @@
-"""Where a run writes before its output is visible, and how others know that it is at work there.
+"""Staging: where a run writes before its output is visible, and how other runs see that it is at work.
 
-A local disk has both from the kernel: a hidden directory beside the output, held for as long as the process lives.
-Elsewhere a run first announces itself in a hidden file beside the output, and then looks who else did: of two that come
-at once, each sees the other, and at least one gives way. An announcement whose process has ended on this machine says
-what is litter; any other one stops the run, for nobody can see from here whether it is still at work.
+On a local disk a run stages in a hidden directory beside the output, which the kernel keeps locked while the process
+lives. Elsewhere a run first announces itself in a hidden file beside the output, and then looks for other
+announcements: of two runs at the same time each sees the other, and at least one gives way. If the announced process
+has ended on this machine, its files are litter. Any other announcement stops the run, because that process may still
+be at work.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ Record = manifest.Manifest | SplitRecord
 
 SUCCESS = "_SUCCESS"
 _SUFFIX = ".json"
-_LONG = 3600.0  # seconds after which what was begun, and has no name yet, is litter
-_here: set[str] = set()  # owners of this process that are at work
+_LONG = 3600.0  # seconds after which an unfinished file without its final name is litter
+_here: set[str] = set()  # IDs of owners in this process that are at work
 
 
 @contextmanager
 def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Give a place that only this process writes to, and the litter of killed runs that was removed for it.
+    """Yield a directory that only this process writes to, and the paths of litter that was removed.
 
-    The place is the output itself where nothing can be renamed. What is left in it in the end is removed, except where
-    it is not known whether the output was published. Raises StateError where another run is at work.
+    On a storage without renames it is the output itself. At the end its remaining files are removed, unless nobody can
+    tell whether the output was published. Raises StateError if another run is at work.
     """
     if storage.holds:
         litter = sweep(output)
@@ -58,7 +59,7 @@ def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tupl
         return
     mine = _name(output, run) + _SUFFIX
     place = _name(output, run) if storage.renames else output
-    storage.exclusive(output)  # tried out before the manifest depends on it
+    storage.exclusive(output)  # tested before the manifest depends on it
     owner = Owner.this_process(run, 0)
     _here.add(owner.id)
     try:
@@ -69,27 +70,27 @@ def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tupl
         failpoint("stage.swept")
     except MutatorError:
         _here.discard(owner.id)
-        with suppress(MutatorError):  # what went wrong first is the one to tell
+        with suppress(MutatorError):  # the first fault is the one to report
             storage.remove(mine)
         raise
     try:
         yield place, litter
     except MutatorError as fault:
-        if fault.kind != "publish.uncertain":  # else whoever comes next finds out
+        if fault.kind != "publish.uncertain":  # otherwise the next run finds out
             _end(storage, output, place, mine)
         raise
     except BaseException:
         _end(storage, output, place, mine)
         raise
     else:
-        with suppress(MutatorError):  # it is published: whoever comes next sees that
+        with suppress(MutatorError):  # it is published, as the next run will see
             storage.remove(mine)
     finally:
         _here.discard(owner.id)
 
 
 def sweep(output: str) -> tuple[str, ...]:
-    """Remove what killed runs have left of this output, and name it; raise StateError where a run is alive."""
+    """Remove the litter of killed runs beside an output; return its paths. Raises StateError if a run is alive."""
     storage = storage_for(output)
     if not storage.holds:
         return _sweep_announced(storage, output, None)
@@ -108,7 +109,7 @@ def sweep(output: str) -> tuple[str, ...]:
 
 
 def discard(output: str) -> None:
-    """Remove what a run that can never publish has left beside its output; a paused one sweeps up behind itself."""
+    """Remove the litter of a run that can never publish; a paused run removes its own when it goes on."""
     storage = storage_for(output)
     if storage.holds:
         try:
@@ -122,23 +123,23 @@ def discard(output: str) -> None:
 
 
 def announcements(output: str) -> list[str]:
-    """Return the paths of the files in which runs have said that they are at work on an output."""
+    """Return the paths of the announcements of runs that are at work on an output."""
     return [one.path for one in _beside(output) if one.type == "file" and not _is_begun(one)]
 
 
 def clear(storage: Storage, output: str, known: Record | None) -> None:
-    """Remove what runs have written into an output that nothing names; files of other kinds are left alone."""
+    """Remove files of runs from an output that its record does not name; foreign files are left alone."""
     named = {part.path for part in known.parts()} | {record_path(known), SUCCESS} if known is not None else set()
     for path in [*(one.path for one in walk(output)), *storage.unfinished(output)]:
         name = posixpath.relpath(path, output)
         ours = name == SUCCESS or name.startswith(manifest.DIRECTORY + "/") or file_names.is_data_file(name)
-        ours = ours or "=" in name.partition("/")[0]  # a partition's, whose files may have any name
+        ours = ours or "=" in name.partition("/")[0]  # in a partition, where files may have any name
         if name not in named and ours:
             storage.remove(path)
 
 
 def published(storage: Storage, output: str) -> Record | None:
-    """Return what says of an output what it is, None where nothing does. Raises StateError where it is damaged."""
+    """Return an output's manifest, or record of a split feed; None without one. Raises StateError if damaged."""
     if has_manifest(storage, output):
         return read_manifest(storage, output)
     path = posixpath.join(output, split_record.PATH)
@@ -148,17 +149,17 @@ def published(storage: Storage, output: str) -> Record | None:
 
 
 def record_path(known: Record) -> str:
-    """Return where in an output it stands what it is."""
+    """Return the path, within an output, of its manifest or record."""
     return split_record.PATH if isinstance(known, SplitRecord) else manifest.PATH
 
 
 def has_manifest(storage: Storage, output: str) -> bool:
-    """Tell whether an output has a manifest, damaged or not."""
+    """Return whether an output has a manifest, damaged or not."""
     return storage.stat(posixpath.join(output, manifest.PATH)) is not None
 
 
 def _end(storage: Storage, output: str, place: str, mine: str) -> None:
-    """Remove what is not published, and only then the announcement that says what it is."""
+    """Remove unpublished files, and only then the announcement that shows whose they are."""
     if place != output:
         storage.remove(place)
     else:
@@ -195,25 +196,25 @@ def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[s
 
 
 def _name(output: str, run: str) -> str:
-    """Return the path of what a run has beside its output: a directory to stage in, or with a suffix what it says."""
+    """Return the path of a run's staging directory beside its output; with ``_SUFFIX`` that of its announcement."""
     directory, name = posixpath.split(output)
     return posixpath.join(directory, f".{name}.mutator-{run}")
 
 
 def _beside(output: str) -> list[Entry]:
-    """Return what runs have beside an output: staging directories, announcements, and such that are being written."""
+    """Return the entries of runs beside an output: staging directories, and announcements, finished or not."""
     prefix = posixpath.basename(_name(output, ""))
     found = [one for one in entries_of(posixpath.dirname(output)) if one.name.startswith((prefix, "." + prefix))]
     return [one for one in found if _is_begun(one) or _has_run(one, one.name.removeprefix(prefix))]
 
 
 def _has_run(one: Entry, rest: str) -> bool:
-    """Tell whether what follows is a run: an output may itself be named like another one's staging directory."""
+    """Return whether ``rest`` is a run ID: an output's own name may look like another output's staging directory."""
     return "." not in rest if one.type == "directory" else file_names.is_run_id(rest.removesuffix(_SUFFIX))
 
 
 def _is_begun(one: Entry) -> bool:
-    """Tell whether a file has not got its name yet: it has a hidden one of its own until it is whole."""
+    """Return whether a file is still being written: until it is whole it has a hidden name of its own."""
     return one.name.startswith("..")
 
 
@@ -222,7 +223,7 @@ def _held(storage: Storage, output: str, run: str) -> Iterator[str]:
     place = _name(output, run)
     claim = None
     try:
-        for _ in range(10):  # a sweep of another run can take the new directory for litter, until it is claimed
+        for _ in range(10):  # until it is locked, another run may remove the new directory as litter
             storage.make_directory(place)
             claim = storage.hold(place)
             if claim is not None:
@@ -231,5 +232,5 @@ def _held(storage: Storage, output: str, run: str) -> Iterator[str]:
             raise error("output.busy", path=output, staging=place)
         yield place
     finally:
-        storage.remove(place)  # not there any more once it is published
+        storage.remove(place)  # after publishing it no longer exists
         del claim

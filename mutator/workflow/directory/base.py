@@ -1,14 +1,14 @@
-"""The places of a base, and which dataset lies where.
+"""The directories of a base, and which dataset is in which.
 
-    master/           what everybody reads
+    master/           the dataset that readers use
     incr/             where feed files arrive
     working/<run>/    feed files that a run has claimed
-    output/<run>…     datasets that are made, or on their way between two places
+    output/<run>…     datasets being made, or on their way between two directories
     backup/<version>  datasets that were the master
     archive/<run>/    feed files that were merged
     _mutator/         log/ (versions), runs/ (the journal of runs that have not ended), lock/
 
-A dataset is known by the commit id in its manifest, never by its place: so whoever finds one knows where it belongs.
+A dataset is identified by the commit ID in its manifest, never by its path, so any process knows where it belongs.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Dataset:
 
     path: str
     name: str
-    commit: str | None  # None: it has no manifest, or a damaged one
-    foreign: bool = False  # has a manifest that cannot be read
+    commit: str | None  # None: no manifest, or a damaged one
+    foreign: bool = False  # the manifest cannot be read
 
     @property
     def backup(self) -> int | None:
-        """The version under which it lies in backup/."""
-        place = self.path.split("/")[-2]
-        return int(self.name) if place == "backup" and self.name.isdecimal() else None
+        """The version of a dataset in backup/; None elsewhere."""
+        directory = self.path.split("/")[-2]
+        return int(self.name) if directory == "backup" and self.name.isdecimal() else None
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,15 @@ class Base:
     """A directory with a workflow in it."""
 
     path: str
-    given: str = ""  # as people and scripts know it
+    given: str = ""  # as the caller spelled it
 
     @property
     def storage(self) -> Storage:
-        """The storage that it is on."""
+        """The storage that the base is on."""
         return storage_for(self.path)
 
     def at(self, *parts: str) -> str:
-        """Return the path of something in it."""
+        """Return the path of an entry of the base."""
         return posixpath.join(self.path, *parts)
 
     @property
@@ -65,44 +65,40 @@ class Base:
         """The path of the master directory."""
         return self.at("master")
 
-    def journal(self, run: str) -> str:
-        """Return the path of a run's journal."""
-        return self.at("_mutator", "runs", f"{run}.json")
-
     def passage(self, run: str) -> str:
-        """Return a name that nobody else has, for a dataset on its way.
+        """Return a unique path for a dataset on its way to another directory.
 
-        Two processes that move one dataset on thereby cannot undo each other's work: the second one finds nothing.
+        Two processes that move one dataset cannot undo each other's work this way: the second one finds nothing.
         """
         return self.at("output", f"{run}.{uuid.uuid4().hex[:12]}")
 
     def shown(self, text: str) -> str:
-        """Write the paths in a text as they are known."""
+        """Return a text with the paths of this base as the caller spelled them."""
         return text.replace(self.path + "/", f"{self.given}/") if self.given else text
 
     def shown_put_back(self, text: str, run: str) -> str:
-        """Write them as they are when a run has put its feed files back."""
+        """Return ``shown`` text in which the feed files of a run are back in incr/."""
         return self.shown(text.replace(self.at("working", run) + "/", self.at("incr") + "/"))
 
     def make(self) -> None:
-        """Make the directories that are missing."""
+        """Create the directories that are missing."""
         for name in DIRECTORIES:
             self.storage.make_directory(self.at(name))
 
     def datasets(self) -> Iterator[Dataset]:
-        """Yield what lies in output/ and backup/."""
-        for place in ("output", "backup"):
-            for entry in entries_of(self.at(place)):
+        """Yield the datasets in output/ and backup/."""
+        for directory in ("output", "backup"):
+            for entry in entries_of(self.at(directory)):
                 if entry.type == "directory" and not entry.name.startswith("."):
                     yield probe_dataset(self.storage, entry.path)
 
     def find(self, commit: str) -> Dataset | None:
-        """Return the dataset with a commit id, where it is in output/ or backup/."""
-        return next((one for one in self.datasets() if one.commit == commit), None)
+        """Return the dataset in output/ or backup/ with a commit ID; None if there is none."""
+        return next((dataset for dataset in self.datasets() if dataset.commit == commit), None)
 
 
 def open_base(given: str) -> Base:
-    """Return the base at a path; raises ConfigError where there is none."""
+    """Return the base at a path. Raises ConfigError if there is none."""
     path = absolute(given)
     storage = writable_storage_for(path)
     path = storage.resolve(path)
@@ -110,17 +106,17 @@ def open_base(given: str) -> Base:
     if storage.renames and (entry is None or entry.type != "directory"):
         raise error("path.missing", path=given, what="directory" if entry is None else f"directory, but a {entry.type}")
     base = Base(path, given.rstrip("/") or given)
-    places = [storage.stat(base.at(name)) for name in DIRECTORIES]
-    if not any(one is not None and one.name in ("master", "incr") for one in places):
+    entries = [entry for name in DIRECTORIES if (entry := storage.stat(base.at(name))) is not None]
+    if not any(entry.name in ("master", "incr") for entry in entries):
         raise error("base.none", path=given)
-    for one in places:
-        if one is not None and one.type != "directory":
-            raise error("base.place", path=base.shown(one.path), what=one.type)
+    for entry in entries:
+        if entry.type != "directory":
+            raise error("base.place", path=base.shown(entry.path), what=entry.type)
     return base
 
 
 def probe_dataset(storage: Storage, path: str) -> Dataset:
-    """Tell which dataset a directory is."""
+    """Return the dataset in a directory."""
     name = posixpath.basename(path)
     try:
         known: Manifest | None = read_manifest(storage, path)

@@ -1,4 +1,4 @@
-"""The merge of a workflow: ``mutator run`` on what a run has claimed, on any engine."""
+"""The merge of a workflow: ``mutator run`` on the claimed feed files, with any engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["merge_by"]
 
 
 def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
-    """Make the merge of a configuration. engine: as ``mutate`` has it."""
+    """Return the merge for a configuration. engine: as in ``mutate``."""
 
     def merge(task: Task) -> Merged | tuple[str, ...]:
         prepared = prepare(config, task.master, task.feed, task.output, run=task.run, engine=engine)
@@ -33,7 +33,7 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
 
 
 def _renamed(value: Any, old: str, new: str) -> Any:
-    """Give paths in a value the beginning that they have after the run."""
+    """Replace the directory of paths within a value by the one that they are in after the run."""
     if isinstance(value, str):
         return value.replace(old, new)
     if isinstance(value, Mapping):

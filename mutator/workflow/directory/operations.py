@@ -1,4 +1,4 @@
-"""What an operator does with a base: run, look at it, go back to an older version. Recovery comes first in each."""
+"""The commands of a base: run, status, history, restore. Each begins with recovery."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from mutator.config import Config
@@ -25,19 +24,19 @@ from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.lock import holder, locked
 from mutator.workflow.directory.phases import Merge, Run
 from mutator.workflow.directory.recovery import Recovered, abandon, recover
-from mutator.workflow.directory.results import Outcome, Place, Status
+from mutator.workflow.directory.results import KeptVersion, Outcome, Status
 
 __all__ = ["history", "restore", "run", "status"]
 
-_LOOKS = 30  # tries for a lock that somebody holds who only looks
-_PATIENCE = 10.0  # seconds that a run waits for files that are only too young
+_LOOKS = 30  # tries for a lock that another process holds only to look
+_PATIENCE = 10.0  # seconds that a run waits for files whose only fault is that they are too young
 
 
 def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
     """Merge the feed files that have arrived into the master of a base.
 
-    Raises the errors of the catalogue. Before the commit, whatever it raises leaves the feed files in incr/ and the
-    master as it was; after it, the next command finishes what is left.
+    Raises MutatorError. An error before the commit leaves the feed files in incr/ and the master unchanged; after an
+    error later on, the next command finishes the run.
     """
     base = open_base(path)
     if config.symlink_manifest and base.storage.renames:
@@ -58,7 +57,7 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
 
 @contextmanager
 def _patiently_locked(base: Base, config: Config, sleep: Callable[[float], None]) -> Iterator[None]:
-    """Hold the lock; wait for somebody who only looks."""
+    """Hold the lock; wait for a process that only looks."""
     for left in reversed(range(_LOOKS)):
         try:
             with locked(base, "run", config.lock_timeout):
@@ -79,7 +78,7 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         merged = one.claim() and one.merge()
         if merged:
             one.verify()
-        with deferred_signals():  # from here on it takes no time, and what is half done would have to be explained
+        with deferred_signals():  # this is quick, and a half-done commit would have to be explained
             if merged:
                 one.commit()
             _finish(one)
@@ -93,7 +92,7 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
             raise
         lost = one.is_lost()
         _roll_back(one)
-        if lost:  # whatever went wrong, it is because another run has taken the files, or changed the master
+        if lost:  # the cause is that another run claimed the files or changed the master
             raise error("base.lost", path=one.base.given, version=one.before.number + 1) from None
         raise rebuilt(fault.kind, one.base.shown_put_back(str(fault), one.id)) from None
     except BaseException:
@@ -126,13 +125,13 @@ def _finish(one: Run) -> None:
 
 
 def _roll_back(one: Run) -> None:
-    with contextlib.suppress(MutatorError):  # then the next command does it; the first fault is the one to tell
+    with contextlib.suppress(MutatorError):  # then the next command does it; the first fault is the one to report
         one.roll_back()
 
 
 @contextmanager
 def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
-    """Recover, and hold the lock; None where somebody is at work."""
+    """Hold the lock and yield the recovery; None if another process is at work."""
     try:
         with locked(base, "look", config.lock_timeout):
             yield recover(base, Log(base.path))
@@ -143,7 +142,7 @@ def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
 
 
 def status(path: str, config: Config) -> Status:
-    """Return what a base is doing, and what waits."""
+    """Return the status of a base."""
     base = open_base(path)
     with _settled(base, config) as recovered:
         log = Log(base.path)
@@ -151,38 +150,38 @@ def status(path: str, config: Config) -> Status:
         found = arrivals(base, config, () if base.storage.renames else log.all())
         problems = [base.shown(str(problem)) for problem in recovered.problems] if recovered else []
         problems += _differences(base, log, latest)
-        inside = [one.path for one in base.datasets() if one.path.startswith(base.at("output/"))]
-        known = set() if base.storage.renames else {base.at(one.path) for one in log.all() if one.path is not None}
-        strangers = [one for one in inside if one not in known] if recovered else []
-        problems += [f"{base.shown(one)}: is no dataset of this base's versions; move it away" for one in strangers]
+        outputs = [dataset.path for dataset in base.datasets() if dataset.path.startswith(base.at("output/"))]
+        known = set() if base.storage.renames else {base.at(made.path) for made in log.all() if made.path is not None}
+        foreign = [path for path in outputs if path not in known] if recovered else []
+        problems += [f"{base.shown(path)}: is no dataset of this base's versions; move it away" for path in foreign]
         return Status(
             base=base.given,
             running=holder(base) if recovered is None else None,
             version=latest,
             made=_made(log, latest),
             master=base.shown(versions.master_of(base, latest)),
-            ready=tuple(one.name for one in found.ready),
+            ready=tuple(entry.name for entry in found.ready),
             waiting=found.waiting,
             recovered=tuple(recovered.actions) if recovered else (),
             problems=tuple(problems),
         )
 
 
-def history(path: str, config: Config) -> list[Place]:
-    """Return the versions of a base, oldest first, each with the place of its dataset (None: removed)."""
+def history(path: str, config: Config) -> list[KeptVersion]:
+    """Return the versions of a base, oldest first, each with the path of its dataset."""
     base = open_base(path)
     with _settled(base, config):
         log = Log(base.path)
-        lying = {one.commit: one.path for one in base.datasets() if one.commit is not None}
-        lying[probe_dataset(base.storage, base.master).commit or ""] = base.master
+        paths = {dataset.commit: dataset.path for dataset in base.datasets() if dataset.commit is not None}
+        paths[probe_dataset(base.storage, base.master).commit or ""] = base.master
         given = _given(base, log)
-        there = given if base.storage.stat(given) is not None else None
-        places = [Place(one, lying.get(one.dataset) if one.dataset else there) for one in (NONE, *log.all())]
-        return [replace(one, path=base.shown(one.path) if one.path else None) for one in places]
+        first = given if base.storage.stat(given) is not None else None
+        found = [(version, paths.get(version.dataset) if version.dataset else first) for version in (NONE, *log.all())]
+        return [KeptVersion(version, base.shown(path) if path else None) for version, path in found]
 
 
 def restore(path: str, to: int, config: Config) -> Outcome:
-    """Make an older version the master again, as a new version; nothing of the history is lost by it.
+    """Make an older version the master again, as a new version; the history stays complete.
 
     The dataset comes back whole: its rows, tombstones, row sequences, horizon and list of feed files.
     """
@@ -239,7 +238,7 @@ def restore(path: str, to: int, config: Config) -> Outcome:
 
 
 def _commit(base: Base, log: Log, version: Version, begun: Journal) -> None:
-    """Commit a restore; where that fails, make sure that it never happens later."""
+    """Commit a restore; if that fails, make sure that it never commits later."""
     try:
         log.commit(version)
     except MutatorError:
@@ -269,30 +268,31 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
 
 
 def _differences(base: Base, log: Log, latest: Version) -> list[str]:
-    """Say what can be seen to be wrong without reading any data: the log, and the sizes of the master's files."""
+    """Return the problems that show without reading data: in the log, and in the sizes of the master's files."""
     try:
         log.all()
-        place = versions.master_of(base, latest)
-        manifest = read_manifest(base.storage, place) if latest.dataset is not None else None
+        master = versions.master_of(base, latest)
+        manifest = read_manifest(base.storage, master) if latest.dataset is not None else None
     except MutatorError as fault:
         return [base.shown(str(fault))]
     if manifest is None or manifest.commit != latest.dataset:
-        if latest.dataset is None or base.storage.renames:  # the recovery has said so
+        if latest.dataset is None or base.storage.renames:  # the recovery has reported it
             return []
-        problem = error("base.master", path=place, version=latest.number, dataset=latest.dataset)
+        problem = error("base.master", path=master, version=latest.number, dataset=latest.dataset)
         return [base.shown(str(problem))]
-    return [f"{base.shown(place)}: {one}" for one in differing_parts(base.storage, place, manifest.parts())]
+    return [f"{base.shown(master)}: {part}" for part in differing_parts(base.storage, master, manifest.parts())]
 
 
 def _made(log: Log, latest: Version) -> Version:
-    """Return the version that made the master, or brought it back."""
+    """Return the version that made or restored the master."""
     numbers = reversed(log.numbers())
     found = (log.read(number) for number in numbers)
-    return next((one for one in found if one.action not in UNCHANGED and one.dataset == latest.dataset), NONE)
+    made = (version for version in found if version.action not in UNCHANGED and version.dataset == latest.dataset)
+    return next(made, NONE)
 
 
 def _given(base: Base, log: Log) -> str:
-    """Return where the master lies that was there before the first run."""
+    """Return the path of the master that existed before the first run."""
     if not base.storage.renames or log.latest().dataset is None:
         return base.master
     first = log.first_run()

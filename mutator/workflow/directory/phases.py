@@ -1,11 +1,11 @@
 """A run of the directory workflow, phase by phase.
 
-    claim     feed files that have arrived whole: written down in the journal, then moved to working/<run>
-    merge     master and working/<run> to output/<run>
-    verify    the sizes of all files, and that the merge began with the master that it should have
-    commit    the next version is created exclusively in the log: the one commit point
-    publish   the new dataset becomes master/
-    archive   the old one goes to backup/<version>, the feed files to archive/<run>
+    claim     note feed files that have arrived whole in the journal, then move them to working/<run>
+    merge     merge master/ and working/<run> into output/<run>
+    verify    check the sizes of all files, and that the merge began with the expected master
+    commit    create the next version exclusively in the log: the one commit point
+    publish   make the new dataset master/
+    archive   move the old one to backup/<version>, the feed files to archive/<run>
 
 The merge is a function, so that all of this is tested without Spark. A run that fails before its commit puts its feed
 files back; one that is killed is finished, or put back, by the next command (``recovery``).
@@ -40,29 +40,29 @@ __all__ = ["Merge", "Merged", "Run", "Task"]
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be merged, and where the result goes."""
+    """The inputs and the output of a merge."""
 
     run: str
     master: str
     feed: tuple[str, ...]
     output: str
-    places: Mapping[str, Any]  # the same as a report names them: where everything is once the version is published
+    places: Mapping[str, Any]  # the paths for the report: of everything once the version is published
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge has made."""
+    """The result of a merge."""
 
     manifest: Manifest
     skipped: tuple[str, ...]  # names of feed files that were merged by an earlier run
     report: Any = None
 
 
-Merge = Callable[[Task], Merged | tuple[str, ...]]  # names alone: all were merged before, so nothing was made
+Merge = Callable[[Task], Merged | tuple[str, ...]]  # only names: all files were merged before, and there is no result
 
 
 class Run:
-    """One run; its phases are called in their order."""
+    """One run; its phases are called in order."""
 
     def __init__(self, base: Base, config: Config, merge: Merge, clock: Callable[[], float] = time.time) -> None:
         self.base, self.config, self._merge, self._clock = base, config, merge, clock
@@ -70,7 +70,9 @@ class Run:
         self.id = file_names.new_run_id(clock())
         self.before = self.log.latest()
         self.claimed: list[Arrived] = []
-        self.controls: tuple[Arrived, ...] = ()  # their control files, where nothing is moved
+        self.controls: tuple[
+            Arrived, ...
+        ] = ()  # control files of the claimed files, on a storage where nothing is moved
         self.waiting: tuple[tuple[str, str], ...] = ()
         self.merged: Merged | None = None
         self.skipped: tuple[str, ...] = ()
@@ -79,8 +81,8 @@ class Run:
         self._committing = False
 
     def claim(self) -> bool:
-        """Take the feed files that have arrived whole; False where there is none."""
-        # A version that somebody has committed and not yet published would else be merged past.
+        """Claim the feed files that have arrived whole; False if there are none."""
+        # Otherwise a version that is committed but not yet published would be left out.
         masters.publish(self.base, self.log)
         found = self.arrivals()
         self.waiting = found.waiting
@@ -96,7 +98,7 @@ class Run:
         return bool(self.claimed)
 
     def merge(self) -> bool:
-        """Merge; False where every claimed file was merged by an earlier run, and there is nothing to commit."""
+        """Merge; False if earlier runs have merged every claimed file, so there is nothing to commit."""
         made = self._merge(self.task())
         failpoint("merge.done")
         if isinstance(made, tuple):
@@ -108,7 +110,7 @@ class Run:
         return True
 
     def task(self) -> Task:
-        """Return what is to be merged."""
+        """Return the inputs and the output of the merge."""
         base = self.base
         master, output = masters.master_of(base, self.before), base.at("output", self.id)
         if base.storage.renames:
@@ -121,7 +123,7 @@ class Run:
         return Task(self.id, master, feed, output, _shown(base, places))
 
     def verify(self) -> None:
-        """Hold what is there against what was claimed and made. Raises DataError, StorageError or StateError."""
+        """Compare the files with those claimed and made. Raises DataError, StorageError or StateError."""
         assert self.merged is not None
         made = self.merged.manifest
         place = "working/" + self.id if self.base.storage.renames else "incr"
@@ -130,13 +132,13 @@ class Run:
             found = entry.bytes if entry is not None else "no"
             if found != one.bytes:
                 raise error("changed", path=self.base.at(place, one.name), before=one.bytes, after=found)
-            # Where files stay where they arrived, somebody can write one anew.
+            # Files that stay in incr/ may be overwritten.
             if entry is not None and place == "incr" and entry.tag != one.tag:
                 raise error("changed", path=entry.path, before=f"{one.bytes} other", after=found)
         missing = {one.name for one in self.claimed} - {part.name for part in self._merged_feed()} - set(self.skipped)
         if missing:
             raise error("sums", problems=f"{len(missing)} feed files are in no account, one of them {min(missing)}")
-        # One that is adopted has its rows alone, and so no parent.
+        # An adopted master has only its rows, and so no parent.
         if self.before.dataset is not None and made.parent != self.before.dataset and not self.config.master_adopt:
             raise error("base.lost", path=self.base.path, version=self.before.number + 1)
         output = self.base.at("output", self.id)
@@ -146,7 +148,7 @@ class Run:
         failpoint("verify.done")
 
     def commit(self) -> None:
-        """Make the version exist. Raises StateError where another run was faster."""
+        """Make the version exist. Raises StateError if another run was faster."""
         assert self.merged is not None
         made = self.merged.manifest
         self._committing = True
@@ -169,7 +171,7 @@ class Run:
         failpoint("commit.done")
 
     def _settle(self) -> None:
-        """Note in the log that files were merged before: where nothing is moved, they would arrive for ever."""
+        """Note in the log that files were merged before: where nothing is moved, each run would find them again."""
         self._committing = True
         now = max(_now(self._clock()), self.before.committed)
         claimed = (*self.claimed, *self.controls)
@@ -188,7 +190,7 @@ class Run:
         failpoint("publish.version.done")
 
     def archive(self) -> None:
-        """Put everything where it belongs."""
+        """Move everything to where it belongs."""
         if self.config.symlink_manifest:
             masters.write_symlinks(self.base, self.log)
         masters.back_up(self.base, self.log)
@@ -199,23 +201,23 @@ class Run:
         failpoint("archive.done")
 
     def _merged_feed(self) -> tuple[FeedFile, ...]:
-        """Return the claimed files that were merged. A clock that was set back gives two runs the same commit time."""
+        """Return the claimed files that were merged. By name as well: two runs may have the same commit time."""
         assert self.merged is not None
         made, names = self.merged.manifest, {one.name for one in self.claimed} - set(self.skipped)
         return tuple(part for part in made.feed if part.committed == made.committed and part.name in names)
 
     def is_lost(self) -> bool:
-        """Tell whether another run has made the version that this one could become."""
-        with contextlib.suppress(MutatorError):  # what cannot be read says nothing
+        """Return whether another run has made the version that this one could become."""
+        with contextlib.suppress(MutatorError):  # an unreadable log proves nothing
             number = self.before.number + 1
             if number not in self.log.numbers():
                 return False
             other = self.log.read(number)
-            return other.run != self.id or other.action == "abandoned"  # by somebody who took this run for dead
+            return other.run != self.id or other.action == "abandoned"  # a recovery counted this run as dead
         return False
 
     def roll_back(self) -> None:
-        """Put everything back, if the version does not exist."""
+        """Undo the run, unless its version exists."""
         begun = Journal(self.id, "run", self.before.number, "")
         if self._committing and not abandon(self.base, self.log, self.id, begun):
             return
@@ -225,7 +227,7 @@ class Run:
         journal.end(self.base, self.id)
 
     def arrivals(self) -> Arrivals:
-        """Return what lies in incr/."""
+        """Return the feed files in incr/."""
         versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
         return claim.arrivals(self.base, self.config, versions, self._clock())
 

@@ -1,11 +1,11 @@
-"""Recovery: what runs that did not come to their end have left is finished, or put back.
+"""Recovery: finish or undo runs that were killed.
 
     committed          its dataset becomes the master, the old one goes to backup/, the feed files to archive/
-    not committed      it is made sure that it never will be; its feed files go back to incr/, its output is removed
+    not committed      it can never commit any more; its feed files go back to incr/, its output is removed
 
-A run can only become the version after the one it started from. So where nobody has made that version, recovery makes
-it itself, an entry of the kind "abandoned" that changes nothing: a run which was only paused then loses when it wakes.
-Every step can be done again, by two processes at once, and after a kill.
+A run can only become the version after the one it started from. If that version does not exist, recovery creates it,
+with the action "abandoned" that changes nothing, so a run that was only paused loses when it goes on. Every step can be
+repeated, by two processes at once, and after a kill.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _LONG = 3600.0  # seconds
 
 @dataclass
 class Recovered:
-    """What was found and done."""
+    """The actions and problems of a recovery."""
 
     actions: list[str] = field(default_factory=list)
     problems: list[MutatorError] = field(default_factory=list)
 
 
 def recover(base: Base, log: Log) -> Recovered:
-    """Finish or put back whatever runs have left. Whoever calls this holds the lock: no run is at work politely."""
+    """Finish or undo the runs that have not ended. The caller holds the lock, so no run that respects it is at work."""
     done = Recovered()
     log.make_durable()
     if not log.numbers() and _has_old_datasets(base):
-        done.problems.append(error("base.log", path=base.path))  # whatever lies here has an account that is gone
+        done.problems.append(error("base.log", path=base.path))  # there are versions, but their log is gone
         return done
     try:
         how = publish(base, log)
@@ -53,10 +53,10 @@ def recover(base: Base, log: Log) -> Recovered:
     except MutatorError as fault:
         if fault.kind != "base.master":
             raise
-        done.problems.append(fault)  # a restore can mend it
+        done.problems.append(fault)  # a restore can fix it
     failpoint("recover.published")
-    # The journals are read last: a run writes its own before anything else, so one that is found without has ended.
-    # What has no run's name in working/ or output/ is somebody else's, and stays.
+    # The journals are read last: a run writes its own before anything else, so a run without one has ended.
+    # An entry of working/ or output/ that is not named after a run is foreign, and stays.
     left = {entry.name for entry in entries_of(base.at("working")) if file_names.is_run_id(entry.name)}
     left |= _outputs(base, log)
     failpoint("recover.listed")
@@ -85,7 +85,7 @@ def recover(base: Base, log: Log) -> Recovered:
 
 
 def _has_old_datasets(base: Base) -> bool:
-    """Tell whether there are datasets that only versions can have made."""
+    """Return whether there are datasets that only versions can have made."""
     if base.storage.renames:
         return any(one.name.isdecimal() for one in entries_of(base.at("backup")))
     begun = {journal.run for journal in journals(base)}
@@ -93,9 +93,9 @@ def _has_old_datasets(base: Base) -> bool:
 
 
 def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
-    """Make sure that a run which has not committed never will; False where it has.
+    """Make sure that a run which has not committed never will, and return True; False if it has.
 
-    A run without a journal has ended, or somebody has made sure of it before.
+    A run without a journal has ended, or has been abandoned before.
     """
     while True:
         latest = log.latest()
@@ -129,11 +129,11 @@ def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
 
 
 def _sweep(base: Base) -> None:
-    """Remove what killed processes have left of files that they were creating: their names are hidden."""
-    for place in ("runs", "log", "lock"):
-        for entry in entries_of(base.at("_mutator", place)):
-            # Others may be looking at the lock just now, each with a file of its own.
-            if entry.name.startswith(".") and (place != "lock" or time.time() - entry.modified > _LONG):
+    """Remove unfinished files of killed processes: their names are hidden."""
+    for directory in ("runs", "log", "lock"):
+        for entry in entries_of(base.at("_mutator", directory)):
+            # Other processes may be reading the lock just now, each with a clock file.
+            if entry.name.startswith(".") and (directory != "lock" or time.time() - entry.modified > _LONG):
                 base.storage.remove(entry.path)
 
 
@@ -142,11 +142,11 @@ def _after(log: Log, number: int) -> list[int]:
 
 
 def _outputs(base: Base, log: Log) -> set[str]:
-    """Return the runs that have made something in output/ which no version names; other names are left alone."""
+    """Return the runs with a dataset or staging directory in output/ that no version names."""
     found = set()
     for entry in entries_of(base.at("output")):
         if entry.name.startswith("."):
-            if ".mutator-" in entry.name:  # where ``publish`` stages, and says so
+            if ".mutator-" in entry.name:  # a staging directory or announcement of ``publish``
                 found.add(entry.name[1:].partition(".mutator-")[0])
             continue
         if entry.type != "directory":
@@ -156,24 +156,24 @@ def _outputs(base: Base, log: Log) -> set[str]:
             if dataset.commit is not None and log.newest_of(dataset.commit) is None:
                 found.add(run_of(entry.name))
         elif not has_manifest(base.storage, entry.path):
-            found.add(entry.name)  # a whole one may be all that is left of something: it is not removed for its name
+            found.add(entry.name)  # a whole dataset is not removed for its name alone: it may be the last copy
     return {run for run in found if file_names.is_run_id(run)}
 
 
 def _put_back(base: Base, run: str, journal: Journal | None) -> list[str]:
-    """Return the feed files of a run to incr/, and remove what it made; return the names of the files."""
+    """Move the feed files of a run back to incr/ and remove its output; return the names of the files."""
     names = give_back(base, run)
     failpoint("recover.returned")
     remove_output(base, run)
     discard(base.at("output", run))
     failpoint("recover.swept")
     if journal is not None and not base.storage.renames:
-        names = [one.name for one in journal.claimed]  # they have never moved
+        names = [one.name for one in journal.claimed]  # they were never moved
     return names
 
 
 def remove_output(base: Base, run: str) -> None:
-    """Remove the output of a run that is not committed and never will be; it is never there in part."""
+    """Remove the output of a run that can never commit; it is never visible in part."""
     path = base.at("output", run)
     if not base.storage.renames:
         base.storage.remove(path)

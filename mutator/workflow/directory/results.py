@@ -1,4 +1,4 @@
-"""What is said of a base: values, as text for a terminal and as JSON."""
+"""The outcome of a run, the status and the history of a base: values, as text for a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
 
-__all__ = ["Outcome", "Place", "Status", "history_json", "history_text"]
+__all__ = ["KeptVersion", "Outcome", "Status", "history_json", "history_text"]
 
 _SHOWN = 5
 _MODES = {
@@ -25,19 +25,19 @@ _MODES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run or a restore of a base has done."""
+    """The outcome of a run or restore."""
 
     base: str
     run: str
-    version: int | None  # None: nothing was to be merged
+    version: int | None  # None: there was nothing to merge
     mode: str  # how the version became the master
     claimed: tuple[str, ...]
-    skipped: tuple[str, ...]  # of those: merged by an earlier run
-    waiting: tuple[tuple[str, str], ...]  # feed files that were not taken, and why
-    recovered: tuple[str, ...]  # what earlier runs had left, and what was done with it
-    report: Any  # of the merge, None without one
-    stopped: int | None = None  # signal that came when it was too late to stop
-    restored: int | None = None  # the version that is the master again
+    skipped: tuple[str, ...]  # claimed files that an earlier run had merged
+    waiting: tuple[tuple[str, str], ...]  # feed files that were not claimed, and why
+    recovered: tuple[str, ...]  # actions that finished or undid earlier runs
+    report: Any  # of the merge; None without one
+    stopped: int | None = None  # signal that arrived when it was too late to stop
+    restored: int | None = None  # the version that was restored
 
     def json(self) -> str:
         """Return a JSON document."""
@@ -66,12 +66,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Status:
-    """What a base is doing, and what waits."""
+    """The status of a base: its run, its version, and the feed files that wait."""
 
     base: str
-    running: Owner | None  # who is at work now
+    running: Owner | None  # the process at work now
     version: Version  # the latest
-    made: Version  # the one that made the master, or brought it back
+    made: Version  # the one that made or restored the master
     master: str
     ready: tuple[str, ...]
     waiting: tuple[tuple[str, str], ...]
@@ -111,25 +111,25 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A version, and where its dataset lies; None where it was removed."""
+class KeptVersion:
+    """A version and the path of its dataset."""
 
     version: Version
-    path: str | None
+    path: str | None  # None: the dataset was removed
 
 
-def history_text(places: Sequence[Place]) -> str:
-    """Return a line a version."""
+def history_text(versions: Sequence[KeptVersion]) -> str:
+    """Return a table with a line for each version."""
     head = ("version", "committed", "what", "feed files", "inserted", "updated", "deleted", "rows", "dataset")
     rows: list[tuple[str, ...]] = [head]
-    for place in places:
-        one, counts = place.version, place.version.counts
-        what = f"restore of {one.restored}" if one.restored is not None else one.action
+    for kept in versions:
+        version, counts = kept.version, kept.version.counts
+        what = f"restore of {version.restored}" if version.restored is not None else version.action
         done = [f"{counts.get(f'feed {name}', 0):,}" if counts else "" for name in ("inserted", "updated", "deleted")]
-        size = f"{one.rows:,}" if one.dataset else ""
-        files = str(len(one.feed)) if one.action == "run" else ""
-        where = "as before" if one.action in UNCHANGED else place.path or "removed"
-        rows.append((str(one.number), one.committed[:19], what, files, *done, size, where))
+        size = f"{version.rows:,}" if version.dataset else ""
+        files = str(len(version.feed)) if version.action == "run" else ""
+        where = "as before" if version.action in UNCHANGED else kept.path or "removed"
+        rows.append((str(version.number), version.committed[:19], what, files, *done, size, where))
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return "\n".join(
         "  ".join(
@@ -140,11 +140,10 @@ def history_text(places: Sequence[Place]) -> str:
     )
 
 
-def history_json(places: Sequence[Place]) -> str:
-    """Return a JSON document: a list with a member a version."""
-    return json.dumps(
-        [{**asdict(place.version, dict_factory=json_members), "path": place.path} for place in places], indent=1
-    )
+def history_json(versions: Sequence[KeptVersion]) -> str:
+    """Return a JSON document: a list with an object for each version."""
+    objects = [{**asdict(kept.version, dict_factory=json_members), "path": kept.path} for kept in versions]
+    return json.dumps(objects, indent=1)
 
 
 def _without_report(outcome: Outcome) -> Outcome:

@@ -1,4 +1,4 @@
-"""Hold a whole base against its log: every entry, every dataset that is kept, every feed file that was merged."""
+"""Compare a whole base with its log: every entry, every kept dataset, every merged feed file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BaseVerification", "is_base", "verify_base"]
 
 @dataclass(frozen=True)
 class BaseVerification:
-    """What a base holds, and what differs from its log."""
+    """The size of a base, and its differences from its log."""
 
     path: str
     versions: int
@@ -27,7 +27,7 @@ class BaseVerification:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that differs."""
+        """All differences."""
         return (*self.own_problems, *(problem for one in self.datasets for problem in one.problems))
 
     def text(self) -> str:
@@ -40,14 +40,14 @@ class BaseVerification:
 
 
 def is_base(path: str) -> bool:
-    """Tell whether a directory is the base of a workflow."""
+    """Return whether a directory is the base of a workflow."""
     return storage_for(path).stat(f"{path}/_mutator/log") is not None and bool(Log(path).numbers())
 
 
 def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerification:
-    """Hold a base against its log; changes nothing. verify: of one dataset, by its path.
+    """Compare a base with its log; nothing is changed. verify: verifies the dataset at a path.
 
-    Raises StateError where the log, or a manifest, cannot be read.
+    Raises StateError if the log or a manifest cannot be read.
     """
     base = open_base(path)
     log = Log(base.path)
@@ -68,18 +68,18 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
             problems.append(f"{dataset.path}: its manifest cannot be read")
     archived = 0
     for version in versions:
-        for one in version.feed:
+        for feed in version.feed:
             archived += 1
-            problem = _feed_file(base, version.run, one.name, one.bytes, one.checksum)
+            problem = _feed_file(base, version.run, feed.name, feed.bytes, feed.checksum)
             if problem:
                 problems.append(problem)
     return BaseVerification(path, len(versions), tuple(map(verify, found)), archived, tuple(problems))
 
 
 def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str | None:
-    """Say what is wrong with an archived feed file; whoever needs the space may remove them, a run at a time."""
+    """Return what is wrong with an archived feed file; None if nothing. A run's whole archive may be removed."""
     if not base.storage.renames:
-        return None  # they are where they were delivered, and belong to others
+        return None  # they stay where they were delivered, and belong to others
     directory = base.at("archive", run)
     path = f"{directory}/{name}"
     entry = base.storage.stat(path)

@@ -1,7 +1,7 @@
-"""Which dataset is the master: publishing a version, keeping the old ones, removing those that are too old.
+"""The datasets of versions: publish the latest as the master, back up the old ones, remove those that are too old.
 
-Every step here can be done again by anybody, at any time, by two processes at once. A dataset that moves is first given
-a name that only one process knows, so that a process which was paused halfway finds nothing when it wakes up.
+Any process can repeat every step, at any time, even two at once. A dataset is moved by way of a name that only one
+process knows, so a process that was paused halfway finds nothing when it goes on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REMOVING = ".removing-"
 
 
 def master_of(base: Base, version: Version) -> str:
-    """Return the path of a version's dataset, for as long as the version is the latest."""
+    """Return the path of the latest version's dataset."""
     if base.storage.renames or version.path is None:
         return base.master
     return base.at(version.path)
@@ -32,21 +32,21 @@ def master_of(base: Base, version: Version) -> str:
 def publish(base: Base, log: Log) -> str:
     """Make the latest version's dataset the master; return how: "exchange", "two renames", "rename", "log", "done".
 
-    Raises StateError where the dataset is nowhere.
+    Raises StateError if the dataset is missing.
     """
     if not base.storage.renames:
         if base.storage.stat(_symlinks(base)) is not None:
             write_symlinks(base, log)
-        return "log"  # readers go by it
+        return "log"  # readers follow the log
     how = "done"
     for _ in range(_TRIES):
-        version = log.latest()  # anew each time: whoever was paused here must not bring an older one back
+        version = log.latest()  # each time: a process that was paused must not publish an older version
         if version.dataset is None or probe_dataset(base.storage, base.master).commit == version.dataset:
             return how
         found = base.find(version.dataset)
         failpoint("publish.found")
-        # A dataset in backup/ under this very version was the master, and was replaced: there is a newer version. An
-        # older one's comes from there when it is restored.
+        # A dataset in backup/ under this version or a newer one was the master and was replaced, so a newer version
+        # exists. Under an older version it is being restored.
         if found is None or (found.backup is not None and found.backup >= version.number):
             continue
         passage = base.passage(version.run)
@@ -66,9 +66,9 @@ def publish(base: Base, log: Log) -> str:
 
 
 def write_symlinks(base: Base, log: Log) -> None:
-    """Name the files of the master for readers that know no log, as Hive's and Trino's symlink tables have it.
+    """List the files of the master for readers that do not know the log: symlink tables of Hive and Trino.
 
-    Once it is there it is kept as the log is, by every run and recovery.
+    Once the list exists, every run and recovery updates it.
     """
     path = _symlinks(base)
     for _ in range(_TRIES):
@@ -79,15 +79,15 @@ def write_symlinks(base: Base, log: Log) -> None:
         if known is None:
             raise error("base.master", path=base.master, version=version.number, dataset=version.dataset)
         before = read_if_exists(path) or b""
-        # Its readers may know one spelling of the scheme: that of the list which is there, else that of the base.
+        # Readers may know only one spelling of the scheme: that of the existing list, or else that of the base.
         scheme = before.partition(b"://")[0].decode() or base.given.partition("://")[0]
-        place = f"{scheme}://{master_of(base, version).partition('://')[2]}"
-        lines = "".join(f"{place}/{part.path}\n" for part in known.files).encode("utf-8", "surrogateescape")
+        directory = f"{scheme}://{master_of(base, version).partition('://')[2]}"
+        lines = "".join(f"{directory}/{part.path}\n" for part in known.files).encode("utf-8", "surrogateescape")
         if lines == before:
             return
         base.storage.replace(path, lines)
         failpoint("publish.symlinks")
-    # Somebody else publishes as well, and goes on until both see the same.
+    # Another process publishes as well, and goes on until both see the same version.
 
 
 def _symlinks(base: Base) -> str:
@@ -95,9 +95,9 @@ def _symlinks(base: Base) -> str:
 
 
 def _put(base: Base, passage: str, version: Version) -> str:
-    """Exchange the master for what lies under a name of our own."""
+    """Exchange the master for the dataset at ``passage``; return how."""
     storage = base.storage
-    if storage.remove_directory(base.master):  # it was empty, or not there
+    if storage.remove_directory(base.master):  # it was empty or missing
         failpoint("publish.empty.removed")
         storage.rename_new(passage, base.master)
         failpoint("publish.master")
@@ -113,7 +113,7 @@ def _put(base: Base, passage: str, version: Version) -> str:
 
 
 def back_up(base: Base, log: Log) -> list[int]:
-    """Move datasets that were the master from output/ to backup/<version>; return their versions."""
+    """Move former masters from output/ to backup/<version>; return their versions."""
     if not base.storage.renames:
         return []
     moved = []
@@ -122,11 +122,11 @@ def back_up(base: Base, log: Log) -> list[int]:
             continue
         found = probe_dataset(base.storage, entry.path)
         version = log.newest_of(found.commit) if found.commit is not None else None
-        # The latest is read last: a version that was found before, and is not the latest now, has been replaced.
+        # The latest is read last: a version found before that is not the latest now has been replaced.
         if found.foreign or (found.commit is not None and found.commit == log.latest().dataset):
             continue
         number = version.number if version is not None else None
-        if number is None:  # what was given is in no version; the first one that was published has put it here
+        if number is None:  # the given master has no version; the first published version moved it here
             first = log.first_run()
             number = first.number - 1 if first is not None and first.run == run_of(entry.name) else None
         if number is not None and _keep(base, entry.path, number):
@@ -139,7 +139,7 @@ def _keep(base: Base, path: str, number: int) -> bool:
     try:
         base.storage.rename_new(path, base.at("backup", str(number)))
     except FileExistsError:
-        return False  # of an earlier time when this was the master; it stays where it is, and is reported
+        return False  # the dataset was the master before and has a backup; it stays here and is reported
     except MutatorError as fault:
         if fault.kind != "storage.missing":
             raise
@@ -149,9 +149,9 @@ def _keep(base: Base, path: str, number: int) -> bool:
 
 
 def prune(base: Base, log: Log, keep: int) -> list[int]:
-    """Remove backups but the newest ones; return their versions.
+    """Remove all but the newest backups; return the versions of those removed. keep: number of backups to keep.
 
-    A backup gets a hidden name first, so that none is ever there in part.
+    A backup gets a hidden name first, so that none is ever visible in part.
     """
     storage, backup = base.storage, base.at("backup")
     if not storage.renames:
@@ -168,7 +168,7 @@ def prune(base: Base, log: Log, keep: int) -> list[int]:
                 raise
             continue
         failpoint("archive.pruned")
-        if probe_dataset(storage, hidden).commit == log.latest().dataset:  # it is being restored just now
+        if probe_dataset(storage, hidden).commit == log.latest().dataset:  # it is being restored
             storage.rename_new(hidden, base.passage(log.latest().run))
             continue
         removed.append(number)
@@ -177,7 +177,7 @@ def prune(base: Base, log: Log, keep: int) -> list[int]:
 
 
 def hide(base: Base, path: str) -> str:
-    """Give a directory that is to be removed a hidden name; return its path."""
+    """Give a directory that will be removed a hidden name; return its path."""
     directory = path.rpartition("/")[0]
     hidden = f"{directory}/{_REMOVING}{uuid.uuid4().hex[:12]}"
     base.storage.rename_new(path, hidden)
@@ -185,19 +185,19 @@ def hide(base: Base, path: str) -> str:
 
 
 def remove_hidden(base: Base) -> None:
-    """Remove what got a hidden name for it, by whomever."""
-    for place in ("backup", "output"):
-        for one in entries_of(base.at(place)):
-            if one.name.startswith(_REMOVING):
-                base.storage.remove(one.path)
+    """Remove the directories that any process has hidden."""
+    for directory in ("backup", "output"):
+        for entry in entries_of(base.at(directory)):
+            if entry.name.startswith(_REMOVING):
+                base.storage.remove(entry.path)
                 failpoint("archive.removed")
 
 
 def _prune_outputs(base: Base, log: Log, keep: int) -> list[int]:
-    """Do the same where datasets stay where their runs have put them.
+    """Do the same on a storage where datasets stay at the paths where their runs wrote them.
 
-    Whoever is paused here must not remove, when it wakes up, what was restored meanwhile. So it first marks the
-    dataset, and then looks for a restore; a restore is first in its journal, and then looks for the mark.
+    A process that is paused here must not remove a dataset that was restored meanwhile. So it first marks the dataset,
+    then looks for a restore. A restore first writes its journal, then looks for the mark.
     """
     removed = []
     for dataset, version in _old(log, keep).items():
@@ -211,7 +211,7 @@ def _prune_outputs(base: Base, log: Log, keep: int) -> list[int]:
         except MutatorError as fault:
             if fault.kind != "storage.exists":
                 raise
-            mine = False  # somebody was killed here, or is at it as well
+            mine = False  # another process was killed here, or removes it as well
         failpoint("archive.marked")
         if dataset in _old(log, keep) and not any(one.action == "restore" for one in journals(base)):
             base.storage.remove(path)
@@ -224,7 +224,7 @@ def _prune_outputs(base: Base, log: Log, keep: int) -> list[int]:
 
 
 def is_going(base: Base, dataset: str) -> bool:
-    """Tell whether somebody removes a dataset just now."""
+    """Return whether a dataset is being removed."""
     return not base.storage.renames and base.storage.stat(_mark(base, dataset)) is not None
 
 
@@ -233,10 +233,10 @@ def _mark(base: Base, dataset: str) -> str:
 
 
 def _old(log: Log, keep: int) -> dict[str, Version]:
-    """Return the datasets that are too old, by what the log says now, each with a version of it."""
+    """Return the datasets that are too old by the present log, each with its newest version."""
     known: dict[str, Version] = {}
     for version in log.all():
         if version.dataset is not None:
-            known.pop(version.dataset, None)  # one that came back counts from then on
+            known.pop(version.dataset, None)  # a restored dataset counts from its restore
             known[version.dataset] = version
     return dict(list(known.items())[: max(len(known) - keep - 1, 0)])
