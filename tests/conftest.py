@@ -68,7 +68,7 @@ def _kept(cases: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Keep names short: they stand in the environment of each process that a test starts, where 128 KiB is the most."""
+    """Shorten long parameters: each process that a test starts has the name in its environment, 128 KiB at most."""
     if isinstance(val, str | bytes) and len(val) > 200:
         return f"{val[:60]!a} and so on to {len(val):,}"
     return None
@@ -76,7 +76,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.fixture(autouse=True)
 def no_wait_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let an fsync in this process cost nothing: a run has dozens, of milliseconds each."""
+    """Replace fsync in this process: a run has dozens of calls that take milliseconds each."""
     with pytest.MonkeyPatch.context() as patch:
         if request.path.stem not in OF_THE_DISK:
             patch.setattr(os, "fsync", lambda _: None)

@@ -1,4 +1,4 @@
-"""Each join is chosen where it can be, and does what it is there for: files that stay, buckets that split."""
+"""The choice of the join, and the files that each join keeps, links or splits."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_join_without_a_master_is_a_shuffle(tmp_path):
     assert made.reason.startswith("there is no master yet; ")
 
 
-def test_engine_that_was_asked_for(tmp_path):
+def test_requested_engine_is_used(tmp_path):
     made = merge(tmp_path, managed(tmp_path), feed(tmp_path, u=[(KEYS[0], 2)]), engine="records")
 
     assert (made.engine, made.join) == ("records", "shuffle")
@@ -150,7 +150,7 @@ def test_bucket_without_mutations_is_carried_over_unread(tmp_path, monkeypatch, 
 
 
 def test_carried_over_output_is_a_good_master(tmp_path):
-    """Whatever was carried over, once and again, is read by both engines and meets its tombstones."""
+    """Both engines read files that were carried over twice, with their tombstones."""
     path = managed(tmp_path, num_reducer=4)
     for step, key in enumerate(KEYS[:6], 2):
         path = Path(merge(tmp_path, path, feed(tmp_path, del_1=[(key, step)], u=[(KEYS[30], step)])).output)
@@ -248,7 +248,7 @@ def test_buckets_that_outgrow_their_size_double_without_a_shuffle(tmp_path, base
 
 @pytest.mark.parametrize("base", [BY_FIELD, BY_NAME], ids=["by field", "by file name"])
 def test_buckets_split_and_come_together_as_the_other_engine_has_them(tmp_path, base):
-    """The rows of several files keep the order of the files' names, whichever task wrote which of them."""
+    """The rows of several files keep the order of the files' names, whichever task wrote them."""
     ends = {}
     for engine in ("records", "blocks"):
         path = managed(tmp_path, base, engine=engine, num_reducer=2)

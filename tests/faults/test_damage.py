@@ -1,4 +1,4 @@
-"""A managed master that is not what its manifest says: no run may take it for whole.
+"""A managed master that differs from its manifest: no run may accept it.
 
 What is damaged is found in whatever order it is read, before anything is published, and told in the words of the
 catalogue: neither a traceback nor the text of a library says what to do.
@@ -155,7 +155,7 @@ FOREIGN = re.compile("traceback|error|numpy|arrow|parquet|out of bounds|couldn|i
 
 @pytest.fixture(scope="module", params=KINDS)
 def whole(request, tmp_path_factory):
-    """A managed master with tombstones, and a feed that has something for each of its buckets."""
+    """A managed master with tombstones, and a feed with mutations for each bucket."""
     root = tmp_path_factory.mktemp("whole")
     settings, row = KINDS[request.param]
     settings = {**settings, "num.reducer": "2", "split.bytes": "100", "max.delete.fraction": "1"}
@@ -177,7 +177,7 @@ def whole(request, tmp_path_factory):
 
 
 def paths_of(root, kind):
-    """Return the files of a kind, the smallest first."""
+    """Return the files of a role, the smallest first."""
     pattern = {"data": "part-*", "tombstones": "_mutator/tombstones/*", "order": "_mutator/order/*"}[kind]
     return sorted((root / "master").glob(pattern), key=lambda path: path.stat().st_size)
 
@@ -193,21 +193,21 @@ def changed(path, content):
 
 
 def check_refused(whole, path, tmp_path, what, merge=local_engine.merge, engine="blocks", **more):
-    """Run, and see the damage of a file told as such and nothing published."""
+    """Check that a run reports the damage of a file and publishes nothing."""
     root, settings = whole
     places = {"master": f"{root}/master", "feed": [f"{root}/feed"], "output": str(tmp_path / "out")}
     with pytest.raises(MutatorError) as caught:
         pipeline.run(merge, settings | more, **places, engine=engine)
-    said = str(caught.value)
-    assert (caught.value.kind, caught.value.exit_code) == ("manifest.damage", 5), f"{what}: {said}"
-    assert "the master's file is damaged: restore it from a copy" in said
-    assert path.name in said, what
-    assert not FOREIGN.search(re.sub(r"/\S+", "", said)), f"{what}: {said}"
+    message = str(caught.value)
+    assert (caught.value.kind, caught.value.exit_code) == ("manifest.damage", 5), f"{what}: {message}"
+    assert "the master's file is damaged: restore it from a copy" in message
+    assert path.name in message, what
+    assert not FOREIGN.search(re.sub(r"/\S+", "", message)), f"{what}: {message}"
     assert list(tmp_path.iterdir()) == [], what
 
 
 def flips(content, kind):
-    """Yield (what, damaged content): every byte of a small file of rows, in ways that bear upon it; a few of others."""
+    """Yield (name, damaged content): each byte of a small file of rows in several ways, and a few of other files."""
     chosen = random.Random(len(content))
     if kind == "data":
         for number, byte in enumerate(content):
@@ -248,7 +248,7 @@ def test_a_few_flips_where_everything_is_shuffled(whole, tmp_path, kind, engine)
 @pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("kind", ["data", "tombstones", "order"])
 def test_each_truncation_of_a_file_that_is_read(whole, tmp_path, kind):
-    """After the survey, which compares the sizes: so the engine comes upon it, as upon a disk that loses blocks."""
+    """The file is cut after the survey, which compares sizes, so the engine meets the damage, as on a failing disk."""
     for path in paths_of(whole[0], kind)[:1]:
         content = path.read_bytes()
         for end in {0, 1, len(content) // 2, len(content) - 1, *range(0, len(content), 1 + len(content) // 16)}:
@@ -273,7 +273,7 @@ def test_file_that_grows_after_the_survey(whole, tmp_path, kind, more):
 
 
 def test_copy_of_a_damaged_file_that_is_carried_over(whole, tmp_path, monkeypatch):
-    """A link does not read what it names, but a copy does, and compares the checksum."""
+    """A link does not read the file, but a copy does, and compares the checksum."""
     root, settings = whole
     monkeypatch.setattr("mutator.storage.local.LocalStorage.link_new", lambda *_: False)
     empty = tmp_path.parent / f"{tmp_path.name}-feed"

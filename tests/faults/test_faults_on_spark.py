@@ -50,7 +50,7 @@ def test_kill_of_the_driver(places, tmp_path, point):
 
 
 def java_of(process):
-    """Return the number of the JVM that a Python driver has started, or None while there is none."""
+    """Return the process ID of the JVM that a Python driver started, or None before it did."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -65,8 +65,8 @@ def java_of(process):
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
-def test_kill_of_the_jvm_is_told_as_that(places, tmp_path):
-    """As the kernel does when memory runs out: no traceback, no word of a bug, nothing left behind."""
+def test_kill_of_the_jvm_is_reported(places, tmp_path):
+    """SIGKILL, as the kernel sends when memory runs out: no traceback, no report of a bug, no litter."""
     output = tmp_path / "beside" / "out"
     output.parent.mkdir()
     settings = tmp_path / "run.properties"
@@ -78,11 +78,11 @@ def test_kill_of_the_jvm_is_told_as_that(places, tmp_path):
         while not list(output.parent.rglob("*part-*")) and time.monotonic() < until:  # merging, when this appears
             time.sleep(0.05)
         os.kill(java_of(process), signal.SIGKILL)
-        said = process.communicate(timeout=60)[1]
+        errors = process.communicate(timeout=60)[1]
 
-    assert process.returncode == 4, said
-    assert "Spark's JVM has ended" in said
-    assert "Traceback" not in said
+    assert process.returncode == 4, errors
+    assert "Spark's JVM has ended" in errors
+    assert "Traceback" not in errors
     assert list(output.parent.iterdir()) == []
 
 
@@ -109,7 +109,7 @@ with spark_context("dies") as sc:
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
 def test_a_call_that_the_jvm_does_not_outlive_logs_nothing():
-    """py4j logs a traceback of it, beside what it raises."""
+    """py4j logs a traceback besides the exception that it raises."""
     done = subprocess.run(
         [sys.executable, "-c", CALL_OF_A_DYING_JVM], env=environment(), cwd=ROOT, capture_output=True, text=True
     )
@@ -183,7 +183,7 @@ def failed_tasks(sc, group):
 
 
 def files_of(output):
-    """Return the files' contents without what differs from run to run: the run's and the attempt's number, times."""
+    """Return the contents of the files without run ids, numbers of attempts and times."""
     made, found = manifest_of(output), []
     for part in made.parts():
         name = re.sub(rf"-{made.run}(-\d+)?", "", part.path)

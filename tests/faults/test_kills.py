@@ -52,7 +52,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def kill():
-    """Run in a process of its own, which kills itself at a failpoint."""
+    """Yield a function that runs in a process of its own, which kills itself at a failpoint."""
     with subprocess.Popen(
         [sys.executable, "-c", DRIVER],
         cwd=ROOT,
@@ -112,7 +112,7 @@ def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, join, p
 @pytest.mark.thorough(keep=1)
 @every_join
 def test_kill_after_kill_leaves_no_more_than_one_staging_directory(places, tmp_path, join, kill):
-    """A run that dies always at the same place, as on a full disk, must not fill it further."""
+    """A run that always dies at the same point, as on a full disk, must not fill it further."""
     for _ in range(3):
         kill("stage.success.written", call_of(join, places, tmp_path / "out"))
         assert len(list(tmp_path.iterdir())) == 1
@@ -122,7 +122,7 @@ def test_kill_after_kill_leaves_no_more_than_one_staging_directory(places, tmp_p
 
 @pytest.mark.parametrize("links", [True, False], ids=["by link", "by copy"])
 def test_second_attempt_of_a_task_that_carried_a_bucket_over(places, tmp_path, monkeypatch, links):
-    """Its files have the names that they had, so the second attempt finds those of the first."""
+    """Carried files keep their names, so the second attempt finds those of the first."""
     if not links:
         monkeypatch.setattr("mutator.storage.local.LocalStorage.link_new", lambda *_: False)
     attempts = []
@@ -151,7 +151,7 @@ def test_second_attempt_of_a_task_that_carried_a_bucket_over(places, tmp_path, m
 
 @pytest.mark.parametrize("join", ["records", "aligned", "broadcast"])
 def test_fault_of_writing_is_raised_so_that_another_attempt_is_made(places, tmp_path, join, monkeypatch):
-    """What is damaged stays so, but a disk that is full may be so on one machine, and only for a while."""
+    """Damage is permanent, but a full disk may be that of one machine, and only for a while."""
     raised = []
 
     def full(self, _):

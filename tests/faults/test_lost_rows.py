@@ -115,7 +115,7 @@ def test_row_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path,
 @pytest.mark.parametrize("join", ["aligned", "shuffle", "broadcast"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_block_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, join, fault):
-    """The same in the writer of the format: it counts what it writes, and not what it was to write."""
+    """The writer of the format counts the rows that it writes, not those that it was given."""
     write_rows, times = TextWriter.write, []
 
     def careless(self, rows):

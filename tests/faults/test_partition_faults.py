@@ -20,6 +20,7 @@ from tests.support.parted import (
     SCOPES,
     call_of,
     check_whole,
+    comparable,
     contents,
     copied,
     dying_runs,
@@ -27,7 +28,6 @@ from tests.support.parted import (
     new_place,
     passages,
     put_files,
-    said,
     set_for_tests,
     settled,
     workflow,
@@ -56,27 +56,27 @@ def die():
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """A place for each scope, with a master that has partitions."""
+    """A directory for each scope, with a partitioned master."""
     root = tmp_path_factory.mktemp("places")
     return {scope: new_place(root / scope, scope) for scope in SCOPES}
 
 
 @pytest.fixture(scope="module")
 def undisturbed(places, tmp_path_factory):
-    """What runs make that nobody disturbs."""
+    """Return the outputs of undisturbed runs."""
     found = {}
     for scope in SCOPES:
         for master in ("managed", "base"):
             output = tmp_path_factory.mktemp("undisturbed") / "out"
             report = local_engine.mutate(**call_of(places[scope], scope, output, master))
             check_whole(output, rows_of(scope, master))
-            found[scope, master] = said(output), report
+            found[scope, master] = comparable(output), report
     return found
 
 
 @pytest.fixture(autouse=True)
 def inputs_stay(places):
-    """Whatever happens in a test: the inputs are the same afterwards, byte for byte, also where they were linked."""
+    """Check after each test that the inputs are unchanged, byte for byte, even if they were linked."""
     before = {scope: contents(place) for scope, place in places.items()}
     yield
     assert {scope: contents(place) for scope, place in places.items()} == before
@@ -108,7 +108,7 @@ def test_runs_of_these_tests_do_what_their_table_says(places, undisturbed, scope
 
 @every_scope
 def test_points_of_the_lists_are_passed(places, tmp_path, scope, die):
-    """A point that nothing passes is no test of anything."""
+    """A failpoint that no run passes tests nothing."""
     passed = set(die("run", **call_of(places[scope], scope, tmp_path / "out")))
     rare = {"task.carried"}  # of buckets of a master without partitions
     rare |= {"carry.copied"}  # where there are no links
@@ -137,7 +137,7 @@ def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(
         left = sorted(output.parent.iterdir())
         if is_visible(point):
             assert left == [output], point
-            assert said(output) == undisturbed[scope, master][0], point
+            assert comparable(output) == undisturbed[scope, master][0], point
             check_whole(output, rows_of(scope, master))
             continue
         assert len(left) == (not point.startswith("stage.swept")), point
@@ -148,7 +148,7 @@ def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(
         assert report.litter == tuple(map(str, left)), point
         assert list(output.parent.iterdir()) == [output], point
         check_whole(output, rows_of(scope, master))
-        assert said(output) == undisturbed[scope, master][0], point
+        assert comparable(output) == undisturbed[scope, master][0], point
 
 
 def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, die, monkeypatch):
@@ -205,7 +205,7 @@ def test_killed_workflow_leaves_a_master_of_one_version(bases, undisturbed, tmp_
         assert settled(base, scope).recovered == (), point
         workflow(base, scope)
         check_whole(base / "master", after)
-        assert said(base / "master") == undisturbed[scope, "managed"][0], point
+        assert comparable(base / "master") == undisturbed[scope, "managed"][0], point
         assert all(not any((base / name).iterdir()) for name in ("incr", "working", "output")), point
         seen.add(committed)
     assert seen == {True, False}

@@ -21,11 +21,11 @@ from tests.support.parted import (
     SCOPES,
     call_of,
     check_whole,
+    comparable,
     contents,
     expected,
     new_place,
     put_files,
-    said,
     settings,
     settled,
     workflow,
@@ -45,7 +45,7 @@ FAULTS = ["kill", "EIO", "lost"]
 
 @pytest.fixture(scope="module")
 def starts(tmp_path_factory):
-    """A place on a model storage of each kind."""
+    """Return a function that makes a directory on a model storage of each kind."""
     made = {}
 
     def start(kind, scope):
@@ -68,7 +68,7 @@ def test_any_call_is_killed_or_fails_or_gets_no_answer(kind, scope, fault, step,
     whole = copy_of(start)
     with mounted(whole) as path:
         local_engine.mutate(**call_of(path, scope, f"{path}/out"))
-        calls, common = whole.calls, said(f"{path}/out")
+        calls, common = whole.calls, comparable(f"{path}/out")
     assert calls > 100
     seen = set()
     for number in range(7 * FAULTS.index(fault), calls, step):  # others with each fault
@@ -83,7 +83,7 @@ def test_any_call_is_killed_or_fails_or_gets_no_answer(kind, scope, fault, step,
                 local_engine.mutate(**call_of(path, scope, output))
 
             check_whole(output, expected(scope))
-            assert said(output) == common, number
+            assert comparable(output) == common, number
             sweep(output)  # of a run that was killed when all was done but that
             assert {one.split("/")[3] for one in storage.tree if "/" in one[8:]} == {
                 *("base", "first", "feed", "managed", "out")
@@ -124,7 +124,7 @@ def recorded(root, partitions):
 
 
 def violations(recording, states, *, without=None):
-    """Crash at random instants; return how many trees were looked at, and what was wrong with those that were."""
+    """Crash at random instants; return how many trees were checked, and the faults of these."""
     start, calls, whole = recording
     disk, rng, seen, wrong, done = copy.deepcopy(start), random.Random(1), set(), [], 0
     ends = [len(calls)] * (states // 5)
@@ -146,13 +146,13 @@ def violations(recording, states, *, without=None):
 
 
 def is_seen(path, content):
-    """Tell whether somebody sees a file: the hidden name that one had while it was written may come back."""
+    """Return whether a file is visible: the hidden name that it had while it was written may come back."""
     return path.startswith("out/") and content is not None and not path.rpartition("/")[2].startswith(".")
 
 
 @pytest.mark.parametrize("name", ["few", "many"])
 def test_power_fails_at_any_instant(recordings, name):
-    """The output is not there, or whole: with all that is carried over, and packs of filters; and it stays."""
+    """The output is absent or whole, with carried files and filter packs; and a whole one stays."""
     trees, wrong = violations(recordings[name], 300)
 
     assert wrong == []
@@ -170,14 +170,14 @@ NEEDED = [
 
 
 @pytest.mark.parametrize(("name", "site"), NEEDED)
-def test_each_of_these_is_needed(recordings, name, site):
-    """Without it, some state is found in which something is lost."""
+def test_each_fsync_is_needed(recordings, name, site):
+    """Without this fsync, some state has lost data."""
     assert site in {call[2] for call in recordings[name][1] if call[0] in ("fsync", "sync_all")}
     assert violations(recordings[name], 1500, without=site)[1] != []
 
 
-def test_sites_are_all(recordings):
-    """A new one comes into the list, and into the test above."""
+def test_list_of_fsyncs_is_complete(recordings):
+    """A new fsync must be added to the list, and so to the test above."""
     calls = [call for _, calls, _ in recordings.values() for call in calls if call[0] in ("fsync", "sync_all")]
     assert {call[2] for call in calls} == {site for _, site in NEEDED}
 
@@ -202,7 +202,7 @@ def remote(request):
 @pytest.mark.thorough(keep=1)
 @every_scope
 def test_runs_on_a_storage_without_links(remote, tmp_path, monkeypatch, scope):
-    """The same as on a disk; files of partitions that nothing came for are copied."""
+    """The result is that of a disk; the files of untouched partitions are copied."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     new_place(remote, scope)
     local = new_place(tmp_path, scope)
@@ -210,7 +210,7 @@ def test_runs_on_a_storage_without_links(remote, tmp_path, monkeypatch, scope):
     local_engine.mutate(**call_of(local, scope, tmp_path / "out"))
 
     made = check_whole(f"{remote}/out", expected(scope))
-    assert said(f"{remote}/out") == said(tmp_path / "out")
+    assert comparable(f"{remote}/out") == comparable(tmp_path / "out")
     assert report.carried == len(QUIET)
     before = {part.path for part in read_manifest(storage_for(remote), f"{remote}/managed").parts()}
     kept = before & {part.path for part in made.parts()}

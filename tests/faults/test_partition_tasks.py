@@ -30,10 +30,10 @@ from tests.support.parted import (
     SCOPES,
     call_of,
     check_whole,
+    comparable,
     contents,
     expected,
     new_place,
-    said,
     set_for_tests,
     settings,
 )
@@ -56,16 +56,16 @@ def places(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(places, tmp_path_factory):
-    """What runs make that nobody disturbs."""
+    """Return the outputs of undisturbed runs."""
     root = tmp_path_factory.mktemp("undisturbed")
     for scope in SCOPES:
         local_engine.mutate(**call_of(places[scope], scope, root / scope))
-    return {scope: said(root / scope) for scope in SCOPES}
+    return {scope: comparable(root / scope) for scope in SCOPES}
 
 
 @pytest.fixture
 def place(places, tmp_path):
-    """A place of a test's own, to be damaged."""
+    """A copy of the inputs that a test may damage."""
 
     def own(scope):
         return Path(shutil.copytree(places[scope], tmp_path / "own"))
@@ -113,7 +113,7 @@ def test_task_that_fails_once_changes_nothing(sc, places, undisturbed, tmp_path,
 
     check_whole(output, expected(scope))
     assert list(tmp_path.iterdir()) == [output]
-    assert counts_and_rows(said(output)) == counts_and_rows(undisturbed[scope])
+    assert counts_and_rows(comparable(output)) == counts_and_rows(undisturbed[scope])
     assert failed_tasks(sc, group) > 0
 
 
@@ -126,7 +126,7 @@ def failed_tasks(sc, group):
 
 
 def counts_and_rows(found):
-    """Return what does not depend on how many tasks there were: a pack of filters is of a task."""
+    """Return the parts of an output that do not depend on the number of tasks: each task writes its filter pack."""
     counts, files = found
     return counts, [one for one in files if one[0] != "_mutator/filters"]
 
@@ -135,7 +135,7 @@ def counts_and_rows(found):
 @pytest.mark.parametrize("links", [True, False], ids=["by link", "by copy"])
 @pytest.mark.parametrize("which", ["first", "last"])
 def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, monkeypatch, scope, links, which):
-    """As speculation does it: both write, and only the files of the one whose receipts arrive are published."""
+    """As with speculation, both attempts write, and only the files of the one whose receipts arrive are published."""
     if not links:
         monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
     write, copy = local_engine.write_units, local_engine.copied
@@ -161,7 +161,7 @@ def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, mo
     local_engine.mutate(**call_of(places[scope], scope, tmp_path / "out"))
 
     check_whole(tmp_path / "out", expected(scope))
-    assert said(tmp_path / "out") == undisturbed[scope]
+    assert comparable(tmp_path / "out") == undisturbed[scope]
 
 
 @every_scope
@@ -181,7 +181,7 @@ def test_copy_that_was_killed_is_no_part_of_the_output(places, undisturbed, tmp_
 
     assert len(left) >= 2
     check_whole(tmp_path / "out", expected(scope))
-    assert said(tmp_path / "out") == undisturbed[scope]
+    assert comparable(tmp_path / "out") == undisturbed[scope]
 
 
 @pytest.mark.parametrize("point", ["carry.copied", pytest.param("carry.copied:raise", marks=pytest.mark.soak)])
@@ -198,24 +198,24 @@ def test_worker_that_is_killed_between_two_copies(sc, places, undisturbed, tmp_p
 
         check_whole(output, expected("table"))
         assert list(Path(other).iterdir()) == [output]
-        assert counts_and_rows(said(output)) == counts_and_rows(undisturbed["table"])
+        assert counts_and_rows(comparable(output)) == counts_and_rows(undisturbed["table"])
         assert failed_tasks(sc, other) > 0
 
 
 @pytest.mark.thorough(keep=1)
 @every_scope
 def test_executor_that_is_lost_between_the_steps(sc, places, undisturbed, tmp_path, monkeypatch, scope):
-    """Its routes are gone, and are computed again from the files."""
+    """The executor's routes are lost, and are computed again from the files."""
     monkeypatch.setattr(partitions, "make_directories", between(lambda: forget(sc)))
 
     mutator.mutate(sc, **call_of(places[scope], scope, tmp_path / "out"))
 
     check_whole(tmp_path / "out", expected(scope))
-    assert counts_and_rows(said(tmp_path / "out")) == counts_and_rows(undisturbed[scope])
+    assert counts_and_rows(comparable(tmp_path / "out")) == counts_and_rows(undisturbed[scope])
 
 
 def between(act):
-    """Do something between the steps."""
+    """Call a function between the two steps of a merge."""
     make = partitions.make_directories
 
     def make_directories(plan, staging):
@@ -226,7 +226,7 @@ def between(act):
 
 
 def forget(sc):
-    """Lose what an executor has, as when it is lost: persisted data, and files of shuffles."""
+    """Remove the data of a lost executor: persisted data and shuffle files."""
     persisted = dict(sc._jsc.getPersistentRDDs())
     assert len(persisted) == 1
     for one in persisted.values():
@@ -239,7 +239,7 @@ def forget(sc):
 @every_scope
 @pytest.mark.parametrize("how", ["longer", "shorter", "other partitions"])
 def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, monkeypatch, scope, how):
-    """Where the routes are lost, it is read again, and is not what the plan was made of."""
+    """Lost routes are computed again from the feed, which then differs from the feed of the plan."""
     own = place(scope)
     path = own / "feed" / "ups_4.txt"
     content = path.read_bytes()
@@ -267,7 +267,7 @@ def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, 
 
 
 def quiet(master, kind):
-    """Return a file of a partition that is not touched."""
+    """Return a file of an untouched partition."""
     directory = {"data": ".", "tombstones": "_mutator/tombstones", "order": "_mutator/order"}[kind]
     return next((master / directory / QUIET[0]).glob("part-*"))
 
@@ -304,7 +304,7 @@ def test_carried_file_that_is_not_as_the_manifest_says(place, tmp_path, scope, k
 @every_scope
 @pytest.mark.parametrize("touched", [True, False], ids=["touched", "carried"])
 def test_missing_file_stops_a_run_on_spark(sc, place, tmp_path, scope, touched):
-    """There the master is looked at beside the first step."""
+    """On Spark the master is checked during the first step."""
     own = place(scope)
     master = own / "managed"
     parts = [path for path in sorted(master.glob("p=*/part-*")) if (path.parent.name in QUIET) != touched]
@@ -341,7 +341,7 @@ def test_link_in_place_of_a_partition(place, tmp_path):
 @every_scope
 @pytest.mark.parametrize("name", [".part-00000.crc", "_temporary"])
 def test_hidden_file_in_a_partition_is_no_data(place, tmp_path, scope, name):
-    """As beside the files of a master without partitions."""
+    """The same holds for a master without partitions."""
     own = place(scope)
     (own / "managed" / "p=q" / name).write_bytes(b"x")
 
@@ -352,7 +352,7 @@ def test_hidden_file_in_a_partition_is_no_data(place, tmp_path, scope, name):
 
 @pytest.mark.parametrize("kind", ["data", "tombstones"])
 def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeypatch, kind):
-    """Of a partition that nothing comes to; the filters say here that every file may hold every key."""
+    """The file belongs to an untouched partition; here the filters admit every key in every file."""
     monkeypatch.setattr("mutator.engine.partitions.locate.may_hold", lambda _, hashes: hashes == hashes)
     monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_left", lambda *_: 0)
     monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_right", lambda found, _: len(found))
@@ -370,7 +370,7 @@ def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeyp
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("feed", ["looks for records", "has none"])
 def test_no_flipped_bit_of_a_pack_of_filters_hides_a_filter(place, tmp_path, feed):
-    """Else a record could get a second place: where no filter says yes, nothing is looked for.
+    """Else a record could be stored twice: only files whose filters admit the key are searched.
 
     Also where packs are only joined, because nothing is looked for.
     """
@@ -397,7 +397,7 @@ def flips(content):
 
 
 def names_in(pack):
-    """Return the files that a pack names; None where it cannot be read."""
+    """Return the files that a pack names; None if it cannot be read."""
     try:
         return [one.path for one in read_filters(io.BytesIO(pack))]
     except (ArrowException, OSError, ValueError, LookupError):
@@ -409,7 +409,7 @@ def names_in(pack):
 
 @every_scope
 def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scope):
-    """The one says why it did not; nothing of it is left."""
+    """The other one reports why it failed, and leaves no files."""
     output = tmp_path / "beside" / "out"
     call = call_of(places[scope], scope, output)
     begun, told = threading.Event(), []
@@ -426,7 +426,7 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
     assert [(one.kind, one.exit_code) for one in told] == [("output.busy", 5)]
     assert list(output.parent.iterdir()) == [output]
     check_whole(output, expected(scope))
-    assert said(output) == undisturbed[scope]
+    assert comparable(output) == undisturbed[scope]
 
 
 @pytest.mark.thorough(keep=0)
@@ -436,7 +436,7 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
     [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)],
 )
 def test_signal_in_the_middle_of_the_merge(places, tmp_path, number, code):
-    """When the directories of partitions are there, the run is told to stop."""
+    """A signal stops the run after the directories of the partitions were made."""
     output, written = tmp_path / "beside" / "out", tmp_path / "run.properties"
     output.parent.mkdir()
     many = tmp_path / "many"

@@ -30,7 +30,7 @@ SITES = {
 
 
 def recorded(monkeypatch, root, act):
-    """Return what was on the disk before, and the calls of what was done."""
+    """Return the disk as it was before an action, and the system calls of the action."""
     disk, recorder = disk_of(root), Recorder(root)
     with recorder.recording(monkeypatch):
         act(root)
@@ -38,12 +38,12 @@ def recorded(monkeypatch, root, act):
 
 
 def killed_at_the_entry(monkeypatch, root):
-    """Kill a run when its log entry has its name, and not yet an fsync; return the disk as it is then."""
-    disk, recorder, said = disk_of(root), Recorder(root), root.parent / "calls"
+    """Kill a run between the link of its log entry and the fsync; return the disk at that moment."""
+    disk, recorder, recorded_calls = disk_of(root), Recorder(root), root.parent / "calls"
 
     def at(name):
         if name == "storage.linked" and "/log/" in recorder.calls[-1][-1]:
-            said.write_bytes(pickle.dumps(recorder.calls))
+            recorded_calls.write_bytes(pickle.dumps(recorder.calls))
             os.kill(os.getpid(), signal.SIGKILL)
 
     def run_to_its_end():
@@ -52,7 +52,7 @@ def killed_at_the_entry(monkeypatch, root):
             run_it(root)
 
     assert in_child(run_to_its_end)[0] == signal.SIGKILL
-    for call in pickle.loads(said.read_bytes()):
+    for call in pickle.loads(recorded_calls.read_bytes()):
         disk.apply(call, None)
     return disk
 
@@ -84,7 +84,7 @@ SCENARIOS = [
 
 
 def violations(start, calls, runs, states, *, without=None, seed=1, merges=True):
-    """Crash at random instants; return how many trees were looked at, and what was wrong with those that were."""
+    """Crash at random instants; return how many trees were checked, and the faults of these."""
     rng, seen, wrong = random.Random(seed), set(), []
     instants = sorted(rng.randrange(len(calls) + 1) for _ in range(states))
     disk, done = start, 0
@@ -106,7 +106,7 @@ def violations(start, calls, runs, states, *, without=None, seed=1, merges=True)
 
 
 def problem_of(found, runs, acknowledged, merges):
-    """Recover what is on the disk, and say what is wrong with it. merges: whether the feed is merged at the end."""
+    """Recover the disk, and return its faults. merges: whether the feed is merged at the end."""
     storage = ModelStorage("posix")
     storage.tree = {f"model://base/{path}".removesuffix("/."): content for path, content in found.items()}
     storage.times = dict.fromkeys(storage.tree, 1.0)
@@ -130,7 +130,7 @@ def problem_of(found, runs, acknowledged, merges):
 
 @pytest.fixture(autouse=True)
 def after_the_power_is_back(monkeypatch):
-    """No process of before is alive."""
+    """Let every process from before the failure count as dead."""
     monkeypatch.setattr(Owner, "has_ended", lambda _: True)
 
 
@@ -158,7 +158,7 @@ def test_power_fails_a_hundred_thousand_times(tmp_path, monkeypatch, name, seed)
 @pytest.mark.thorough(keep="swap")
 @pytest.mark.parametrize("site", sorted(SITES))
 def test_each_fsync_is_needed(tmp_path, monkeypatch, site):
-    """Without it, some state is found in which something is lost."""
+    """Without this fsync, some state has lost data."""
     found = []
     for name in SCENARIOS[:5]:
         disk, calls, runs = scenario(monkeypatch, tmp_path, name)
@@ -169,8 +169,8 @@ def test_each_fsync_is_needed(tmp_path, monkeypatch, site):
     assert found != []
 
 
-def test_sites_are_all(tmp_path, monkeypatch):
-    """A new fsync comes into the list, and into the test above."""
+def test_list_of_fsyncs_is_complete(tmp_path, monkeypatch):
+    """A new fsync must be added to the list, and so to the test above."""
     _, calls, _ = scenario(monkeypatch, tmp_path, "third run")
 
     assert {call[2] for call in calls if call[0] == "fsync"} == SITES

@@ -66,7 +66,7 @@ class Run:
         paths = (self.case / side / self.partition).glob("*.json")
         return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(paths, key=by_age)}
 
-    def said(self, name):
+    def document(self, name):
         found = json.loads((self.case / name).read_text(encoding="utf-8"))
         return found[self.partition] if self.partition else found
 
@@ -76,7 +76,7 @@ class Run:
         return list(self.sources("delta").values())[-1]["schema"]["fields"]
 
     def settings(self, kind):
-        """Return the settings; files of other kinds than Avro have no defaults in their schemas."""
+        """Return the settings; formats other than Avro have no defaults in their schemas."""
         own = read_settings(self.case / "config.properties")
         given = {f"default.{one['name']}": one["default"] for one in self.newest if one.get("default") is not None}
         return {**(given if kind != "avro" else {}), **own}
@@ -106,7 +106,7 @@ def by_age(path):
 
 
 def typed(kind, value):
-    """Return what stands as text in JSON as Python has it."""
+    """Convert text from JSON to the Python value of its Avro type."""
     if isinstance(kind, list):
         kind = next(one for one in kind if one != "null")
     logical = kind.get("logicalType", "") if isinstance(kind, dict) else ""
@@ -118,7 +118,7 @@ def typed(kind, value):
 
 
 def plain(value):
-    """Return what Python has as it stands in JSON."""
+    """Convert a Python value to its text in JSON."""
     if isinstance(value, datetime):
         text = value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
         return f"{text}Z"
@@ -148,7 +148,7 @@ def write(run, place, kind):
 
 
 def read(output):
-    """Return the records of a result, as JSON has them, and the Avro schemas of its files."""
+    """Return the records of a result, as in JSON, and the Avro schemas of its files."""
     rows, schemas = [], []
     for path in output.glob("part-*"):
         if path.suffix == ".avro":
@@ -163,7 +163,7 @@ def read(output):
 
 
 def micros(column):
-    """Return times as Python has them: ORC's are nanoseconds."""
+    """Return times in microseconds, as Python has them: ORC's are nanoseconds."""
     return column.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(column.type) else column
 
 
@@ -193,10 +193,10 @@ def counted(report):
 
 
 def check(run, place, mutate, kind):
-    """Do a run and hold it against what is expected; return its report."""
+    """Do a run, compare it with the expected result, and return its report."""
     settings = run.settings(kind)
     master, feed = write(run, place, kind)
-    expected = run.said("expected.json")
+    expected = run.document("expected.json")
 
     report = mutate(settings, master=master, feed=feed, output=str(place / "new"))
 
@@ -204,7 +204,7 @@ def check(run, place, mutate, kind):
     assert by_key(run, rows) == expected["records"]
     assert [list(row) for row in rows] == [[one["name"] for one in expected["fields"]]] * len(rows)
     assert all(plain_fields(one) == expected["fields"] for one in schemas)
-    assert counted(report) == run.said("counts.json")
+    assert counted(report) == run.document("counts.json")
     return report
 
 
@@ -238,12 +238,12 @@ def test_compaction(run, kind, engine, tmp_path):
 
 
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
-def test_it_is_what_a_naive_merge_gives(run):
-    assert by_key(run, naive_merge(run)) == run.said("expected.json")["records"]
+def test_naive_merge_gives_the_same(run):
+    assert by_key(run, naive_merge(run)) == run.document("expected.json")["records"]
 
 
-def test_all_of_them_on_spark(sc, tmp_path):
-    """With one engine and the other in turn; two runs at once, because one is mostly waiting for jobs to be planned."""
+def test_all_cases_on_spark(sc, tmp_path):
+    """The engines alternate; two runs at once, because a run mostly waits for its jobs to be planned."""
 
     def wrong(numbered):
         number, run = numbered
@@ -263,9 +263,9 @@ def test_each_case_is_complete():
         assert (case / "README").read_text(encoding="utf-8").strip(), case
         assert runs_of(case), case
     for run in RUNS:
-        rows = run.said("expected.json")["records"]
+        rows = run.document("expected.json")["records"]
         assert rows == by_key(run, rows), run
-        assert len(rows) == run.said("counts.json")["output rows"], run
+        assert len(rows) == run.document("counts.json")["output rows"], run
 
 
 def one_schema(run):
@@ -281,7 +281,7 @@ def test_a_delta_at_a_time_gives_the_same(run, tmp_path):
         local_engine.mutate(run.settings("avro"), master=master, feed=[str(delta)], output=str(output))
         master = str(output)
 
-    assert by_key(run, read(output)[0]) == run.said("expected.json")["records"]
+    assert by_key(run, read(output)[0]) == run.document("expected.json")["records"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -305,7 +305,7 @@ def test_nothing_is_merged_unless_every_control_file_is_right(run, alter, kind, 
     assert not (tmp_path / "new").exists()
 
 
-def test_a_digest_will_do_as_well(tmp_path):
+def test_control_file_may_have_a_digest(tmp_path):
     run = next(run for run in RUNS if run.case.name == "control-file")
     master, feed = write(run, tmp_path, "avro")
     for control in Path(feed[0]).glob("*.ctl"):
@@ -314,7 +314,7 @@ def test_a_digest_will_do_as_well(tmp_path):
 
     report = local_engine.mutate(run.settings("avro"), master=master, feed=feed, output=str(tmp_path / "new"))
 
-    assert counted(report) == run.said("counts.json")
+    assert counted(report) == run.document("counts.json")
 
 
 def test_a_note_on_many_files_names_one():
@@ -331,7 +331,7 @@ def test_a_note_on_many_files_names_one():
 
 
 def prepare(path, monkeypatch):
-    """Let commands of the page find python and fastavro, and write what the page begins with."""
+    """Put python and fastavro on the PATH, and write the files that the page begins with."""
     monkeypatch.chdir(path)
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     (path / "orders.py").write_text(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0])
@@ -351,16 +351,16 @@ def test_every_command_prints_what_the_page_shows(sc, tmp_path, monkeypatch, cap
 
             code = cli.main(words[1:])
 
-            found, said = capfd.readouterr()
-            assert (code == 0) is not ("mutator: error" in expected), said
-            found += said if code else ""
+            found, errors = capfd.readouterr()
+            assert (code == 0) is not ("mutator: error" in expected), errors
+            found += errors if code else ""
         else:
             found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
         assert same(found).replace(str(tmp_path), "/data") == same(expected), command
 
 
 def test_the_loop_over_partitions_of_the_page(sc, tmp_path, monkeypatch, capfd):
-    """The shell makes the commands, and each is then run here."""
+    """The shell prints the commands, and each then runs in this process."""
     runs = runs_of(GOLDEN / "partitioned-by-year-month")
     for run in runs:
         write(run, tmp_path / "files" / run.partition, "avro")
@@ -380,7 +380,7 @@ def test_the_loop_over_partitions_of_the_page(sc, tmp_path, monkeypatch, capfd):
 
     assert codes == [0] * len(runs)
     for run in runs:
-        assert by_key(run, read(tmp_path / "compacted" / run.partition)[0]) == run.said("expected.json")["records"]
+        assert by_key(run, read(tmp_path / "compacted" / run.partition)[0]) == run.document("expected.json")["records"]
 
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
@@ -396,7 +396,7 @@ def test_one_run_over_all_partitions_of_the_page(tmp_path, scope):
     local_engine.mutate(settings, master=str(tmp_path / "snapshot"), feed=feed, output=str(tmp_path / "out"))
 
     for run in runs:
-        assert by_key(run, read(tmp_path / "out" / run.partition)[0]) == run.said("expected.json")["records"]
+        assert by_key(run, read(tmp_path / "out" / run.partition)[0]) == run.document("expected.json")["records"]
 
 
 def new_folder(path):

@@ -1,6 +1,6 @@
-"""One merge, whatever the files are: text of each kind, Avro, Parquet and ORC give the same records and outcomes.
+"""The merge does not depend on the file format: all formats give the same records and outcomes.
 
-That of delimited text equals the reference model (``test_laws``), so the others do.
+Delimited text equals the reference model (``test_model``), so the others do, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.support.typed_worlds import (
 
 @dataclass(frozen=True)
 class Left:
-    """What a chain of runs leaves."""
+    """The result of a chain of runs."""
 
     records: list[Any]
     tombstones: list[Any]
@@ -47,7 +47,7 @@ class Left:
 
 
 def run_all(work: Path, world: World, kind: str, *, feed_kind: str | None = None, engine: str | None = None) -> Left:
-    """Do all runs of a world with files of a kind."""
+    """Do all runs of a world with files of one format."""
     rng = random.Random(world.seed)
     feed_kind = feed_kind or kind
     delimiter = world.delimiter(kind, feed_kind)

@@ -1,4 +1,4 @@
-"""Real input: the history of a git repository, merged, must be exactly what ``git ls-tree -r HEAD`` says.
+"""Real input: the history of a git repository, merged, must be exactly the output of ``git ls-tree -r HEAD``.
 
 The repositories are a small one with every odd case, a random one where files come and go, and the project's own, or
 the one that ``MUTATOR_GIT_REPOSITORY`` names.
@@ -72,7 +72,7 @@ SUBMODULE = b"1234567890" * 4
 
 
 def small_history():
-    """Every case once, and each on the way to another."""
+    """Every case once, in one history."""
     return [
         Commit("main", [file(name, b"first") for name in ODD_NAMES]),
         Commit("main", [file(b"dir/kept", b"k"), file(b"dir/changed", b"1"), file(b"run", b"#!"), file(b"gone", b"g")]),
@@ -182,7 +182,7 @@ def split_paths(tree):
 
 
 def expected_counts(tree, number, changes, by_file_name=False):
-    """Say what becomes of each row, from git's trees and the newest change of each path alone.
+    """Compute the outcome of each row from git's trees and the newest change of each path only.
 
     by_file_name: rows do not tell the number, so that a file which got back what it was is unchanged.
     """
@@ -205,7 +205,7 @@ def expected_counts(tree, number, changes, by_file_name=False):
 
 
 def check_merge(mutate, history, number, tmp_path, *, earlier=0, files=4):
-    """Merge all commits after a number, and so many before it, into the tree there: that must be HEAD's."""
+    """Merge all commits after a number, and some before it, into the tree of that commit; check that HEAD's results."""
     tree = history.tree(number)
     changes = [change for change in history.changes if change.number > number - earlier]
     master = tmp_path / "master"
@@ -301,7 +301,7 @@ def test_spark_builds_the_tree_from_nothing(sc, small, tmp_path):
 
 @pytest.mark.parametrize("way", ["as it was", "newest first"])
 def test_history_in_many_runs(history, way, tmp_path):
-    """Each run's output is the next one's master; what is deleted stays so when its older rows come later."""
+    """Each run's output is the next one's master; deleted records stay deleted when their older rows arrive later."""
     size = -(-len(history.commits) // 5)
     parts = [
         [change for change in history.changes if first < change.number <= first + size]
@@ -358,7 +358,7 @@ def test_spark_with_one_file_a_commit(sc, small, tmp_path):
 
 
 def test_late_commits_find_the_sequences_of_an_earlier_run(history, tmp_path):
-    """First every other commit, then the ones between: each row of the first output must still know its commit."""
+    """First every other commit, then those between: the first output must keep the commit of each row."""
     first = recent(history)
     write_master_by_commit(tmp_path / "master", history.tree(first), first)
     after = [change for change in history.changes if change.number > first]

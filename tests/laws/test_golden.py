@@ -28,7 +28,7 @@ from tests.support import local_engine
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path for path in GOLDEN.iterdir() if path.is_dir())
-# None of these may change a result: speed is all that they are for.
+# These settings affect only the speed, never the result.
 SPEEDS = {
     "as it stands": (),
     "tiny splits": ("split.bytes=5", "num.reducer=7"),
@@ -83,7 +83,7 @@ def run_feeds(case, tmp_path, mutate, overrides):
 
 
 def check_case(case, tmp_path, mutate, overrides=()):
-    """Run a case and hold it against what it expects; return how each run was joined."""
+    """Run a case and compare it with its expected files; return the join of each run."""
     before = contents(case)
     output, result, joins = run_feeds(case, tmp_path, mutate, overrides)
     if (case / "error.txt").exists():
@@ -104,7 +104,7 @@ def check_case(case, tmp_path, mutate, overrides=()):
 
 
 def every_case():
-    """Yield each case with each engine and with each speed; and what is left of their product for the soak."""
+    """Yield each case with each engine and with each speed; and the rest of their product for the soak."""
     for number, (case, speed) in enumerate(product(CASES, SPEEDS)):
         for turn, engine in enumerate(ENGINES):
             often = not SPEEDS[speed] or (number // len(SPEEDS) + number) % 2 == turn
@@ -127,7 +127,7 @@ SOME = [case for number, case in enumerate(CASES) if (case / "joins.txt").exists
     "cases", [pytest.param(SOME, id="some"), pytest.param(CASES, id="all", marks=pytest.mark.soak)]
 )
 def test_cases_on_spark(sc, tmp_path, cases):
-    """Both engines at once, because a case is mostly waiting: for jobs to be planned, and for files to be durable."""
+    """Both engines at once, because a case mostly waits: for jobs to be planned, and for files to be durable."""
 
     def check_all(engine):
         mutate, work = partial(merge.mutate, sc, engine=engine), tmp_path / engine

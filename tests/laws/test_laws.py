@@ -57,7 +57,7 @@ def test_winner_is_the_same_for_every_order_and_grouping_of_the_bag(world, rng):
     groups = [bag[start : start + 3] for start in range(0, len(bag), 3)]
     assert reduce(lambda one, other: winner([other, one]), map(winner, groups)) == winner(bag)
 
-    # and in the engine: whatever arrives first, and in whatever order the directories are named
+    # and in the engine: for any order of arrival, and any order of the directories
     with scratch() as work:
         run = Runs(work, world.shape)
         master = run.master(world.master)
@@ -109,7 +109,7 @@ def test_same_feed_again_changes_nothing(world, later, rng):
     for other in (again, skipped):
         assert other.buckets == first.buckets
         assert other.records == first.records
-        assert other.tombstones == first.tombstones  # with their commit times: a delete heard twice is no younger one
+        assert other.tombstones == first.tombstones  # with their commit times: a repeated delete is no younger one
     changes = set(FEED_OUTCOMES) - {"no-op", "late", "superseded", "rejected"}
     assert {name: again.counts[f"feed {name}"] for name in changes} == dict.fromkeys(changes, 0)
     assert skipped.counts["feed rows"] == 0
@@ -122,7 +122,7 @@ RUNS = 3
 
 
 def cut(feed: Sequence[File], run_of: dict[tuple[int, int], int]) -> Cut:
-    """Part the lines of a feed into runs; a file keeps its name in each. run_of: numbers of file and line -> run."""
+    """Split the lines of a feed into runs; a file keeps its name in each. run_of: numbers of file and line -> run."""
     made = []
     for run in range(RUNS):
         parts = (
@@ -195,7 +195,7 @@ def test_any_cut_into_runs_gives_the_same_where_the_runs_follow_sequence_name_po
 
 
 def check_retention(rng: random.Random) -> bool:
-    """Run the same feeds with retention and without; return whether anything expired in vain."""
+    """Run the same feeds with retention and without; return whether a tombstone expired."""
     world = make_world(rng)
     shape = replace(world.shape, key=("id2",))  # two keys, so that they are deleted and inserted often
     world = replace(world, shape=shape)
@@ -264,7 +264,7 @@ def test_full_snapshots_in_order_give_the_last_snapshot(rng):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_snapshot_older_than_the_last_one_is_refused(tmp_path, engine):
-    """Compared are the highest order values; equal ones are the same snapshot again."""
+    """The highest order values are compared; equal ones are the same snapshot again."""
     shape = RowPlan(("id1", "order", "value"), ("id1",), "long", "none", False, False, "3")
 
     def snapshot(*orders: int) -> list[File]:

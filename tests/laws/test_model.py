@@ -54,7 +54,7 @@ def compare(made: Dataset, master: list[Row], merged: model.Merged, buckets: int
 
 
 def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[..., mutator.Report] = local) -> None:
-    """Run several feeds, each into what the run before left, with retention; compare everything after each run."""
+    """Run several feeds, each into the output of the run before, with retention; compare everything after each run."""
     bad = not full and rng.random() < 0.3
     world = make_world(rng, deletes="none" if full else None, bad=bad)
     shape = world.shape

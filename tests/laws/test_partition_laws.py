@@ -1,4 +1,4 @@
-"""Partitioned masters: the engine is the reference model, whatever the master was and however many tasks there are."""
+"""Partitioned masters: the engine is the reference model, for any master and any number of tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def begin(rng: random.Random, run: TableRuns, start: str, *, bad: bool) -> tuple
     files = [file for file in files if not file.place]
     path = run.flat(() if start == "none" else files)
     if start == "managed":  # without partitions
-        # Where a record ID is unique within its partition alone, it could not be told which of two rows is the record.
+        # Where a record ID is unique within its partition alone, nothing decides which of two rows is the record.
         keys = [row.key[-len(table.key) :] for row in table.rows(files)]
         if table.scope == "partition" and len(set(keys)) < len(keys):
             return path, table.rows(files), {}, None
@@ -46,7 +46,7 @@ def begin(rng: random.Random, run: TableRuns, start: str, *, bad: bool) -> tuple
 
 
 def compare(made: Made, expected: Partitioned, *, certain: bool, decided: bool) -> None:
-    """Compare what is there and what was told.
+    """Compare the rows, the tombstones and the report with the model.
 
     certain: filters tell keys apart; else a delete of what is not there may lie in any partition. decided: records were
     decided about in their partitions, and not before they had any.
@@ -78,7 +78,7 @@ def compare(made: Made, expected: Partitioned, *, certain: bool, decided: bool) 
 def engine_is_model(
     rng: random.Random, scope: str, *, full: bool = False, certain: bool = True, runs: int = 4, engine: Any = None
 ) -> None:
-    """Run several feeds, each into what the run before left; compare everything after each run."""
+    """Run several feeds, each into the output of the run before; compare everything after each run."""
     bad = not full and rng.random() < 0.3
     table = draw_table(rng, scope, deletes="none" if full else None)
     with scratch() as work:

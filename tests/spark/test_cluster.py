@@ -1,4 +1,4 @@
-"""The bulk mutator on a real cluster, whose executors have nothing of the checkout but what `--py-files` brings."""
+"""The bulk mutator on a real cluster, whose executors have only the part of the checkout that `--py-files` brings."""
 
 import json
 import shutil
@@ -44,7 +44,7 @@ sys.exit(max(cli.main(words) for words in json.loads(sys.argv[1])))
 @pytest.mark.jvm
 @pytest.mark.cluster
 def test_two_workers_merge_the_sample(master, package, tmp_path):
-    """By every join of the blocks engine, in one application: starting one takes longest."""
+    """Every join of the blocks engine in one application, because its start takes longest."""
     feeds = {"shuffle": SAMPLE / "feed", "aligned": tmp_path / "feed", "broadcast": SAMPLE / "feed"}
     shutil.copytree(SAMPLE / "feed", tmp_path / "feed")
     for path in (tmp_path / "feed").iterdir():

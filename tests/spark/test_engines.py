@@ -37,7 +37,7 @@ from tests.support.text_worlds import make_files, make_snapshots, make_world
 
 
 def check_chain(rng: random.Random, partitions: Sequence[int], variants: dict[str, dict[str, Any]]) -> list[str]:
-    """Run the same feeds once with each of some options; return the joins that did it."""
+    """Run the same feeds once with each variant of the options; return the joins."""
     full = rng.random() < 0.15
     if full:
         shape, feeds = make_snapshots(rng)
@@ -98,7 +98,7 @@ def test_feed_in_parts_gives_the_same(rng, little):
 
 
 def test_feed_of_more_than_memory_bytes_is_done_in_parts(tmp_path, monkeypatch):
-    """Without this the test above would prove nothing."""
+    """Else the test above would prove nothing."""
     spilled = []
     monkeypatch.setattr(hash_parts.Parts, "_spill", spy(hash_parts.Parts._spill, spilled))
     master = managed(tmp_path, num_reducer=2)

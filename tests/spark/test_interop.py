@@ -1,4 +1,4 @@
-"""Files written here are read by Spark, DuckDB, pyarrow and fastavro, and theirs by us; nothing in them changes.
+"""Files written here are read by Spark, DuckDB, pyarrow and fastavro, and their files by mutator; no value changes.
 
 One table with a field of every type that all sides have goes through a merge. spark-avro is not there, so fastavro is
 both ends for Avro.
@@ -42,7 +42,7 @@ SCHEMA = pa.schema(FIELDS)
 
 
 def row(number, at):
-    """Make a row whose values show what gets lost."""
+    """Make a row whose values expose every loss."""
     return {
         "id": number,
         "at": at,
@@ -105,7 +105,7 @@ def duck_rows(path):
 
 
 def spark_rows(frame):
-    """Bring rows of Spark here by way of Arrow, which has no zone of the driver's."""
+    """Collect rows of Spark as Arrow, which ignores the driver's time zone."""
     return frame.toArrow().to_pylist()
 
 
@@ -162,7 +162,7 @@ def test_orc_of_ours_is_read_by_spark_and_arrow(spark, tmp_path):
 
 
 def test_orc_of_a_slice_has_the_nulls_of_the_slice():
-    """Which Arrow's writer, left alone, takes from the beginning of what was sliced."""
+    """Arrow's own writer takes the nulls from the beginning of the sliced array."""
     kind = pa.struct([("deep", pa.struct([("n", pa.bool_())])), ("list", pa.list_(pa.struct([("n", pa.int64())])))])
     values = [None, None, {"deep": None, "list": None}, {"deep": {"n": None}, "list": [None, {"n": None}]}] * 3
     source = pa.table({"v": pa.array(values, kind)})
@@ -321,7 +321,7 @@ def test_types_that_only_arrow_has_are_read_as_plain_ones(engine, tmp_path):
 
 @pytest.mark.parametrize("out", ["avro", "parquet", "orc"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_nested_survives_a_change_of_format(engine, out, tmp_path):
+def test_nested_values_survive_a_change_of_format(engine, out, tmp_path):
     work = Work(tmp_path, engine)
     work.settings["output.format"] = out
     merged(work, "parquet", "avro")

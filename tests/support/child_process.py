@@ -9,7 +9,7 @@ from mutator.errors import failpoints
 
 
 def in_child(act, point="none"):
-    """Do something in a child process; return (signal or 0, the failpoints that it passed)."""
+    """Call a function in a child process; return (signal or 0, the failpoints that it passed)."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -24,16 +24,16 @@ def in_child(act, point="none"):
     os.close(writer)
     _, how = os.waitpid(child, 0)
     with os.fdopen(reader, "rb") as stream:
-        said = stream.read()
+        answer = stream.read()
     if os.WIFSIGNALED(how):
         return os.WTERMSIG(how), []
-    code, passed = json.loads(said)
+    code, passed = json.loads(answer)
     assert code == 0, "the child failed"
     return 0, passed
 
 
 def points(passed):
-    """Return how to name each passage of a failpoint."""
+    """Yield a name for each passage of a failpoint: storage.linked:1, storage.linked:2."""
     seen = Counter()
     for name in passed:
         seen[name] += 1

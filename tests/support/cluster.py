@@ -45,7 +45,7 @@ GUARD = '"$@" & read -r _; kill $!; wait $!'
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the least that Spark needs: the system's PATH, where no virtual environment is, and a quick Java."""
+    """Return the smallest environment for Spark: the system's PATH without a virtual environment, and a quick Java."""
     kept = {name: os.environ[name] for name in ("JAVA_HOME", "HOME", "LANG", "TMPDIR", "TZ") if name in os.environ}
     own = {"PATH": "/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1", **QUICK_JVM}
     return own | kept | more
@@ -54,7 +54,7 @@ def environment(**more: str) -> dict[str, str]:
 def run(
     command: Sequence[str | Path], env: dict[str, str], cwd: Path = ROOT, seconds: float = RUN_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; after so many seconds, kill it with all it started."""
+    """Run a command; kill it and all its children when the time is over."""
     with subprocess.Popen(
         [str(word) for word in command],
         cwd=cwd,
@@ -82,7 +82,7 @@ def submit(
 
 
 def merged_sample() -> list[bytes]:
-    """Return what a merge of the product sample must give, sorted: a dict, and the feed by its timestamps."""
+    """Return the sorted rows of the merged product sample: a dict to which the feed is applied by timestamp."""
     master = {row.split(b",")[0]: row for row in _lines(SAMPLE / "master" / "base_prod.txt")}
     feed = [
         (int(row.split(b",")[5]), name, position, row)
@@ -101,7 +101,7 @@ def merged_sample() -> list[bytes]:
 
 
 def rows(output: Path) -> list[bytes]:
-    """Return the rows of an output directory, sorted; there must be two data files or more, and LF after each row."""
+    """Return the sorted rows of an output directory. Checks for two data files or more, and an LF after each row."""
     parts = [part.read_bytes() for part in output.glob("part-*")]
     assert len(parts) >= 2, f"{output} holds {sorted(output.rglob('*'))}"
     assert all(part.endswith(b"\n") for part in parts)
@@ -110,7 +110,7 @@ def rows(output: Path) -> list[bytes]:
 
 @contextmanager
 def standalone(directory: Path, workers: int = 2) -> Iterator[str]:
-    """Start a master and workers of one core each, and give the master's URL once all are registered."""
+    """Start a master and workers of one core each, and yield the master's URL once all are registered."""
     with ExitStack() as stack:
         log = directory / "master.log"
         # Port 0 is free for certain; a port picked here could be gone by the time that the JVM is up.

@@ -1,4 +1,4 @@
-"""Tables for tests: schemas and rows that hypothesis draws, and files of every kind made of them."""
+"""Tables for tests: schemas and rows that hypothesis draws, and files of every format with these rows."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def kinds_of_fields(draw: Any, nested: bool = True, more: bool = False) -> Any:
 
 
 def values(kind: Any) -> Any:
-    """Draw values of a type, as Python has them; NULL among them."""
+    """Draw Python values of a type, NULL among them."""
     return st.one_of(st.none(), _some(kind))
 
 
@@ -119,7 +119,7 @@ def _some(kind: Any) -> Any:
 
 @st.composite
 def tables(draw: Any, kind: str, most: int = 8) -> Any:
-    """Draw a table that files of a kind can hold, of the types that come back."""
+    """Draw a table whose types a file format stores without change."""
     nested = FILE_FORMATS[kind].nested
     fields = []
     for number in range(draw(st.integers(1, 4))):
@@ -138,7 +138,7 @@ def tables(draw: Any, kind: str, most: int = 8) -> Any:
 
 
 def holds(kind: Any, what: Any) -> bool:
-    """Tell whether a type is, or holds, such a one."""
+    """Return whether a type or one of its nested types passes a test."""
     parts = [kind.field(number).type for number in range(kind.num_fields)] if pa.types.is_nested(kind) else []
     return bool(what(kind)) or any(holds(part, what) for part in parts)
 
@@ -170,7 +170,7 @@ class _Open(io.RawIOBase):
 
 
 def read_whole(kind: str, data: bytes, dialect: Dialect = HEADER, window: Window | None = None) -> list[Any]:
-    """Return what is found in a file."""
+    """Return the blocks and rejects of a file."""
     look = FILE_FORMATS[kind].probe(io.BytesIO(data), dialect)
     if window is None:
         window = Window("lf", bom=look.bom, header_end=look.header_end)
@@ -178,7 +178,7 @@ def read_whole(kind: str, data: bytes, dialect: Dialect = HEADER, window: Window
 
 
 def same_rows(one: Any, other: Any) -> bool:
-    """Tell whether two tables or arrays hold the same, to the last bit."""
+    """Return whether two tables or arrays have the same values, to the last bit."""
     columns = zip(one.columns, other.columns, strict=True)
     return one.schema.names == other.schema.names and all(_same(left, right) for left, right in columns)
 
@@ -193,5 +193,5 @@ def _whole(column: Any) -> Any:
 
 
 def as_table(found: Sequence[Any], schema: Any) -> Any:
-    """Put batches together."""
+    """Concatenate batches to a table."""
     return pa.Table.from_batches([one.batch for one in found], found[0].batch.schema if found else schema)

@@ -15,14 +15,14 @@ def console_blocks(text):
 
 
 def steps(block):
-    """Part a block into (command, expected output)."""
+    """Split a block into pairs of command and expected output."""
     parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
     assert parts[0] == ""
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def settle(directory):
-    """Make what has arrived old enough to be taken, so that no test waits for it or meets the border."""
+    """Make the files in incr/ old enough to be claimed, so that no test waits for them."""
     for path in directory.rglob("incr/*"):
         os.utime(path, (time.time() - 3600,) * 2)
 

@@ -19,7 +19,7 @@ SETTINGS = {
     "reject.policy": "quarantine",
     "split.bytes": "250",  # several tasks on either side
 }
-# Each way to merge: which master it has, what is set for it, and the engine.
+# Each way to merge: its master, its settings, and the engine.
 JOINS = {
     "records": ("managed", {}, "records"),
     "aligned": ("managed", {}, "blocks"),
@@ -36,7 +36,7 @@ Q = list(islice((key for key in (f"q{n}" for n in count()) if bucket_of((key.enc
 
 
 def passes(join):
-    """Return the failpoints that a run comes to."""
+    """Return the failpoints that a run of this join passes."""
     return [point for point in FAILPOINTS if point != "task.carried" or join == "aligned"]
 
 
@@ -51,7 +51,7 @@ def write(path, rows):
 
 @pytest.fixture(scope="module", name="places")
 def new_places(tmp_path_factory):
-    """Managed masters with tombstones, and a feed that meets each kind of row: a run passes every failpoint."""
+    """Write masters with tombstones, and a feed with each kind of mutation: a run passes every failpoint."""
     root = tmp_path_factory.mktemp("places")
     write(root / "base" / "base_1.txt", [f"{key},{key}" for key in (*K[:30], *Q)])
     write(root / "first" / "ups_2.txt", [f"{key},second" for key in (*K[25:35], *Q[7:])])
@@ -83,7 +83,7 @@ def call_of(join, places, output):
 
 @pytest.fixture(autouse=True)
 def inputs_stay(places):
-    """Whatever happens in a test: the inputs are the same afterwards, byte for byte, also where they were linked."""
+    """Check after each test that the inputs are unchanged, byte for byte, even if they were linked."""
     before = contents(places)
     times = {path: path.stat().st_mtime_ns for path in places.rglob("part-*")}
     yield
@@ -104,7 +104,7 @@ def manifest_of(output):
 
 
 def check_whole(output):
-    """The rows as expected, the files those of the manifest and as it says, and nothing else."""
+    """Check that an output has the expected rows and exactly the files of its manifest."""
     made, found = manifest_of(output), contents(output)
     assert set(found) == {part.path for part in made.parts()} | {manifest.PATH, SUCCESS}
     for part in made.parts():
@@ -125,7 +125,7 @@ def quiet_files(places, output):
 
 
 def check_next_run(join, places, output, killed_at):
-    """Nothing visible or the whole; the next run names what was left, removes it, and succeeds."""
+    """Check that the output is absent or whole, and that the next run reports and removes the litter, and succeeds."""
     beside = Path(output).parent
     left = sorted(beside.iterdir())
     if FAILPOINTS.index(killed_at) >= VISIBLE_FROM:

@@ -39,7 +39,7 @@ Tree = dict[bytes, tuple[bytes, bytes]]  # path -> (mode, blob)
 
 
 class Change(NamedTuple):
-    """What one commit did with one path; op is git's: A added, M modified, T of another type, D deleted."""
+    """The change of one path by one commit; op is git's: A added, M modified, T of another type, D deleted."""
 
     path: bytes
     op: bytes
@@ -56,7 +56,7 @@ class History(NamedTuple):
     changes: list[Change]  # in the order of the commits
 
     def tree(self, number: int) -> Tree:
-        """Return what git itself says of the tree at a commit; 0 is the empty tree before the first."""
+        """Return git's own listing of the tree at a commit; 0 is the empty tree before the first."""
         if number == 0:
             return {}
         rows = _git(self.repository, "ls-tree", "-r", "--full-tree", self.commits[number - 1]).split(b"\n")[:-1]
@@ -123,7 +123,7 @@ def write_feed_by_commit(directory: Path, changes: Iterable[Change], seed: int =
 
 
 def split_path(path: bytes) -> tuple[bytes, bytes]:
-    """Part a path (quoted or not) in two, so that it is a composite ID; the directory may be empty.
+    """Split a path (quoted or not) into a composite ID of directory and name; the directory may be empty.
 
     >>> split_path(b"a/b/c"), split_path(b"c")
     ((b'a/b', b'c'), (b'', b'c'))
@@ -143,7 +143,7 @@ def _write_shuffled(directory: Path, stem: str, rows: list[bytes], files: int, s
 
 
 class Commit(NamedTuple):
-    """One commit to make: its branch, what it does, and a branch that it merges."""
+    """One commit to make: its branch, its changes, and a branch that it merges."""
 
     branch: str
     steps: Sequence[bytes]  # made by file() and gone()
@@ -164,7 +164,7 @@ def gone(path: bytes) -> bytes:
 
 
 def fast_import(repository: Path, commits: Iterable[Commit]) -> None:
-    """Make a bare repository; HEAD is the branch main. Nothing of it ever was in a work tree, so any name will do."""
+    """Make a bare repository; HEAD is the branch main. Nothing is checked out, so every file name works."""
     subprocess.run(["git", "init", "--quiet", "--bare", str(repository)], check=True, env=_environment())
     _git(repository, "symbolic-ref", "HEAD", "refs/heads/main")
     stream = []
@@ -186,7 +186,7 @@ def _quoted(path: bytes) -> bytes:
 
 
 def _environment() -> dict[str, str]:
-    """Leave out what points git at another repository, as a hook's environment does."""
+    """Return the environment without the variables by which a hook points git at another repository."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {"LC_ALL": "C"}
 
 

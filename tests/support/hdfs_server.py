@@ -45,7 +45,7 @@ LOGGING = """<Configuration status="error">
 
 @contextmanager
 def hdfs_server() -> Iterator[str]:
-    """Start a NameNode and two DataNodes, and give their address once a file can be written."""
+    """Start a NameNode and two DataNodes, and yield their address once a file can be written."""
     with tempfile.TemporaryDirectory(prefix="mutator-hdfs-") as directory:
         server = Hdfs(Path(directory))
         try:
@@ -118,14 +118,14 @@ class Hdfs:
             )
 
     def stop(self, role: str) -> None:
-        """Kill the NameNode or a DataNode, as a machine dies that loses its power."""
+        """Kill the NameNode or a DataNode, as a power failure does."""
         process = self._processes.pop(role)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
     def stop_all(self) -> None:
-        """Kill what runs."""
+        """Kill all running processes."""
         for role in list(self._processes):
             self.stop(role)
 

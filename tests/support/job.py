@@ -1,4 +1,4 @@
-"""A run in a folder of its own, for the tests of what must be refused."""
+"""A run in a folder of its own, for tests of runs that must be refused."""
 
 import os
 import stat
@@ -20,7 +20,7 @@ FEED = b"b,2,200\n"
 
 
 def snapshot(folder):
-    """Return all that is in a folder: kinds, sizes, bytes, links."""
+    """Return the contents of a folder by path: bytes of files, targets of links, types of all others."""
     found = {}
     for path in sorted(os.fsencode(path) for path in folder.rglob("*")):
         status = os.lstat(path)
@@ -54,7 +54,7 @@ class Job:
         return mutate(settings, engine=self.engine, **paths)
 
     def refused(self, family, *parts, settings=CONFIG, mutate=local_engine.mutate, **places):
-        """Run, and see it refused with a message that has these parts and nothing done; return the message."""
+        """Check that a run is refused with a message that has these parts, and changes nothing; return the message."""
         before = snapshot(self.root)
         with pytest.raises(MutatorError) as caught:
             self.run(settings, mutate, **places)

@@ -42,9 +42,9 @@ def sort_by_position(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def merge(plan: Plan, staging: str | None, seed: int = 0, tasks: int = 2) -> Receipts:
-    """Run a plan in this process; ``seed`` shuffles what arrives, as a cluster would.
+    """Run a plan in this process; ``seed`` shuffles the elements before they are sorted, as a cluster would.
 
-    tasks: at least so many merge the partitions of a partitioned master.
+    tasks: the smallest number of tasks that merge the partitions of a partitioned master.
     """
     plan = pickle.loads(pickle.dumps(plan))  # as the executors get it
     blocks = plan.strategy.engine == "blocks"
@@ -135,7 +135,7 @@ def mutate(
     tasks: int = 2,
     engine: str = "auto",
 ) -> Report:
-    """Do what ``mutator.mutate`` does, without Spark."""
+    """Do the same as ``mutator.mutate`` without Spark."""
     return pipeline.run(
         lambda plan, staging: merge(plan, staging, seed, tasks),
         config,
@@ -153,7 +153,7 @@ def shared_with(_, value):
 
 
 def on_partitions(_, shared, tasks, count, read, reduce):
-    """Do what Spark does with a plan, as a loop."""
+    """Read and reduce the tasks of a plan in a loop, in place of Spark."""
     plan = shared.value
     partitions = [[] for _ in range(count)]
     for task in tasks:

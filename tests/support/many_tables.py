@@ -21,7 +21,7 @@ temporal.ordering.field.ordinal = 2
 
 
 class Folder:
-    """Tables t0, t1, …, each with a master of other rows than the others, and a feed."""
+    """Tables t0, t1, …, each with a feed and with a master whose rows differ from those of the others."""
 
     def __init__(self, root: Path, count: int) -> None:
         self.root, self.names = root, [f"t{number}" for number in range(count)]
@@ -37,7 +37,7 @@ class Folder:
         return found
 
     def file(self, more: str = "", run: str = "", defaults: str = DEFAULTS) -> Path:
-        """Write the tables file. more: what stands in the sections of tables."""
+        """Write the tables file. more: sections of tables."""
         sections = "".join(f"[tables.{name}]\n" for name in self.names if f"[tables.{name}]" not in more)
         return self.put("tables.toml", f"[run]\n{run}\n{defaults}\n{more}\n{sections}")
 

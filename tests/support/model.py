@@ -1,4 +1,4 @@
-"""The reference model: what DESIGN 3.1-3.3 says, with dicts and lists, slowly and obviously.
+"""The reference model: DESIGN 3.1-3.3 with dicts and lists, slowly and obviously.
 
 The tests compare the engine with it, so nothing here may come from ``mutator``.
 """
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """What a run leaves, and what it counted."""
+    """The result of a run: its rows, tombstones, counts and notes."""
 
     records: dict[Key, tuple[Any, bytes]]  # key -> order value, row
     tombstones: dict[Key, tuple[Any, int]]  # key -> order value, commit time
@@ -61,7 +61,7 @@ def merge(
 
     for key in sorted({*held, *tombstones, *winners}):
         m, t, w = held.get(key), tombstones.get(key), winners.get(key)
-        if w is None or (m and m.order > w.order) or (t and t[0] > w.order):  # what is held stays
+        if w is None or (m and m.order > w.order) or (t and t[0] > w.order):  # the record or tombstone stays
             if w is not None:
                 counts["feed late"] += 1
             if m and w is None and full:

@@ -1,4 +1,4 @@
-"""A run over files whose fields have names: tables go in, and what comes out is read with other programs' readers."""
+"""Runs over files with named fields: tables are written as input, and other programs read the output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Work:
     runs: int = 0
 
     def put(self, name: str, content: Any, kind: str = "") -> Path:
-        """Write a file: bytes, or a table as a kind of file, whose suffix it gets."""
+        """Write bytes, or a table in a file format whose suffix the name gets."""
         path = self.path / (f"{name}.{kind}" if kind else name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else file_of(kind, content))
@@ -88,7 +88,7 @@ def table_of(path: Path) -> Any:
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Read a file of any kind."""
+    """Read a file of any format."""
     if path.suffix == ".avro":
         with path.open("rb") as stream:
             reader = fastavro.reader(stream)
@@ -101,7 +101,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def _moment(nanos: int | None) -> datetime | None:
-    """Return what fastavro leaves a number."""
+    """Convert nanoseconds, which fastavro returns as a number, to a time."""
     return None if nanos is None else datetime(1970, 1, 1) + timedelta(microseconds=nanos // 1000)  # noqa: DTZ001
 
 

@@ -1,4 +1,4 @@
-"""A second file format, for tests alone: what the block contract must be able to carry besides text.
+"""A second block type, for tests only: the block contract must be able to carry more than text.
 
 A file is frames, each the length of an Arrow IPC stream and the stream. Rows are structs; their fields have types, may
 be nested, and may be null. Nothing of it is a line, so a file is read whole.
@@ -181,7 +181,7 @@ class PackedWriter:
 
 
 def moment(micros: int) -> tuple[int, bytes]:
-    """Return a timestamp as ``order_values`` has it."""
+    """Return a timestamp in the form of ``order_values``."""
     seconds, rest = divmod(micros, 1_000_000)
     return seconds, (b"%06d" % rest).rstrip(b"0")
 
@@ -197,7 +197,7 @@ def framed(rows: Any) -> bytes:
 
 
 def frames(content: Iterable[bytes]) -> Iterator[Any]:
-    """Read the structs of each frame, however the bytes are cut."""
+    """Read the structs of each frame; frames may begin anywhere in the blocks of bytes."""
     held = b""
     for piece in content:
         held += piece

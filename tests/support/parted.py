@@ -1,4 +1,4 @@
-"""A partitioned master and a feed that meets each kind of row, what a run must make of them, and runs that may die.
+"""A partitioned master, a feed with each kind of mutation, the expected rows, and runs that may be killed.
 
     a, b      are touched: updated, inserted, deleted, late, revived
     c         loses all its rows
@@ -52,7 +52,7 @@ FIRST, FEED = ("ups_2.txt", "del_3.txt"), ("ups_4.txt", "ups_5.txt", "del_6.txt"
 
 
 def settings(scope):
-    """Return the settings of all runs: two read tasks or more, and a part of the rejects set aside."""
+    """Return the settings of all runs: two read tasks or more, and rejects in quarantine."""
     return {
         "id.field.ordinals": "0",
         "partitioned.by": "p=1",
@@ -79,7 +79,7 @@ def expected(scope, names=tuple(FILES)):
 
 
 def set_for_tests(patch):
-    """Let nothing wait for a disk, for a process that is killed loses nothing that it has written; join any packs."""
+    """Replace fsync, since a killed process loses no write; and join packs of filters of any size."""
     patch.setattr(os, "fsync", lambda _: None)
     patch.setattr(LocalStorage, "sync_all", lambda *_: None)
     patch.setattr(partition_plan, "_MOST_PACKS", 1)
@@ -92,7 +92,7 @@ def put_files(directory, names):
 
 
 def new_place(root, scope, masters=("managed",)):
-    """Put there the files, and a master that two runs have made; return the place."""
+    """Write the files, and merge a master from them; return the directory."""
     put_files(f"{root}/base", ["base_1.txt"])
     put_files(f"{root}/first", FIRST)
     put_files(f"{root}/feed", FEED)
@@ -114,7 +114,7 @@ def contents(directory):
 
 
 def check_whole(output, rows):
-    """The rows as they should be, each in its partition, the files those of the manifest, and nothing else."""
+    """Check that the rows are the expected ones, each in its partition, and that the manifest names every file."""
     output = str(output)
     made, found = read_manifest(storage_for(output), output), contents(output)
     assert made is not None
@@ -132,8 +132,8 @@ def check_whole(output, rows):
     return made
 
 
-def said(output):
-    """Return what two runs on the same input have in common: counts, and files without the names of runs, and times."""
+def comparable(output):
+    """Return the counts and the files of an output, without run ids and times: two runs on one input agree on these."""
     output = str(output)
     made, found = read_manifest(storage_for(output), output), []
     for part in made.parts():
@@ -149,7 +149,7 @@ def said(output):
 
 
 def settled(base, scope):
-    """Recover a base; return what was found."""
+    """Recover a base; return its status."""
     return status(str(base), workflow_config(scope))
 
 
@@ -202,7 +202,7 @@ for line in sys.stdin:
 
 @contextmanager
 def dying_runs():
-    """Give a function that does something in a process of its own, which kills itself at a failpoint.
+    """Yield a function that calls another one in a process of its own, which kills itself at a failpoint.
 
     It returns the failpoints that were passed, where there is nothing to die at.
     """
@@ -227,7 +227,7 @@ def dying_runs():
 
 
 def passages(passed, *, every):
-    """Return how to name each passage of each failpoint, or of the first alone."""
+    """Yield a name for each passage of each failpoint, or of the first only."""
     seen = {}
     for name in passed:
         seen[name] = seen.get(name, 0) + 1

@@ -1,4 +1,4 @@
-"""The reference model of partitioned masters: which directory a row belongs to, and what a run does to each partition.
+"""The reference model of partitioned masters: the directory of each row, and the merge of each partition.
 
 ``tests.support.model`` decides about a record, over the whole table or within its partition; this model only adds
 the directory where the record then is. Nothing may come from ``mutator``.
@@ -29,7 +29,7 @@ class Field(NamedTuple):
     argument: Any = None
 
     def text(self, ordinal: int) -> str:
-        """Say it as ``partitioned.by`` does."""
+        """Return the field in the form of ``partitioned.by``."""
         argument = "" if self.argument is None else f",{self.argument}"
         return f"{self.name}={self.how}({ordinal}{argument})" if self.how else f"{self.name}={ordinal}"
 
@@ -38,7 +38,7 @@ def directory_of(fields: Iterable[Field], values: Iterable[bytes | None]) -> str
     """Return the directory of a row, given the value of each field; None for a row that has none."""
     levels = []
     for field, value in zip(fields, values, strict=True):
-        found = said(field, value) if value else b""
+        found = partition_value(field, value) if value else b""
         level = f"{field.name}={escaped(found) or NULL}" if found is not None else "x" * 999
         if len(level.encode()) > 255:
             return None
@@ -55,8 +55,8 @@ def escaped(value: bytes) -> str:
     )
 
 
-def said(field: Field, value: bytes) -> bytes | None:
-    """Return what a value says of its partition; None where it says nothing."""
+def partition_value(field: Field, value: bytes) -> bytes | None:
+    """Return the partition value of a field's value; None if it has none."""
     if field.how == "prefix":
         return value.decode("utf-8", "surrogateescape")[: field.argument].encode("utf-8", "surrogateescape")
     if field.how == "bucket":
@@ -86,7 +86,7 @@ def murmur64a(data: bytes) -> int:
 
 
 class Partitioned(NamedTuple):
-    """What a run leaves: all of it, where it lies, and what became of each partition that was touched."""
+    """The result of a run: the merged table, the directory of each record, and counts of each touched partition."""
 
     merged: Merged
     places: dict[Key, str]  # of records and of tombstones
@@ -97,7 +97,7 @@ Place = Callable[[Row], str]
 
 
 def scoped(row: Row, directory: str) -> Row:
-    """Make a row's ID one of the table, where it is unique within its partition alone."""
+    """Return a row whose ID begins with its partition, so that it is unique in the table."""
     return row._replace(key=(directory.encode(), *row.key))
 
 
@@ -139,7 +139,7 @@ def merge_table(
     if full:
         for key in (held.keys() | tombstones.keys()) - winners.keys():
             touched[homes[key]]["deleted by absence"] += key in held
-    if graves is None:  # all of it is written anew, and what is remembered of old deletes says no partition
+    if graves is None:  # all of it is written anew, and old tombstones name no partition
         places |= dict.fromkeys(merged.tombstones, NOWHERE)
         touched.clear()
         for directory in places.values():  # and the report says just how many rows each partition has
@@ -158,7 +158,7 @@ def merge_partitions(
     expire_before: int | None = None,
     **options: Any,
 ) -> Partitioned:
-    """Merge where it is unique within its partition. All IDs begin with the partition's directory."""
+    """Merge where a record ID is unique within its partition. All IDs begin with the partition's directory."""
     merged = merge(master, tombstones, feed, full=full, **options)
     held, winners = last(master), last(feed)
     places = {key: key[0].decode() for key in (*merged.records, *merged.tombstones)}
@@ -186,7 +186,7 @@ def summed(
     expire_before: int | None,
     horizon: Any,
 ) -> Partitioned:
-    """Forget old tombstones, but only in partitions that are touched; count the rows of these."""
+    """Expire old tombstones in touched partitions only; count the rows of these partitions."""
     expired = {
         key: order
         for key, (order, committed) in merged.tombstones.items()

@@ -1,7 +1,7 @@
-"""Random partitioned masters and feeds of delimited text, runs of them, and what they leave, read back.
+"""Random partitioned masters and feeds of delimited text, runs over them, and readers of their output.
 
 Values come from short lists, as in ``text_worlds``, so that ties, late rows, deletes, re-inserts, and records
-that move from one partition to another and back are the rule.
+that move from one partition to another and back are common.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ PLACES = [
 
 @dataclass(frozen=True)
 class Table(RowPlan):
-    """How rows are laid out, and where they lie."""
+    """The fields of rows, and the partitions of the master."""
 
     by: tuple[Field, ...] = ()
     scope: str = "table"
 
     def partition_settings(self) -> dict[str, str]:
-        """Return what makes a master a partitioned one."""
+        """Return the settings that partition a master."""
         by = ",".join(field.text(self.columns.index(field.column)) for field in self.by)
         return {"partitioned.by": by, "key.scope": self.scope}
 
@@ -81,7 +81,7 @@ class Table(RowPlan):
         return found
 
     def rows(self, files: Sequence[File]) -> list[Row]:
-        """Return the records of files as the model takes them."""
+        """Return the records of files as rows of the model."""
         found = [row for file in files for row in file.rows(self)]
         return [scoped(row, self.place(row)) for row in found] if self.scope == "partition" else found
 
@@ -178,7 +178,7 @@ def make_speed(rng: random.Random) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Made:
-    """A partitioned master that a run left, read back, and what the run told of it."""
+    """A partitioned master that a run wrote, read back, and the report of the run."""
 
     path: str
     report: mutator.Report
@@ -201,7 +201,7 @@ class Made:
 
     @property
     def buckets(self) -> dict[str, int]:
-        """How many buckets each partition has."""
+        """The number of buckets of each partition."""
         return {os.path.dirname(part["path"]): part["buckets"] for part in self.document["files"]}
 
 
@@ -236,7 +236,7 @@ class TableRuns:
         return str(self.work / "tree"), rows
 
     def options(self, options: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
-        """Return settings, and what is for the engine."""
+        """Split options into settings and arguments of the engine."""
         of_run = {name: options.pop(name) for name in ("tasks", "seed", "engine", "dry_run") if name in options}
         given = {name.replace("_", "."): str(value) for name, value in options.items()}
         settings = {
@@ -249,7 +249,7 @@ class TableRuns:
         return settings, of_run
 
     def run(self, master: str, feed: Sequence[File], **options: Any) -> mutator.Report:
-        """Merge a feed; options are settings with ``_`` for ``.``, and what the local engine takes."""
+        """Merge a feed; options are settings with ``_`` for ``.``, and arguments of the local engine."""
         self._number += 1
         places = put(self.work / f"feed-{self._number}", feed)
         settings, of_run = self.options(options)
@@ -259,7 +259,7 @@ class TableRuns:
             return self.engine(config=settings, master=master, feed=places, output=output, **of_run)
 
     def __call__(self, master: str, feed: Sequence[File], *, silent: bool = False, **options: Any) -> Made:
-        """Merge a feed into a partitioned master. silent: the settings do not say how it is partitioned."""
+        """Merge a feed into a partitioned master. silent: leave the partition fields out of the settings."""
         if not silent:
             options |= {name.replace(".", "_"): value for name, value in self.table.partition_settings().items()}
         report = self.run(master, feed, **options)
@@ -270,7 +270,7 @@ class TableRuns:
 
 
 def check_rows_by_partition(made: Made, scope: str) -> None:
-    """Check that the rows of the report add up to what is there, and to the totals."""
+    """Check that the report's rows by partition add up to the rows on disk and to the totals."""
     rows = made.report.partitions
     lying = Counter(made.places[row.key] for row in made.rows)
     assert len({one["partition"] for one in rows}) == len(rows)
@@ -287,7 +287,7 @@ def check_rows_by_partition(made: Made, scope: str) -> None:
 
 
 def read_partitions(table: Table, path: str, report: mutator.Report) -> Made:
-    """Read a partitioned master by its manifest, without the program's own reader of rows."""
+    """Read a partitioned master by its manifest, without the package's own reader of rows."""
     root = Path(path)
     document = json.loads((root / "_mutator" / "manifest.json").read_bytes())
     assert document["buckets"] is None
@@ -342,7 +342,7 @@ def read_partitions(table: Table, path: str, report: mutator.Report) -> Made:
 
 
 def check_filters(table: Table, root: Path, document: dict[str, Any], held: dict[str, list[Key]]) -> None:
-    """Check that no filter says of a key that is there that it is not."""
+    """Check that no filter denies a key of its file."""
     parts = [*document["files"], *(part for part in document["beside"] if part["kind"] == "tombstones")]
     packs = {part["path"]: {} for part in document["beside"] if part["kind"] == "filters"}
     if table.scope == "partition":
@@ -363,7 +363,7 @@ def check_filters(table: Table, root: Path, document: dict[str, Any], held: dict
 
 
 def check_files(root: Path, document: dict[str, Any]) -> None:
-    """Check that the directory has what the manifest names, and nothing else."""
+    """Check that the directory has the files that the manifest names, and no others."""
     named = {part["path"] for part in (*document["files"], *document["beside"])}
     there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     assert there == named | {"_SUCCESS", "_mutator/manifest.json"}

@@ -100,7 +100,7 @@ Rows = dict[str, tuple[int, str | None]]  # key -> sequence, value; None: delete
 
 
 def read_rows(path: str, known: Manifest | None) -> tuple[Rows, set[str]]:
-    """Return the rows of a master, each with its sequence, which stands behind the value."""
+    """Return the rows of a master, each with its sequence, the last field of the line."""
     if known is not None:
         text = b"".join(read(f"{path}/{part.path}") for part in known.files)
     else:
@@ -137,7 +137,7 @@ def expected(feeds: dict[str, bytes]) -> bytes:
 
 
 def found_feed(base: Base) -> Counter[tuple[str, bytes]]:
-    """Return every feed file that lies anywhere, with its content."""
+    """Return the feed files in all directories of a base, with their contents."""
     found: Counter[tuple[str, bytes]] = Counter()
     places = [base.at("incr")]
     places += [one.path for one in entries_of(base.at("incr")) if one.type == "directory"]
@@ -151,7 +151,7 @@ def found_feed(base: Base) -> Counter[tuple[str, bytes]]:
 
 
 def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set[str]:
-    """Hold a base against all that must be true of it; return the names of the feed files that were merged.
+    """Check all invariants of a base; return the names of the feed files that were merged.
 
     restored: an older version was brought back, so a file may have been merged that is not any more.
     """

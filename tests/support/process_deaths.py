@@ -12,7 +12,7 @@ from tests.support.model_storage import Killed, ModelStorage
 
 @pytest.fixture(autouse=True)
 def process(monkeypatch):
-    """Make what comes after a death another process: the lock of the dead one is free."""
+    """Return a function after which this process counts as another one: the lock of the dead one is free."""
     life = itertools.count()
     now = [str(next(life))]
     monkeypatch.setattr(owner, "_born", lambda _: now[0])
@@ -32,7 +32,7 @@ def copy_of(storage):
 
 @contextmanager
 def dying(storage, process):
-    """Let a process end here, killed or with an error, and another one come."""
+    """Let a process end, killed or with an error, and continue as another one."""
     with suppress(Killed, MutatorError):
         yield
     process()

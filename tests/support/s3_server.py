@@ -1,4 +1,4 @@
-"""A real S3 server (moto's) as a process on loopback, that can be told to do what bad servers and networks do.
+"""A real S3 server (moto's) as a process on loopback, which can misbehave as bad servers and networks do.
 
 ignore    conditions of puts are not looked at, as some servers do that speak S3's protocol
 unknown   a put with a condition is answered with 501 NotImplemented, as others do
@@ -30,7 +30,7 @@ class Server:
 
     @property
     def environment(self):
-        """What a process needs to know to use it: the usual variables."""
+        """The environment variables by which a process finds the server."""
         return CREDENTIALS | {"AWS_ENDPOINT_URL": self.url}
 
     def client(self):
@@ -46,12 +46,12 @@ class Server:
         return f"s3://{name}"
 
     def behave(self, **how):
-        """Say what the server does from now on."""
+        """Set the faults of the server from now on."""
         data = json.dumps(QUIET | how).encode()
         urllib.request.urlopen(urllib.request.Request(f"{self.url}/_behave", data, method="POST")).close()
 
     def uploads(self, path):
-        """Return the keys of the uploads of a bucket that nobody has completed."""
+        """Return the keys of the unfinished uploads to a bucket."""
         found = self.client().list_multipart_uploads(Bucket=path.split("/")[2])
         return [one["Key"] for one in found.get("Uploads", ())]
 
@@ -80,7 +80,7 @@ def s3():
 
 
 class Faults:
-    """In front of the server."""
+    """The proxy in front of the server."""
 
     def __init__(self, application):
         self._application = application
@@ -121,7 +121,7 @@ class Faults:
             return list(self._application(environ, start_response))
 
     def _counted(self, name):
-        """Tell whether this is the request that was meant."""
+        """Return whether the countdown of a fault ends with this request."""
         if self._how[name] == 0:
             return False
         self._how[name] -= 1

@@ -122,7 +122,7 @@ def tombstones_of(output: str | Path) -> dict[bytes, bytes | None]:
 
 
 def check_buckets(output: str | Path) -> None:
-    """Every row is in the file of its bucket, and its neighbours are in the order in which they were written first."""
+    """Check that every row is in the file of its bucket, and that rows keep their first order."""
     told = known(output)
     for part in told.files:
         keys = [row.split(b",")[0] for row in Path(output, part.path).read_bytes().splitlines()]
@@ -130,7 +130,7 @@ def check_buckets(output: str | Path) -> None:
 
 
 def content(made: Dataset) -> dict[str, Any]:
-    """Return all that an output holds and its run told, but for what has the run's own name or time in it."""
+    """Return the contents and the report of an output, without run ids and times."""
     rejects = [part["path"] for part in made.document["beside"] if part["kind"] == "rejected"]
     return {
         "rows": made.buckets,
@@ -152,7 +152,7 @@ def without_place(rejects: bytes) -> list[bytes]:
 
 
 def carried_and_written(master: Path, output: str | Path) -> tuple[set[str], set[str]]:
-    """Return the names of the data files that are the very files of the master, and of the others."""
+    """Return the names of the data files that are hard links to the master's, and of the others."""
     same, other = set(), set()
     for part in known(output).files:
         at = master / part.path

@@ -125,7 +125,7 @@ def process_racer(root, step, barrier, number, results):
 
 
 def race_of_processes(place, step):
-    """Do what ``race_of_threads`` does, with a process a racer."""
+    """Do the same as ``race_of_threads`` with a process for each racer."""
     context = multiprocessing.get_context("spawn")  # forking a process with threads is asking for trouble
     barrier, results = context.Barrier(RACERS), context.Queue()
     racers = [

@@ -42,7 +42,7 @@ PARTITIONS = [1, 2, 7, 64]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A directory that the engine wrote, read back, and what the run told of it."""
+    """An output directory, read back, and the report of its run."""
 
     path: str
     counts: dict[str, int]
@@ -56,7 +56,7 @@ class Dataset:
     document: dict[str, Any] = field(repr=False)  # the manifest
 
     def deletes(self) -> dict[Key, int]:
-        """Return the tombstones without their commit times, which are the run's and not the data's."""
+        """Return the tombstones without their commit times, which belong to the run and not to the data."""
         return {key: order for key, (order, _) in self.tombstones.items()}
 
 
@@ -72,14 +72,14 @@ def make_speed(rng: random.Random, *, partitions: Sequence[int] = (1, 1, 2, 2, 2
         "engine": rng.choice([*ENGINES, "blocks"]),
         "num_reducer": rng.choice(partitions),
         "split_bytes": rng.choice([1, 7, 64, 1 << 20]),
-        # So little that the feed is done in parts, or what is usual.
+        # A small value merges the feed in parts; the large one is the default.
         "memory_bytes": rng.choice([1, 40, 200] + [128 << 20] * 9),
     }
 
 
 @contextmanager
 def few_hashes(number: int) -> Iterator[None]:
-    """Give all keys together only so many hashes, so that nothing but the keys themselves tells them apart.
+    """Give all keys together this many hashes, so that only the keys themselves differ.
 
     Tests that need the bucket of a key then call `text_runs.bucket_of`, which is patched, too.
     """
@@ -152,7 +152,7 @@ def local(config: dict[str, str], **options: Any) -> mutator.Report:
 
 
 def read_back(shape: RowPlan, path: str, report: mutator.Report) -> Dataset:
-    """Read a directory by its manifest, without the program's own reader of rows."""
+    """Read a directory by its manifest, without the package's own reader of rows."""
     document = json.loads(Path(path, "_mutator", "manifest.json").read_bytes())
     rows: list[Row] = []
     buckets: dict[int | None, list[bytes]] = {}
@@ -216,14 +216,14 @@ def place_of(shape: RowPlan, text: bytes) -> int:
 
 
 def canonical_place(shape: RowPlan, text: bytes | None) -> int:
-    """Return an order value of a tombstone as the model has it."""
+    """Return the model's number of a tombstone's order value."""
     if shape.order == BY_NAME:
         return -1 if text is None else int(text)
     return [texts[0] for texts in ORDERS[shape.order]].index(text)
 
 
 def check_accounting(counts: dict[str, int], made: Dataset) -> None:
-    """Check the sums of 3.3, and the counts against what is on disk."""
+    """Check the sums of DESIGN 3.3, and the counts against the files."""
     n = Counter(counts)
     feed = ["inserted", "updated", "deleted", "no-op", "superseded", "late", "delete of unknown", "rejected"]
     master = ["kept", "replaced", "removed", "deleted by absence", "duplicate", "rejected"]

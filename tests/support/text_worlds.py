@@ -1,6 +1,7 @@
 """Random masters and feeds of delimited text.
 
-Values come from short lists, so that ties, late rows, deletes, re-inserts and repeated rows are the rule."""
+Values come from short lists, so that ties, late rows, deletes, re-inserts and repeated rows are common.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class RowPlan:
-    """How rows are laid out, and what a delete is."""
+    """The fields of rows, and the form of a delete."""
 
     columns: tuple[str, ...]  # of a feed row
     key: tuple[str, ...]
@@ -87,7 +88,7 @@ class RowPlan:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a file; a key of None stands for a line that is no record."""
+    """One line of a file; the key of a line without a record is None."""
 
     raw: bytes
     key: Key | None = None
@@ -115,7 +116,7 @@ class File:
         return gzip.compress(data, mtime=0) if self.name.endswith(".gz") else data
 
     def rows(self, shape: RowPlan) -> Iterator[Row]:
-        """Yield the records as the model takes them."""
+        """Yield the records as rows of the model."""
         offset = len(self.before)
         for line in self.lines:
             if line.key is not None:
@@ -149,7 +150,7 @@ def make_shape(rng: random.Random, deletes: str | None = None, bad: bool = False
         deletes=deletes,
         keeps_op=keeps,
         master_has_op=deletes == "op code" and (keeps or rng.random() < 0.5),
-        # Only a fixed width tells what is a reject.
+        # Only with a fixed width are there rejects.
         field_count=str(len(columns)) if bad else rng.choice([str(len(columns)), "any"]),
         header=rng.random() < 0.15,
     )

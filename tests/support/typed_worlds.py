@@ -36,7 +36,7 @@ def schema_of(order: str, *, op: bool) -> Any:
 
 @dataclass(frozen=True)
 class World:
-    """A master and the feeds of some runs, as rows; and what is done with them."""
+    """A master and the feeds of some runs, as rows, with the settings of the runs."""
 
     order: str
     full: bool
@@ -103,7 +103,7 @@ def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:
 
 
 def as_text(table: Any) -> bytes:
-    """Write delimited text; timestamps as CSV has them."""
+    """Write delimited text with the timestamps of CSV."""
     lines = file_of("csv", table).decode().splitlines()
     return "".join(f"{line}\n" for line in lines[1:]).replace('"', "").encode()
 

@@ -20,7 +20,7 @@ BY_FIELD = {
 
 
 class Place:
-    """A base, and what is done with it."""
+    """A base, and the commands on it."""
 
     def __init__(self, path, settings):
         self.path, self.settings = path, settings
