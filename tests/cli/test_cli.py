@@ -1,4 +1,4 @@
-"""The commands: what they print, what they return, and what they leave behind."""
+"""The commands: their output, their exit codes, and the files they leave."""
 
 import contextlib
 import errno
@@ -39,7 +39,7 @@ def run(output, *more, **places):
 
 @pytest.fixture
 def place(sc, tmp_path, monkeypatch):
-    """Give a working directory with the sample in it, and see that no command stops the session that it borrows."""
+    """Yield a working directory with the sample in it; check that no command stops the session that it borrows."""
     shutil.copytree(SAMPLE, tmp_path / "sample")
     monkeypatch.chdir(tmp_path)
     yield tmp_path
@@ -52,7 +52,7 @@ def listing(directory):
 
 
 def fails(capsys, code, argv, *words):
-    """Expect a message that holds these words and is no traceback."""
+    """Expect a message that contains these words, and no traceback."""
     assert main([str(word) for word in argv]) == code
     out, err = capsys.readouterr()
     assert out == ""
@@ -65,7 +65,7 @@ def fails(capsys, code, argv, *words):
 # run
 
 
-def test_run_tells_the_published_story(place, capsys):
+def test_run_gives_the_published_result(place, capsys):
     [before] = [row for row in (SAMPLE / "master" / "base_prod.txt").read_bytes().split() if b"VR8NCNE7DV" in row]
 
     assert run(place / "out") == 0
@@ -81,7 +81,7 @@ def test_run_tells_the_published_story(place, capsys):
     assert sorted(path.name for path in place.iterdir()) == ["out", "sample"]
 
 
-def test_verify_says_that_the_output_is_whole_and_what_differs(place, capsys):
+def test_verify_reports_a_complete_output_and_differences(place, capsys):
     assert run(place / "out") == 0
     capsys.readouterr()
 
@@ -99,7 +99,7 @@ def test_verify_says_that_the_output_is_whole_and_what_differs(place, capsys):
     assert err == ""
 
 
-def test_json_is_all_that_stands_on_stdout(place, capfd):
+def test_only_json_is_printed_on_stdout(place, capfd):
     assert run(place / "out", "--json") == 0
 
     out, err = capfd.readouterr()
@@ -197,8 +197,8 @@ def test_settings_alone_are_a_configuration(place):
         (["--engine", "blocks", "-Dfield.delim.regex=[,;]"], "records", "shuffle", "field.delim.regex [,;] is a patt"),
     ],
 )
-def test_report_says_which_engine_and_join_and_why(place, capsys, more, engine, join, why):
-    """Also where what was asked for cannot be done."""
+def test_report_names_engine_and_join_with_the_reason(place, capsys, more, engine, join, why):
+    """The same if the requested engine cannot merge these rows."""
     assert run("out", "--dry-run", "--json", *more) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["engine"], report["join"]) == (engine, join)
@@ -206,8 +206,8 @@ def test_report_says_which_engine_and_join_and_why(place, capsys, more, engine, 
 
     assert run("out", *more) == 0
     buckets = "no" if join == "broadcast" else 2
-    assert f"plan   {engine} engine, {join} join, {buckets} buckets, " in (said := capsys.readouterr().out)
-    assert report["reason"] in said
+    assert f"plan   {engine} engine, {join} join, {buckets} buckets, " in (printed := capsys.readouterr().out)
+    assert report["reason"] in printed
     assert sorted(row for part in (place / "out").glob("part-*") for row in part.read_bytes().splitlines()) == (
         merged_sample()
     )
@@ -359,7 +359,7 @@ def test_disk_that_is_full(place, capsys, monkeypatch):
     def full(self, path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
-    # The files are written by Spark's workers; what the driver makes durable comes after them.
+    # Spark's workers write the files; the driver syncs them afterwards.
     monkeypatch.setattr("mutator.storage.local.LocalStorage._sync_one", full)
 
     fails(capsys, 4, ["run", *options("out")], "No space left on device")
@@ -375,8 +375,8 @@ def test_report_that_cannot_be_written(place, capsys, monkeypatch):
         with contextlib.suppress(OSError):
             full.close()  # still cannot
 
-    assert "the report cannot be written" in (said := capsys.readouterr().err)
-    assert "out is published and complete" in said
+    assert "the report cannot be written" in (printed := capsys.readouterr().err)
+    assert "out is published and complete" in printed
     assert Path("out", "_SUCCESS").exists()
 
 
@@ -398,11 +398,11 @@ def test_output_exists(place, capsys):
 
 def test_output_is_being_written(place, capsys):
     Path(".out.mutator-1").mkdir()
-    held = storage_for("/").hold(str(place / ".out.mutator-1"))
+    lock = storage_for("/").hold(str(place / ".out.mutator-1"))
 
     fails(capsys, 5, ["run", *options("out")], "another run is writing this output now", ".out.mutator-1")
 
-    del held
+    del lock
     assert run("out") == 0
     assert f"removed, left by a killed run: {place}/.out.mutator-1" in capsys.readouterr().out
 
@@ -457,7 +457,7 @@ def test_help(capsys, argv, words):
         assert word in out
 
 
-# What a name may hold
+# Control characters and bytes in names
 
 
 def test_control_characters_are_escaped(place, capsys):
@@ -503,7 +503,7 @@ def test_control_characters_in_what_a_report_shows(place, capsys):
     assert out.count(r"\x1b[2J") >= 3
     assert run("out", *words, "--json", master=f"master{CLEAR_SCREEN}", feed=["feed"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["samples"]["tied"] == ["A\x1b[2J"]  # a program gets what it was; JSON has its own escapes
+    assert report["samples"]["tied"] == ["A\x1b[2J"]  # a program gets the original value; JSON has its own escapes
 
 
 def test_name_that_is_not_utf8(place, capsys):
@@ -645,7 +645,7 @@ def test_sample_that_cannot_be_made(place, capsys, code, argv, words):
 
 
 def in_session(leader):
-    """Return the processes that live in a session (the Java of a Spark that was not stopped would)."""
+    """Return the processes of a session (such as the Java of a Spark that was not stopped)."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -656,7 +656,7 @@ def in_session(leader):
 
 
 def ended(leader):
-    """Wait for the last process of a session to end; return those that do not, and kill them."""
+    """Wait for the last process of a session to end; kill and return those that do not."""
     deadline = time.monotonic() + 15
     while (left := in_session(leader)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -684,8 +684,8 @@ def test_starts_and_stops_its_own_spark_and_prints_plain_lines(tmp_path):
     assert ended(process.pid) == []
     assert json.loads(out)["counts"]["output rows"] == 1000
     assert rows(tmp_path / "out") == merged_sample()
-    said = [line for line in err.decode().splitlines() if line.startswith("mutator: ")]
-    assert [re.sub(r"\d+", "N", line) for line in said] == [
+    printed = [line for line in err.decode().splitlines() if line.startswith("mutator: ")]
+    assert [re.sub(r"\d+", "N", line) for line in printed] == [
         "mutator: read: N tasks done",
         "mutator: merge: N tasks done",
     ]
@@ -694,12 +694,12 @@ def test_starts_and_stops_its_own_spark_and_prints_plain_lines(tmp_path):
 
 
 class Terminal:
-    """A program on a terminal of its own, whose keyboard is ours."""
+    """A program on a pseudo-terminal, with a keyboard for the test."""
 
     def __init__(self, argv, cwd):
         self.keyboard, screen = pty.openpty()
         termios.tcsetwinsize(screen, (24, 100))  # a terminal without a size gets no bar
-        # setsid makes no controlling terminal, and without one Ctrl-C is just a byte
+        # setsid sets no controlling terminal, and without one Ctrl-C is just a byte
         code = "import fcntl, os, runpy, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.chdir(sys.argv.pop(1))"
         code += "; runpy.run_module('mutator.cli', run_name='__main__', alter_sys=True)"
         self.process = subprocess.Popen(
@@ -714,7 +714,7 @@ class Terminal:
         self.shown = b""
 
     def read_until(self, pattern):
-        """Read what is shown until it has a pattern."""
+        """Read the screen until it matches a pattern."""
         while not re.search(pattern, self.shown):
             block = self._read()
             assert block, self.shown
@@ -725,14 +725,14 @@ class Terminal:
         assert ready, self.shown
         try:
             return os.read(self.keyboard, 1 << 16)
-        except OSError:  # the last process that had the terminal is gone
+        except OSError:  # the last process of the terminal has ended
             return b""
 
     def press(self, keys):
         os.write(self.keyboard, keys)
 
     def end(self):
-        """Return (exit code, processes that outlived it)."""
+        """Wait for the end; return (exit code, processes that outlived it)."""
         while block := self._read():
             self.shown += block
         code = self.process.wait(SECONDS)
@@ -767,7 +767,7 @@ def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
 @pytest.mark.jvm
 def test_ctrl_c_while_spark_starts(tmp_path):
     terminal = Terminal(["run", *options("out")], tmp_path)
-    terminal.read_until(b"incubator modules|Setting default log level")  # what Java says first
+    terminal.read_until(b"incubator modules|Setting default log level")  # Java's first lines
     terminal.press(b"\x03")
     code, left = terminal.end()
 

@@ -39,7 +39,7 @@ def sales_id(row):
     return tuple(row.split(b",")[:2])
 
 
-# Each table: its master, what makes mutations of it, and how a row is read.
+# Each table: its master, the functions that make its mutations, and those that read a row.
 TABLES = {
     "products": (PRODUCTS, sample.upsert, sample.delete, product_id, product_time),
     "sales": (SALES, upsert_sales, delete_sales, sales_id, sales_time),

@@ -1,6 +1,6 @@
-"""The sets of ``sample_data/``, merged by their own properties, and then as the master of what comes next.
+"""The sets of ``sample_data/``, merged with their own configurations, then used as masters of further feeds.
 
-What must come out is said by the dict of ``test_sample.py``, which reads the same files.
+The expected result comes from the dict model in ``tests/support/sample_sets.py``, which reads the same files.
 """
 
 import json
@@ -43,7 +43,7 @@ def readme_counts(name):
 
 @pytest.fixture
 def command(sc, capfdbinary):
-    """Run a command in the session of the tests; give what it prints."""
+    """Run a command in the session of the tests; return its output."""
 
     def run(*words):
         code = main([str(word) for word in words])
@@ -79,7 +79,7 @@ def config_of(name):
 
 
 def expected(name, *feeds):
-    """Return what the master and all feeds up to now must give, by the dict of ``test_sample.py``."""
+    """Return what the master and all feeds up to now must give, by the dict model."""
     master, mutations = read_sample(name, *SAMPLES[name])
     for feed in feeds:
         mutations += read_feed(name, feed)

@@ -1,4 +1,4 @@
-"""The README and the pages of docs/ tell the truth: commands run, outputs are compared, tables are complete."""
+"""The README and the pages of docs/ are correct: commands run, outputs are compared, tables are complete."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTITIONS = (ROOT / "docs" / "partitions.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
 
-JOBS = {"jobs/partition_runs.py": cli.partition_runs}  # that are called in this process, without another JVM
+JOBS = {"jobs/partition_runs.py": cli.partition_runs}  # called in this process, without another JVM
 
 
 @pytest.mark.parametrize("block", console_blocks(README))
@@ -113,23 +113,23 @@ def test_every_setting_is_in_the_options_table():
 def test_the_truth_table_has_all_cases():
     section = README.split("## What becomes of every row")[1].split("## Options")[0]
     rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| a ") or "| nothing" in line]
-    kinds = {"a record": "record", "a tombstone": "tombstone", "nothing": "nothing"}
+    contents = {"a record": "record", "a tombstone": "tombstone", "nothing": "nothing"}
     shown = []
-    for held, winner, _, feed, master in ([cell.strip() for cell in row] for row in rows):
-        kind = kinds[held.split(",")[0]]
+    for state, winner, _, feed, master in ([cell.strip() for cell in row] for row in rows):
+        content = contents[state.split(",")[0]]
         operations = (
             ["upsert", "delete"] if winner == "any" else [winner.split()[1] if winner.startswith("a") else winner]
         )
         if winner.startswith("absent"):
             operations = ["absent"]
-        late = "not newer" not in held and "newer" in held
+        late = "not newer" not in state and "newer" in state
         for operation in operations:
             outcomes = (feed.split(" (")[0].replace("–", ""), master.replace("–", ""))
-            shown.append((kind, operation, late, *outcomes))
+            shown.append((content, operation, late, *outcomes))
     coded = [
-        (kind, operation, bool(late), decision.winner or "", decision.master or "")
-        for (kind, operation, late, _), decision in TRUTH_TABLE.items()
-        if (kind, operation) != ("tombstone", "absent")  # the same as "none", and not worth a line
+        (content, operation, bool(late), decision.winner or "", decision.master or "")
+        for (content, operation, late, _), decision in TRUTH_TABLE.items()
+        if (content, operation) != ("tombstone", "absent")  # the same as "none", so the README omits it
     ]
 
     assert sorted(shown) == sorted(coded)
