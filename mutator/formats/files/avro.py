@@ -117,8 +117,8 @@ def _records(block: Any) -> ByteColumn:
 
 def _file_schema(native: Mapping[str, Any]) -> FileSchema:
     fields = expanded(native)["fields"]
-    defaults = {one["name"]: default for one in fields if (default := default_of(one)) is not None}
-    return FileSchema(pa.schema([_shown_field(one) for one in fields]), native=dict(native), defaults=defaults)
+    defaults = {field["name"]: default for field in fields if (default := default_of(field)) is not None}
+    return FileSchema(pa.schema([_shown_field(field) for field in fields]), native=dict(native), defaults=defaults)
 
 
 class _Writer:
@@ -150,27 +150,27 @@ def encoder(schema: Mapping[str, Any]) -> Any:
     return encode
 
 
-def decoded(values: Sequence[Any], one: Mapping[str, Any]) -> Any:
+def decoded(values: Sequence[Any], field: Mapping[str, Any]) -> Any:
     """Return the physical values of a field as a pa.Array; raises NotReadable for a value that its type excludes."""
-    decode = decoder(one["type"])
+    decode = decoder(field["type"])
     try:
-        return pa.array(values if decode is None else list(map(decode, values)), arrow_field(one).type)
+        return pa.array(values if decode is None else list(map(decode, values)), arrow_field(field).type)
     except (pa.ArrowException, ArithmeticError) as fault:  # the bytes may hold more than the type allows
-        raise NotReadable(f"field {one['name']} has a value that its type does not allow: {fault}") from None
+        raise NotReadable(f"field {field['name']} has a value that its type does not allow: {fault}") from None
 
 
-def encoded(column: Any, one: Mapping[str, Any]) -> list[bytes]:
+def encoded(column: Any, field: Mapping[str, Any]) -> list[bytes]:
     """Return the encodings of a pa.Array as values of a field."""
-    name = one["name"]
-    encode = encoder({"type": "record", "name": "value", "fields": [{"name": name, "type": one["type"]}]})
+    name = field["name"]
+    encode = encoder({"type": "record", "name": "value", "fields": [{"name": name, "type": field["type"]}]})
     return [encode({name: value}) for value in convert_leaves(column, _plain_type, _plain).to_pylist()]
 
 
-def encoded_default(one: Mapping[str, Any]) -> bytes:
+def encoded_default(field: Mapping[str, Any]) -> bytes:
     """Return the encoding of a field's default, even if Arrow has no type for it."""
     buffer = io.BytesIO()
-    schema = parsed({"type": "record", "name": "value", "fields": [{**one, "type": physical(one["type"])}]})
-    fastavro.schemaless_writer(buffer, schema, {one["name"]: json_value(one["type"], one["default"])})
+    schema = parsed({"type": "record", "name": "value", "fields": [{**field, "type": physical(field["type"])}]})
+    fastavro.schemaless_writer(buffer, schema, {field["name"]: json_value(field["type"], field["default"])})
     return buffer.getvalue()
 
 
@@ -184,18 +184,18 @@ def _plain(column: Any) -> Any:
     return column.view(_plain_type(column.type))
 
 
-def _shown_field(one: Mapping[str, Any]) -> Any:
-    """Return a field's pa.Field; an opaque one gets a union that shows its type, an error only where it is read."""
-    if not is_opaque(one):
-        return arrow_field(one)
-    return pa.field(one["name"], pa.sparse_union([pa.field(json.dumps(collapsed(one["type"])), pa.null())]))
+def _shown_field(field: Mapping[str, Any]) -> Any:
+    """Return a field's pa.Field; an opaque field gets a union that shows its type, an error only where it is read."""
+    if not is_opaque(field):
+        return arrow_field(field)
+    return pa.field(field["name"], pa.sparse_union([pa.field(json.dumps(collapsed(field["type"])), pa.null())]))
 
 
-def default_of(one: Mapping[str, Any]) -> Any:
+def default_of(field: Mapping[str, Any]) -> Any:
     """Return the default of a field as a pa.Scalar; None for NULL, for no default, and if Arrow cannot hold it."""
-    if one.get("default") is None:
+    if field.get("default") is None:
         return None
     try:
-        return decoded([json_value(one["type"], one["default"])], one)[0]
+        return decoded([json_value(field["type"], field["default"])], field)[0]
     except (NotReadable, ValueError, TypeError, AttributeError, LookupError):
         return None

@@ -25,7 +25,6 @@ ROW_BITS = 20  # for the number of a row in its block
 _SYNC = 16
 _STEP = 1 << 20
 _BLOCK = 256 << 10  # bytes of a written block before compression
-_CODECS = {"none": "null", "gzip": "deflate", "zstd": "zstandard"}
 
 
 @dataclass(frozen=True)
@@ -60,18 +59,18 @@ def opened(stream: BinaryIO) -> Container:
         return Container(schema, whole, codec, own, sync, found + _SYNC, made.getvalue())
 
 
-def blocks(stream: BinaryIO, known: Container, window: Window, projected: Any) -> Iterator[tuple[int, Any]]:
+def blocks(stream: BinaryIO, container: Container, window: Window, projected: Any) -> Iterator[tuple[int, Any]]:
     """Yield the offset of the first row of each block that begins in a window, and the block.
 
     Its records have physical values. projected: the reader's schema, None for all fields. Raises NotReadable.
     """
-    start = _next_block(stream, known, window.start)
+    start = _next_block(stream, container, window.start)
     if start is None:
         return
     stream.seek(start)
     with faults():
-        for block in fastavro.block_reader(cast(BinaryIO, _Behind(known.head, stream)), parsed(projected)):
-            offset = block.offset - len(known.head) + start
+        for block in fastavro.block_reader(cast(BinaryIO, _Behind(container.head, stream)), parsed(projected)):
+            offset = block.offset - len(container.head) + start
             if window.end is not None and offset >= window.end:
                 return
             yield offset << ROW_BITS, block
@@ -94,16 +93,16 @@ def split_records(block: Any) -> tuple[list[Any], bytes, list[int]]:
     return values, content, ends
 
 
-def _next_block(stream: BinaryIO, known: Container, start: int) -> int | None:
+def _next_block(stream: BinaryIO, container: Container, start: int) -> int | None:
     """Return the byte offset of the first block that begins at an offset or after it."""
-    if start <= known.body:
-        return known.body
+    if start <= container.body:
+        return container.body
     at = start - _SYNC
     stream.seek(at)
     data = b""
     while block := stream.read(_STEP):
         data += block
-        found = data.find(known.sync)
+        found = data.find(container.sync)
         if found >= 0:
             return at + found + _SYNC
         at, data = at + len(data) - _SYNC, data[-_SYNC:]
@@ -144,12 +143,15 @@ class BlockWriter:
         metadata: Mapping[str, str] | None = None,
         sync: bytes = b"",
     ) -> None:
-        """metadata: for the header, beside Avro's own. sync: the 16 bytes between blocks; random if empty."""
-        chosen = _CODECS.get(codec or "snappy", codec or "snappy")
+        """Write the header.
+
+        codec: a name of fastavro's. metadata: for the header, beside Avro's own. sync: the 16 bytes between blocks;
+        random if empty.
+        """
         own = dict(metadata or {})
-        self._writer: Any = Writer(stream, collapsed(schema), codec=chosen, metadata=own, sync_marker=sync)
+        self._writer: Any = Writer(stream, collapsed(schema), codec=codec or "snappy", metadata=own, sync_marker=sync)
         self._parts: list[bytes] = []
-        self._rows = self._bytes = 0
+        self._bytes = 0
 
     def write(self, records: Iterator[bytes]) -> None:
         """Write the next records."""

@@ -166,7 +166,7 @@ def encoding(schema: Any) -> Any:
     kept = ("type", "items", "values", "size", "symbols", "logicalType", "precision", "scale")
     made = {name: schema[name] for name in kept if name in schema}
     if "fields" in schema:
-        made["fields"] = [(one["name"], encoding(one["type"])) for one in schema["fields"]]
+        made["fields"] = [(field["name"], encoding(field["type"])) for field in schema["fields"]]
     for name in ("items", "values"):
         if name in made:
             made[name] = encoding(made[name])
@@ -183,30 +183,30 @@ def _is_decimal(schema: Mapping[str, Any]) -> bool:
 
 def to_arrow(schema: Mapping[str, Any]) -> Any:
     """Return the pa.Schema of an expanded record schema; raises NotReadable for a field that Arrow cannot hold."""
-    return pa.schema([arrow_field(one) for one in schema["fields"]])
+    return pa.schema([arrow_field(field) for field in schema["fields"]])
 
 
-def arrow_field(one: Mapping[str, Any]) -> Any:
+def arrow_field(field: Mapping[str, Any]) -> Any:
     """Return the pa.Field of a field of a record; raises NotReadable for a type that Arrow cannot hold."""
-    data_type, nullable = _arrow(one["type"], one["name"])
-    return pa.field(one["name"], data_type, nullable)
+    data_type, nullable = _arrow(field["type"], field["name"])
+    return pa.field(field["name"], data_type, nullable)
 
 
-def is_opaque(one: Mapping[str, Any]) -> bool:
+def is_opaque(field: Mapping[str, Any]) -> bool:
     """Return whether Arrow has no type for a field of a record, such as a union of several types."""
     try:
-        arrow_field(one)
+        arrow_field(field)
     except NotReadable:
         return True
     return False
 
 
-def comparable_field(one: Mapping[str, Any]) -> Any:
-    """Return the pa.Field of a field of a record; for an opaque one, of a type that equals only itself."""
-    if not is_opaque(one):
-        return arrow_field(one)
-    text = json.dumps(encoding(one["type"]), sort_keys=True)
-    return pa.field(one["name"], pa.struct([pa.field(text, pa.null())]), "null" in one["type"])
+def comparable_field(field: Mapping[str, Any]) -> Any:
+    """Return the pa.Field of a field of a record; for an opaque field, of a type that equals only itself."""
+    if not is_opaque(field):
+        return arrow_field(field)
+    text = json.dumps(encoding(field["type"]), sort_keys=True)
+    return pa.field(field["name"], pa.struct([pa.field(text, pa.null())]), "null" in field["type"])
 
 
 def _arrow(schema: Any, where: str) -> tuple[Any, bool]:
@@ -242,7 +242,7 @@ def _arrow(schema: Any, where: str) -> tuple[Any, bool]:
 
 def from_arrow(schema: Any, name: str = "row") -> dict[str, Any]:
     """Return the Avro schema of a pa.Schema; raises NotReadable for a field that Avro cannot hold."""
-    return {"type": "record", "name": name, "fields": [_avro_field(one, name) for one in schema]}
+    return {"type": "record", "name": name, "fields": [_avro_field(field, name) for field in schema]}
 
 
 def avro_of(schema: Any, known: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -261,18 +261,18 @@ def avro_of(schema: Any, known: Mapping[str, Any] | None) -> dict[str, Any]:
     return {**known, "fields": made["fields"]}
 
 
-def avro_type(one: Any) -> Any:
+def avro_type(field: Any) -> Any:
     """Return the Avro type of a pa.Field."""
-    return _avro_field(one, "row")["type"]
+    return _avro_field(field, "row")["type"]
 
 
-def _avro_field(one: Any, path: str) -> dict[str, Any]:
-    if not _NAME.match(one.name):
-        raise NotReadable(f"field {one.name} has a name that Avro does not allow")
-    avro = _avro(one.type, f"{path}.{one.name}", one.name)
-    if one.nullable and avro != "null":
-        return {"name": one.name, "type": ["null", avro], "default": None}
-    return {"name": one.name, "type": avro}
+def _avro_field(field: Any, path: str) -> dict[str, Any]:
+    if not _NAME.match(field.name):
+        raise NotReadable(f"field {field.name} has a name that Avro does not allow")
+    avro = _avro(field.type, f"{path}.{field.name}", field.name)
+    if field.nullable and avro != "null":
+        return {"name": field.name, "type": ["null", avro], "default": None}
+    return {"name": field.name, "type": avro}
 
 
 def _avro(data_type: Any, path: str, where: str) -> Any:

@@ -24,7 +24,6 @@ from mutator.plan.rows.result_schema import SchemaRun, name_layouts, resolve_sch
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import rewrite_notes
 from mutator.plan.rows.text_rows import is_delete_source
-from mutator.rules.partition_transforms import PartitionField
 from mutator.rules.schema_evolution import SchemaVersion
 
 __all__ = ["avro_row_plan", "stored_avro_layout"]
@@ -98,29 +97,15 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
 
 
 def stored_avro_layout(
-    native: Mapping[str, Any],
-    ids: tuple[str, ...],
-    order: str | None,
-    order_type: str,
-    null_lowest: bool,
-    partition: tuple[PartitionField, ...],
+    native: Mapping[str, Any], ids: tuple[str, ...], order: str | None, rules: Mapping[str, Any]
 ) -> AvroLayout:
-    """Return the layout of a dataset's files."""
+    """Return the layout of a dataset's files. rules: arguments for ``RowRules``."""
     record = expanded(native)
     fields = {field["name"]: field for field in record["fields"]}
-    sources = (str(one.source) for one in partition)
+    sources = (str(one.source) for one in rules["partition"])
     names = dict.fromkeys([*ids, *([order] if order is not None else []), *sources])
-    return AvroLayout(
-        fields=tuple(fields[name] for name in names),
-        id_fields=ids,
-        order_field=order,
-        order_type=order_type,
-        resolution=None,
-        null_lowest=null_lowest,
-        feed=False,
-        partition=partition,
-        record=record,
-    )
+    decoded = tuple(fields[name] for name in names)
+    return AvroLayout(fields=decoded, id_fields=ids, order_field=order, resolution=None, record=record, **rules)
 
 
 def _files(run: SchemaRun) -> list[_File]:

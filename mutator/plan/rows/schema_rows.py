@@ -182,9 +182,14 @@ def stored_schema_row_plan(known: Manifest) -> RowPlan:
     file_schema = file_format.stored(spec)
     order, ids = spec["order"], tuple(spec["key"]["fields"])
     order_name, order_type = order.get("field"), order.get("type", "sequence")
-    lowest = order.get("null") == "lowest"
+    rules: dict[str, Any] = {
+        "order_type": order_type,
+        "null_lowest": order.get("null") == "lowest",
+        "feed": False,
+        "partition": stored_fields(spec),
+    }
     if spec["format"] == "avro":
-        avro = stored_avro_layout(file_schema.native, ids, order_name, order_type, lowest, stored_fields(spec))
+        avro = stored_avro_layout(file_schema.native, ids, order_name, rules)
         return RowPlan("avro", dict.fromkeys(("master", "feed", "written"), avro), None, spec, order_type)
     schema = file_schema.schema
     columns = ColumnLayout(
@@ -193,11 +198,8 @@ def stored_schema_row_plan(known: Manifest) -> RowPlan:
         result=schema,
         id_fields=tuple(schema.get_field_index(name) for name in ids),
         order_field=None if order_name is None else schema.get_field_index(order_name),
-        order_type=order_type,
         dialect=stored_dialect(spec, Dialect()),
-        null_lowest=lowest,
-        feed=False,
         typed=file_format.typed,
-        partition=stored_fields(spec),
+        **rules,
     )
     return RowPlan("columns", dict.fromkeys(("master", "feed", "written"), columns), None, spec, order_type)
