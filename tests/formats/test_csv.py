@@ -1,4 +1,4 @@
-"""CSV: a quote that stands wrong costs its own line and no other; what cannot be read again is not written."""
+"""CSV: a stray quote costs its own line and no other; text that could not be read back is not written."""
 
 from __future__ import annotations
 

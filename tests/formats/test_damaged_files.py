@@ -50,16 +50,16 @@ def outcome(work, more=None, **places):
     return None
 
 
-@pytest.mark.parametrize("kind", TYPED)
-def test_a_file_that_was_cut(kind, tmp_path):
-    content = file_of(kind, TABLE, rows=15)
-    rng = random.Random(kind)
+@pytest.mark.parametrize("file_format", TYPED)
+def test_a_file_that_was_cut(file_format, tmp_path):
+    content = file_of(file_format, TABLE, rows=15)
+    rng = random.Random(file_format)
     cuts = {1, 3, 5, len(content) // 2, len(content) - 1, *(rng.randrange(1, len(content)) for _ in range(25))}
     work = Work(tmp_path)
-    work.put("master/m", TABLE.slice(0, 3), kind)
+    work.put("master/m", TABLE.slice(0, 3), file_format)
     for cut in cuts:
         work.engine = rng.choice(ENGINES)
-        path = work.put(f"feed/f_1.{kind}", content[:cut])
+        path = work.put(f"feed/f_1.{file_format}", content[:cut])
         fault = outcome(work)
         assert fault is not None, cut
         assert (fault.kind, fault.exit_code) == ("damaged", 3)
@@ -98,34 +98,34 @@ def test_avro_that_was_cut_at_any_place(codec, tmp_path):
 
 
 @pytest.mark.thorough(keep=2)
-@pytest.mark.parametrize("kind", [*TYPED, "csv"])
-def test_a_flip_in_a_feed_file(kind, tmp_path):
-    table = TABLE.drop_columns("tags") if kind == "csv" else TABLE
-    content = file_of(kind, table, rows=15)
-    rng = random.Random(kind)
+@pytest.mark.parametrize("file_format", [*TYPED, "csv"])
+def test_a_flip_in_a_feed_file(file_format, tmp_path):
+    table = TABLE.drop_columns("tags") if file_format == "csv" else TABLE
+    content = file_of(file_format, table, rows=15)
+    rng = random.Random(file_format)
     work = Work(tmp_path)
-    work.put("master/m", table.slice(0, 3), kind)
+    work.put("master/m", table.slice(0, 3), file_format)
     found = 0
     for _ in range(60):
         work.engine = rng.choice(ENGINES)
-        path = work.put(f"feed/f_1.{kind}", flipped(rng, content))
+        path = work.put(f"feed/f_1.{file_format}", flipped(rng, content))
         fault = outcome(work, {"id.field.ordinals": rng.choice(KEYS), "reject.policy": "quarantine"})
         if fault is not None:
             found += 1
             assert str(path) in str(fault)
             assert fault.exit_code in (2, 3)
-    if kind != "csv":
+    if file_format != "csv":
         assert found
 
 
-@pytest.mark.parametrize("kind", ["parquet", "orc"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("where", ["plain", "deep"])
-def test_a_name_that_is_no_text(where, kind, tmp_path):
+def test_a_name_that_is_no_text(where, file_format, tmp_path):
     """As one flip can make it: Arrow says so only when the name is asked for."""
     more = pa.array([[{"zebra": 1}]]) if where == "deep" else pa.array([1])
     table = pa.table({"id": ["a"], "at": [1], "zebra" if where == "plain" else "v": more})
     stream = pa.BufferOutputStream()
-    if kind == "orc":
+    if file_format == "orc":
         orc.write_table(table, stream, compression="uncompressed")
     else:
         pq.write_table(table, stream, store_schema=False)
@@ -133,8 +133,8 @@ def test_a_name_that_is_no_text(where, kind, tmp_path):
     broken = content.replace(b"zebra", b"\xffebra")
     assert broken != content
     work = Work(tmp_path)
-    work.put("master/m", table, kind)
-    path = work.put(f"feed/f_1.{kind}", broken)
+    work.put("master/m", table, file_format)
+    path = work.put(f"feed/f_1.{file_format}", broken)
     for engine in ENGINES:
         work.engine = engine
         fault = outcome(work)
@@ -145,8 +145,8 @@ def test_a_name_that_is_no_text(where, kind, tmp_path):
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
 def test_a_flip_in_avro_whose_schema_changes(codec, tmp_path):
-    """Records are then taken apart, and every value is read."""
-    kinds = [
+    """Records are then split into fields, and every value is read."""
+    data_types = [
         ("id", "string"),
         ("at", "int"),
         ("e", {"type": "enum", "name": "E", "symbols": ["A", "B"]}),
@@ -158,9 +158,11 @@ def test_a_flip_in_avro_whose_schema_changes(codec, tmp_path):
         {"id": f"k{number}", "at": number, "e": "B", "u": "x", "n": 1, "price": Decimal("1.25")}
         for number in range(ROWS)
     ]
-    newer = avro(*[("at", "long") if name == "at" else (name, kind) for name, kind in kinds], ("more", "int", 1))
+    newer = avro(
+        *[("at", "long") if name == "at" else (name, data_type) for name, data_type in data_types], ("more", "int", 1)
+    )
     made = io.BytesIO()
-    fastavro.writer(made, avro(*kinds), rows, codec=codec)
+    fastavro.writer(made, avro(*data_types), rows, codec=codec)
     rng, content = random.Random(codec), made.getvalue()
     work = Work(tmp_path)
     work.put_avro("feed/f_2", newer, [{**rows[0], "more": 2}])
@@ -173,17 +175,17 @@ def test_a_flip_in_avro_whose_schema_changes(codec, tmp_path):
 
 
 @pytest.mark.thorough(keep=3)
-@pytest.mark.parametrize("kind", [*TYPED, "csv"])
+@pytest.mark.parametrize("file_format", [*TYPED, "csv"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_flip_in_a_managed_master_is_found(engine, kind, tmp_path):
-    table = TABLE.drop_columns("tags") if kind == "csv" else TABLE
+def test_every_flip_in_a_managed_master_is_found(engine, file_format, tmp_path):
+    table = TABLE.drop_columns("tags") if file_format == "csv" else TABLE
     work = Work(tmp_path, engine, runs=0)
-    work.put("master/m", table.slice(0, 20), kind)
-    work.put("feed/f_1", table.slice(20), kind)
+    work.put("master/m", table.slice(0, 20), file_format)
+    work.put("feed/f_1", table.slice(20), file_format)
     work.run({"num.reducer": "1"})
     (path,) = work.files
-    content, rng = path.read_bytes(), random.Random(kind)
-    work.put("next/f_2", table.slice(0, 1), kind)
+    content, rng = path.read_bytes(), random.Random(file_format)
+    work.put("next/f_2", table.slice(0, 1), file_format)
     places = [0, 4, len(content) - 1, len(content) - 5, *(rng.randrange(len(content)) for _ in range(40))]
     for place in places:
         made = bytearray(content)
@@ -197,12 +199,12 @@ def test_every_flip_in_a_managed_master_is_found(engine, kind, tmp_path):
     assert outcome(work, {"num.reducer": "1"}, master="out1", feed="next") is None
 
 
-@pytest.mark.parametrize("kind", [*TYPED, "csv"])
-def test_a_managed_master_that_was_cut(kind, tmp_path):
-    table = TABLE.drop_columns("tags") if kind == "csv" else TABLE
+@pytest.mark.parametrize("file_format", [*TYPED, "csv"])
+def test_a_managed_master_that_was_cut(file_format, tmp_path):
+    table = TABLE.drop_columns("tags") if file_format == "csv" else TABLE
     work = Work(tmp_path)
-    work.put("master/m", table.slice(0, 20), kind)
-    work.put("feed/f_1", table.slice(20), kind)
+    work.put("master/m", table.slice(0, 20), file_format)
+    work.put("feed/f_1", table.slice(20), file_format)
     work.run({"num.reducer": "1"})
     (path,) = work.files
     path.write_bytes(path.read_bytes()[:-1])
@@ -212,15 +214,15 @@ def test_a_managed_master_that_was_cut(kind, tmp_path):
     assert path.name in str(fault)
 
 
-@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize("file_format", TYPED)
 @pytest.mark.parametrize("content", [b"hello, world\n" * 9, b"\x00" * 99, b"PAR1", b"ORC", b"Obj\x01", b"PAR1PAR1"])
-def test_what_is_no_such_file_at_all(content, kind, tmp_path):
+def test_what_is_no_such_file_at_all(content, file_format, tmp_path):
     work = Work(tmp_path)
-    work.put("master/m", TABLE, kind)
-    path = work.put(f"feed/f_1.{kind}", content)
+    work.put("master/m", TABLE, file_format)
+    path = work.put(f"feed/f_1.{file_format}", content)
     for engine in ENGINES:
         work.engine = engine
-        fault = outcome(work, {"feed.format": kind})
+        fault = outcome(work, {"feed.format": file_format})
         assert fault is not None
         assert fault.exit_code == 3
         assert str(path) in str(fault)

@@ -1,4 +1,4 @@
-"""Escaped text: each rule of the dialect as bytes, each fault as a reject, and nothing that a type holds is lost."""
+"""Escaped text: each rule of the dialect as bytes, each fault as a reject, and every value of a type kept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def found(data, width, dialect=PLAIN, window=None):
 
 
 def read_as(texts, kind):
-    """Return the values that texts say, and which of them say none."""
+    """Return the values of texts, and which texts are bad."""
     values, bad, why = converted(pa.array(texts, pa.large_binary()), kind, typed=False)
     values.validate(full=True)
     assert bool(why) or not bad.any()
@@ -340,7 +340,7 @@ OFTEN = {("s", None), ("s", "UTC"), ("ms", "Asia/Tokyo"), ("us", None), ("ns", "
 
 
 def often(kinds):
-    """Return kinds as the parameters of a test of many examples."""
+    """Return values as the parameters of a test of many examples."""
     rare = [pa.types.is_timestamp(kind) and (kind.unit, kind.tz) not in OFTEN for kind in kinds]
     marks = [pytest.mark.soak if one else () for one in rare]
     return [pytest.param(kind, id=str(kind), marks=mark) for kind, mark in zip(kinds, marks, strict=True)]
@@ -416,7 +416,7 @@ DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def expected(text, kind):
-    """Read a time with big integers: the ticks, or None where it says none."""
+    """Read a time with big integers: return its ticks, None for other text."""
     day = "1970-01-01T" if pa.types.is_time(kind) else ""
     try:
         seconds, fraction = parse_timestamp((day + text).encode())

@@ -1,4 +1,4 @@
-"""Every kind of files: what is written is read back to the last bit, in parts as whole, by us and by others."""
+"""Every file format: what is written is read back to the last bit, in parts as whole, here and by other readers."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tests.support.effort import law
 COLUMNS = ["parquet", "orc", "avro"]
 
 
-@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("file_format", COLUMNS)
 @given(st.data())
-def test_what_is_written_is_read_back(kind, data):
-    table = data.draw(tables(kind))
-    found = as_table(read_whole(kind, file_of(kind, table)), table.schema)
+def test_what_is_written_is_read_back(file_format, data):
+    table = data.draw(tables(file_format))
+    found = as_table(read_whole(file_format, file_of(file_format, table)), table.schema)
 
     assert found.schema.types == table.schema.types
     assert same_rows(found, table)
 
 
 def typed(found, schema):
-    """Convert what is found in text to the types of a schema."""
+    """Convert rows of text to the types of a schema."""
     assert [one.rejects for one in found if one.rejects] == []
     if not found:
         return schema.empty_table()
@@ -78,24 +78,24 @@ def test_escaped_text_is_read_back_in_parts_as_whole(delimiter, data, header):
     )
 
 
-@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("file_format", COLUMNS)
 @given(st.data())
-def test_parts_of_a_file_are_the_whole(kind, data):
-    table = data.draw(tables(kind, most=20))
-    content = file_of(kind, table)
+def test_parts_of_a_file_are_the_whole(file_format, data):
+    table = data.draw(tables(file_format, most=20))
+    content = file_of(file_format, table)
     cuts = sorted({0, *data.draw(st.lists(st.integers(1, max(len(content) - 1, 1)), max_size=4)), len(content)})
-    look = FILE_FORMATS[kind].probe(io.BytesIO(content), HEADER)
+    look = FILE_FORMATS[file_format].probe(io.BytesIO(content), HEADER)
     parts, places = [], []
     for start, end in pairwise(cuts):
         window = Window("", start, end)
-        for found in FILE_FORMATS[kind].read(InMemory(content, window), look.schema, look.schema.names, HEADER):
+        for found in FILE_FORMATS[file_format].read(InMemory(content, window), look.schema, look.schema.names, HEADER):
             parts.append(found)
             places += found.offsets.tolist()
 
     assert same_rows(as_table(parts, table.schema), table) or not table.num_rows
     assert places == sorted(set(places)), "rows are in their order, and no two have one place"
     assert sum(one.batch.num_rows for one in parts) == table.num_rows
-    assert FILE_FORMATS[kind].count(InMemory(content), HEADER) == table.num_rows
+    assert FILE_FORMATS[file_format].count(InMemory(content), HEADER) == table.num_rows
 
 
 NUMBERS = ("7", "-7", "+7", "007", "", "-", "0x1F", "1e2", "1.", ".5", "1.2.3", " 1", "\u0667", "300", "1.234", "inf")
@@ -105,20 +105,20 @@ STAMP = "2026-01-31T10:00:00"
 
 
 @pytest.mark.parametrize(
-    ("kind", "usual", "texts"),
+    ("file_format", "usual", "texts"),
     [
-        *((kind, "12", NUMBERS) for kind in (pa.int8(), pa.uint64(), pa.decimal128(5, 2), pa.float32())),
+        *((file_format, "12", NUMBERS) for file_format in (pa.int8(), pa.uint64(), pa.decimal128(5, 2), pa.float32())),
         (pa.date32(), "2026-01-31", DATES),
-        *((kind, STAMP, TIMES) for kind in (pa.timestamp("s"), pa.timestamp("us"))),
+        *((file_format, STAMP, TIMES) for file_format in (pa.timestamp("s"), pa.timestamp("us"))),
         (pa.timestamp("us", "UTC"), f"{STAMP}Z", tuple(f"{text}Z" for text in TIMES)),
     ],
     ids=str,
 )
-def test_what_a_text_says_does_not_depend_on_its_column(kind, usual, texts):
-    """Columns whose values all have a usual form are read in another way than those that have not."""
+def test_what_a_text_says_does_not_depend_on_its_column(file_format, usual, texts):
+    """Columns whose values all have the usual form are parsed on another path than others."""
 
     def read(*column):
-        values, bad, _ = converted(pa.array(column, pa.large_binary()), kind, typed=False)
+        values, bad, _ = converted(pa.array(column, pa.large_binary()), file_format, typed=False)
         return values[-1], bad.tolist()[-1]
 
     for text in texts:

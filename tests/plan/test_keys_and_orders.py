@@ -1,4 +1,4 @@
-"""Which fields may be keys and order values, what is said of those that may not, and what stands beside them."""
+"""Fields that may be keys and order values, the errors for those that may not, and the settings for both."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def table(ids, ats, notes=None, **more):
     return pa.table({"id": ids, "at": ats, "note": notes, **more})
 
 
-def both(work, kind, master, feed, **settings):
-    work.put("master/m", master, kind)
-    work.put("feed/f_1", feed, kind)
+def both(work, file_format, master, feed, **settings):
+    work.put("master/m", master, file_format)
+    work.put("feed/f_1", feed, file_format)
     return work.run({name.replace("_", "."): value for name, value in settings.items()})
 
 
@@ -68,33 +68,33 @@ def test_what_may_be_a_key(name, work):
     assert work.run(master="out1", feed="feed2").counts["feed no-op"] >= 1
 
 
-@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize("file_format", TYPED)
 @pytest.mark.parametrize(
     "ids",
     [pa.array([1.5]), pa.array([1.5], pa.float32()), pa.array([["a"]]), pa.array([{"a": 1}])],
     ids=["double", "float", "list", "struct"],
 )
-def test_a_float_or_nested_key_is_an_error(kind, ids, work):
+def test_a_float_or_nested_key_is_an_error(file_format, ids, work):
     with pytest.raises(DataError, match=r"f_1.*field id is of type .*whole number, a decimal, a boolean") as caught:
-        both(work, kind, table(ids, [1], ["x"]), table(ids, [2], ["y"]))
+        both(work, file_format, table(ids, [1], ["x"]), table(ids, [2], ["y"]))
     assert caught.value.kind == "schema.field"
 
 
 def test_a_map_or_union_is_no_key(work):
-    for kind in ({"type": "map", "values": "int"}, ["int", "string"]):
-        schema = avro(("id", kind), ("at", "long"))
+    for data_type in ({"type": "map", "values": "int"}, ["int", "string"]):
+        schema = avro(("id", data_type), ("at", "long"))
         for place in ("master/m", "feed/f_1"):
-            work.put_avro(place, schema, [{"id": {} if isinstance(kind, dict) else 1, "at": 1}])
+            work.put_avro(place, schema, [{"id": {} if isinstance(data_type, dict) else 1, "at": 1}])
         with pytest.raises(DataError, match="field id is of type"):
             work.run()
 
 
-@pytest.mark.parametrize("kind", TYPED)
-def test_null_in_a_key_is_a_reject(kind, work):
+@pytest.mark.parametrize("file_format", TYPED)
+def test_null_in_a_key_is_a_reject(file_format, work):
     feed = table(pa.array(["a", None, "b"]), [2, 3, 4], ["new", "lost", "more"])
     with pytest.raises(DataError, match=r"f_1.*field id (\(ID\) )?is NULL"):
-        both(work, kind, table(["a"], [1]), feed)
-    report = both(work, kind, table(["a"], [1]), feed, reject_policy="quarantine")
+        both(work, file_format, table(["a"], [1]), feed)
+    report = both(work, file_format, table(["a"], [1]), feed, reject_policy="quarantine")
     assert notes_of(work) == ["more", "new"]
     assert report.counts["feed rejected"] == 1
     assert "lost" in report.rejects["feed"][0]["row"]
@@ -153,51 +153,51 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("name", ORDERS)
-def test_the_higher_order_value_wins(name, kind, work):
+def test_the_higher_order_value_wins(name, file_format, work):
     low, high = ORDERS[name].slice(0, 1), ORDERS[name].slice(1)
-    held = FILE_FORMATS[kind].storable_type(low.type)
+    held = FILE_FORMATS[file_format].storable_type(low.type)
     if held is None:
         return  # there are no such files
     low, high = low.cast(held), high.cast(held)
     if name in ("long", "string", "timestamp"):
         work.settings["temporal.ordering.field.type"] = name
-    elif kind == "csv":
+    elif file_format == "csv":
         work.settings["temporal.ordering.field.type"] = {"int8": "long", "date": "timestamp"}.get(
             name, "decimal" if pa.types.is_decimal(low.type) or name in ("uint64", "double") else "timestamp"
         )
-    work.put("master/m", pa.concat_tables([table(["a"], high, ["high"]), table(["b"], low, ["low"])]), kind)
-    work.put("feed/f_1", pa.concat_tables([table(["a"], low, ["low"]), table(["b"], high, ["high"])]), kind)
+    work.put("master/m", pa.concat_tables([table(["a"], high, ["high"]), table(["b"], low, ["low"])]), file_format)
+    work.put("feed/f_1", pa.concat_tables([table(["a"], low, ["low"]), table(["b"], high, ["high"])]), file_format)
     report = work.run()
     assert (report.counts["feed late"], report.counts["feed updated"]) == (1, 1)
-    if kind in ("parquet", "orc"):
+    if file_format in ("parquet", "orc"):
         assert work.table()["note"].to_pylist() == ["high", "high"]
     else:
         assert notes_of(work) == ["high", "high"]
 
 
-@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize("file_format", TYPED)
 @pytest.mark.parametrize(
     "at",
     [pa.array([[1]]), pa.array([True]), pa.array([b"1"]), pa.array([{"a": 1}])],
     ids=["list", "bool", "bytes", "struct"],
 )
-def test_what_has_no_order_is_an_error(kind, at, work):
+def test_what_has_no_order_is_an_error(file_format, at, work):
     with pytest.raises(DataError, match=r"f_1.*field at is of type .*has no order"):
-        both(work, kind, table(["a"], at, ["x"]), table(["a"], at, ["x"]))
+        both(work, file_format, table(["a"], at, ["x"]), table(["a"], at, ["x"]))
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_null_as_order_value(kind, work):
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_null_as_order_value(file_format, work):
     master = table(["a", "b"], pa.array([None, 1]), ["no order", "one"])
     feed = table(["a", "b", "c"], pa.array([-5, None, None], pa.int64()), ["some", "late", "new"])
     with pytest.raises(DataError, match=r"m\..*field at \(order value\) is NULL"):
-        both(work, kind, master, feed)
-    report = both(work, kind, master, feed, null_order="lowest")
+        both(work, file_format, master, feed)
+    report = both(work, file_format, master, feed, null_order="lowest")
     assert notes_of(work) == ["new", "one", "some"]
     assert report.counts["feed late"] == 1
-    work.put("feed2/f_2", table(["a", "c"], pa.array([None, None], pa.int64()), ["late", "newer"]), kind)
+    work.put("feed2/f_2", table(["a", "c"], pa.array([None, None], pa.int64()), ["late", "newer"]), file_format)
     work.settings["null.order"] = "lowest"
     report = work.run(master=work.output.name, feed="feed2")
     assert notes_of(work) == ["newer", "one", "some"]
@@ -215,14 +215,14 @@ def test_a_type_that_is_not_the_fields_is_an_error(work):
         both(work, "parquet", table(["a"], [1]), table(["a"], [2]), temporal_ordering_field_type="timestamp")
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_order_by_file_name_keeps_each_rows_sequence(kind, work):
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_order_by_file_name_keeps_each_rows_sequence(file_format, work):
     work.settings = dict(BY_FILE)
-    work.put("master/m", table(["z"], [0], ["old"]), kind)
-    work.put("feed/f_5", table(["a"], [1], ["five"]), kind)
-    work.put("feed/f_7", table(["b"], [1], ["seven"]), kind)
+    work.put("master/m", table(["z"], [0], ["old"]), file_format)
+    work.put("feed/f_5", table(["a"], [1], ["five"]), file_format)
+    work.put("feed/f_7", table(["b"], [1], ["seven"]), file_format)
     work.run()
-    work.put("feed2/f_6", table(["a", "b"], [9, 9], ["six", "six"]), kind)
+    work.put("feed2/f_6", table(["a", "b"], [9, 9], ["six", "six"]), file_format)
     report = work.run(master="out1", feed="feed2")
     assert notes_of(work) == ["old", "seven", "six"]
     assert (report.counts["feed late"], report.counts["feed updated"]) == (1, 1)
@@ -231,49 +231,55 @@ def test_order_by_file_name_keeps_each_rows_sequence(kind, work):
 # --- names and places
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_fields_by_place_are_those_of_the_feed(kind, work):
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_fields_by_place_are_those_of_the_feed(file_format, work):
     both(
         work,
-        kind,
+        file_format,
         table(["a", "b"], [1, 1]),
         table(["a"], [2]),
         id_field_ordinals="0",
         temporal_ordering_field_ordinal="1",
         header_lines="1",
-        input_format=kind,
+        input_format=file_format,
     )
     assert notes_of(work) == ["a 2", "b 1"]
     assert work.manifest.spec["key"]["fields"] == ["id"]
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_name_that_is_not_there(kind, work):
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_name_that_is_not_there(file_format, work):
     with pytest.raises(DataError, match=r"field noet is missing; did you mean note\?"):
-        both(work, kind, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="noet")
+        both(work, file_format, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="noet")
     with pytest.raises(DataError, match=r"field ID is missing; did you mean id\?"):
-        both(work, kind, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="ID")
+        both(work, file_format, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="ID")
     with pytest.raises(DataError, match="field opp is missing"):
-        both(work, kind, table(["a"], [1]), table(["a"], [2]), op_code_field_ordinal="opp")
+        both(work, file_format, table(["a"], [1]), table(["a"], [2]), op_code_field_ordinal="opp")
     with pytest.raises(ConfigError, match="field 9 is beyond the 3 fields"):
         both(
-            work, kind, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="9", header_lines="1", input_format=kind
+            work,
+            file_format,
+            table(["a"], [1]),
+            table(["a"], [2]),
+            id_field_ordinals="9",
+            header_lines="1",
+            input_format=file_format,
         )
 
 
 def test_two_fields_of_one_name(work):
     twice = pa.Table.from_arrays([pa.array(["a"]), pa.array([1]), pa.array(["x"])], ["id", "at", "at"])
-    for kind, content in (("parquet", None), ("orc", None), ("csv", b"id,at,at\na,1,2\n")):
-        work.put("master/m", table(["a"], [1]), kind)
+    for file_format, content in (("parquet", None), ("orc", None), ("csv", b"id,at,at\na,1,2\n")):
+        work.put("master/m", table(["a"], [1]), file_format)
         if content is None:
             content = pa.BufferOutputStream()
-            (pq.write_table if kind == "parquet" else orc.write_table)(twice, content)
+            (pq.write_table if file_format == "parquet" else orc.write_table)(twice, content)
             content = content.getvalue().to_pybytes()
-        path = work.put(f"feed/f_1.{kind}", content)
+        path = work.put(f"feed/f_1.{file_format}", content)
         with pytest.raises(DataError, match=r"f_1.*field at stands in it twice"):
             work.run()
         path.unlink()
-        (work.path / f"master/m.{kind}").unlink()
+        (work.path / f"master/m.{file_format}").unlink()
 
 
 # --- files of a side
@@ -281,8 +287,8 @@ def test_two_fields_of_one_name(work):
 
 def test_several_kinds_in_one_directory(work):
     work.put("master/m", table(["a"], [1]), "parquet")
-    for name, kind in (("f_1", "parquet"), ("f_2", "parquet"), ("f_3", "orc")):
-        work.put(f"feed/{name}", table(["a"], [1]), kind)
+    for name, file_format in (("f_1", "parquet"), ("f_2", "parquet"), ("f_3", "orc")):
+        work.put(f"feed/{name}", table(["a"], [1]), file_format)
     with pytest.raises(DataError, match=r"f_3\.orc: the feed has files of several formats \(1 orc, 2 parquet\)"):
         work.run()
     (work.path / "feed/f_3.orc").unlink()
@@ -291,37 +297,37 @@ def test_several_kinds_in_one_directory(work):
         work.run()
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_an_empty_file(kind, work):
-    work.put("master/m", table(["a"], [1]), kind)
-    work.put("feed/f_1", table(["b"], [1]), kind)
-    work.put(f"feed/f_2.{kind}", b"")
-    if kind == "csv":
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_an_empty_file(file_format, work):
+    work.put("master/m", table(["a"], [1]), file_format)
+    work.put("feed/f_1", table(["b"], [1]), file_format)
+    work.put(f"feed/f_2.{file_format}", b"")
+    if file_format == "csv":
         assert work.run().counts["output rows"] == 2
         return
-    with pytest.raises(DataError, match=rf"f_2\.{kind}: it is empty, and no {kind} file is"):
+    with pytest.raises(DataError, match=rf"f_2\.{file_format}: it is empty, and no {file_format} file is"):
         work.run()
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_files_without_rows(kind, work):
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_files_without_rows(file_format, work):
     none = table(pa.array([], pa.string()), pa.array([], pa.int64()), pa.array([], pa.string()))
-    both(work, kind, none, table(["a"], [1]))
+    both(work, file_format, none, table(["a"], [1]))
     assert notes_of(work) == ["a 1"]
-    work.put("feed2/f_2", none, kind)
+    work.put("feed2/f_2", none, file_format)
     report = work.run(master="out1", feed="feed2")
     assert (report.counts["feed rows"], notes_of(work)) == (0, ["a 1"])
-    both(work, kind, none, none)
+    both(work, file_format, none, none)
     assert work.manifest.counts["output rows"] == 0
     report = work.run(master=work.output.name)
     assert report.counts["output rows"] == 0
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_compressed_file(kind, work):
-    work.put("master/m", table(["a"], [1]), kind)
-    plain = work.put("feed/f_1", table(["a", "b"], [2, 3]), kind)
-    work.put(f"feed/f_1.{kind}.gz", gzip.compress(plain.read_bytes()))
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_compressed_file(file_format, work):
+    work.put("master/m", table(["a"], [1]), file_format)
+    plain = work.put("feed/f_1", table(["a", "b"], [2, 3]), file_format)
+    work.put(f"feed/f_1.{file_format}.gz", gzip.compress(plain.read_bytes()))
     plain.unlink()
     work.run()
     assert notes_of(work) == ["a 2", "b 3"]
@@ -355,28 +361,28 @@ def test_csv_without_a_header(work):
 OPS = pa.array(["D", "U", "I"])
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("keep", ["false", "true"])
-def test_an_op_code(kind, keep, work):
+def test_an_op_code(file_format, keep, work):
     work.settings |= {"op.code.field.ordinal": "op", "op.code.keep": keep, "upsert.op.code": "U,I"}
     master = table(["a", "b"], [1, 1])
-    both(work, kind, master, table(["a", "b", "c"], [2, 2, 2], op=OPS))
+    both(work, file_format, master, table(["a", "b", "c"], [2, 2, 2], op=OPS))
     assert notes_of(work) == ["b 2", "c 2"]
     assert [("op" in one) for one in work.rows()] == [keep == "true"] * 2
-    work.put("feed2/f_2", table(["c", "d"], [3, 3], op=pa.array(["D", "X"])), kind)
+    work.put("feed2/f_2", table(["c", "d"], [3, 3], op=pa.array(["D", "X"])), file_format)
     with pytest.raises(DataError, match=r"field op \(op code\) is none of the known codes"):
         work.run(master="out1", feed="feed2")
     work.run({"reject.policy": "quarantine"}, master="out1", feed="feed2")
     assert notes_of(work) == ["b 2"]
 
 
-@pytest.mark.parametrize("kind", TYPED)
-def test_an_op_code_may_be_a_number_and_is_no_list(kind, work):
+@pytest.mark.parametrize("file_format", TYPED)
+def test_an_op_code_may_be_a_number_and_is_no_list(file_format, work):
     work.settings |= {"op.code.field.ordinal": "op", "deleted.op.code": "-1"}
-    both(work, kind, table(["a", "b"], [1, 1]), table(["a", "b"], [2, 2], op=pa.array([-1, 1])))
+    both(work, file_format, table(["a", "b"], [1, 1]), table(["a", "b"], [2, 2], op=pa.array([-1, 1])))
     assert notes_of(work) == ["b 2"]
     with pytest.raises(DataError, match=r"f_1.*field op is of type .*the op code must be"):
-        both(work, kind, table(["a"], [1]), table(["a"], [2], op=pa.array([["D"]])))
+        both(work, file_format, table(["a"], [1]), table(["a"], [2], op=pa.array([["D"]])))
 
 
 def test_a_delete_code_in_the_master_is_a_reject(work):
@@ -385,15 +391,15 @@ def test_a_delete_code_in_the_master_is_a_reject(work):
         both(work, "parquet", table(["a"], [1], op=pa.array(["D"])), table(["b"], [2], op=pa.array(["U"])))
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("order", ["file", "field"])
-def test_delete_files_need_the_fields_of_the_id_and_the_order_alone(kind, order, work):
+def test_delete_files_need_the_fields_of_the_id_and_the_order_alone(file_format, order, work):
     work.settings = {**(BY_FILE if order == "file" else BY_ID), "deleted.record.file.prefix": "del"}
     more = {"must": pa.array([True, True])}
     master = table(["a", "b"], [1, 1], **more)
-    work.put("master/m", master.cast(pa.schema([one.with_nullable(False) for one in master.schema])), kind)
-    work.put("feed/ups_1", table(["b", "c"], [2, 2], **more), kind)
-    work.put("feed/del_2", table(["a", "c"], [3, 3]).select(["id"] if order == "file" else ["id", "at"]), kind)
+    work.put("master/m", master.cast(pa.schema([one.with_nullable(False) for one in master.schema])), file_format)
+    work.put("feed/ups_1", table(["b", "c"], [2, 2], **more), file_format)
+    work.put("feed/del_2", table(["a", "c"], [3, 3]).select(["id"] if order == "file" else ["id", "at"]), file_format)
     report = work.run()
     assert notes_of(work) == ["b 2"]
     assert [note for note in report.notes if "new in" in note] == []
@@ -402,43 +408,43 @@ def test_delete_files_need_the_fields_of_the_id_and_the_order_alone(kind, order,
 # --- joins and formats
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_full_snapshot(kind, work):
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_full_snapshot(file_format, work):
     work.settings["sync.mode"] = "full"
-    report = both(work, kind, table(["a", "b", "c"], [1, 1, 5]), table(["a", "c"], [2, 4]))
+    report = both(work, file_format, table(["a", "b", "c"], [1, 1, 5]), table(["a", "c"], [2, 4]))
     assert notes_of(work) == ["a 2", "c 5"]
     assert report.counts["master deleted by absence"] == 1
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_broadcast_join(kind, tmp_path):
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_broadcast_join(file_format, tmp_path):
     work = Work(tmp_path, "auto")
-    work.put("master/m1", table(["a", "b"], [1, 1]), kind)
-    work.put("master/m2", table(["c", "d"], [1, 1]), kind)
+    work.put("master/m1", table(["a", "b"], [1, 1]), file_format)
+    work.put("master/m2", table(["c", "d"], [1, 1]), file_format)
     work.settings |= {"master.unique": "true", "op.code.field.ordinal": "op"}
-    work.put("feed/f_1", table(["a", "b", "e"], [2, 2, 2], op=pa.array(["U", "D", "U"])), kind)
+    work.put("feed/f_1", table(["a", "b", "e"], [2, 2, 2], op=pa.array(["U", "D", "U"])), file_format)
     report = work.run()
     assert report.join == "broadcast"
     assert notes_of(work) == ["a 2", "c 1", "d 1", "e 2"]
 
 
 @pytest.mark.parametrize("out", FORMATS)
-@pytest.mark.parametrize("kind", FORMATS)
-def test_another_format_after_a_broadcast_join(kind, out, tmp_path):
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_another_format_after_a_broadcast_join(file_format, out, tmp_path):
     work = Work(tmp_path, "auto")
-    work.put("master/m1", table(["a", "b"], [1, 1]), kind)
-    work.put("master/m2", table(["c"], [1]), kind)
-    work.put("feed/f_1", table(["a"], [2]), kind)
+    work.put("master/m1", table(["a", "b"], [1, 1]), file_format)
+    work.put("master/m2", table(["c"], [1]), file_format)
+    work.put("feed/f_1", table(["a"], [2]), file_format)
     work.run({"master.unique": "true", "output.format": out})
     assert {path.suffix for path in work.files} == {f".{out}"}
     assert notes_of(work) == ["a 2", "b 1", "c 1"]
 
 
 @pytest.mark.parametrize("out", FORMATS)
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_managed_master_changes_its_format(kind, out, work):
-    both(work, kind, table(["a", "b", "c"], [1, 1, 1]), table(["a"], [2]))
-    work.put("feed2/f_2", table(["b"], [2]), kind)
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_managed_master_changes_its_format(file_format, out, work):
+    both(work, file_format, table(["a", "b", "c"], [1, 1, 1]), table(["a"], [2]))
+    work.put("feed2/f_2", table(["b"], [2]), file_format)
     work.run({"output.format": out}, master="out1", feed="feed2")
     assert {path.suffix for path in work.files} == {f".{out}"}
     assert notes_of(work) == ["a 2", "b 2", "c 1"]
@@ -449,21 +455,21 @@ def test_a_managed_master_changes_its_format(kind, out, work):
 
 
 @pytest.mark.parametrize(
-    ("kind", "codec"),
-    [(kind, codec) for kind in ("parquet", "orc") for codec in ("none", "snappy", "gzip", "zstd", "lz4")]
+    ("file_format", "codec"),
+    [(file_format, codec) for file_format in ("parquet", "orc") for codec in ("none", "snappy", "gzip", "zstd", "lz4")]
     + [("avro", codec) for codec in ("none", "snappy", "gzip", "zstd")]
     + [("csv", "none")],
 )
-def test_a_codec(kind, codec, tmp_path):
+def test_a_codec(file_format, codec, tmp_path):
     work = Work(tmp_path)
-    both(work, kind, table(["a"], [1]), table(["b"], [2]), output_codec=codec)
+    both(work, file_format, table(["a"], [1]), table(["b"], [2]), output_codec=codec)
     assert notes_of(work) == ["a 1", "b 2"]
     (path, *_) = work.files
-    if kind == "parquet":
+    if file_format == "parquet":
         found = pq.ParquetFile(path).metadata.row_group(0).column(0).compression.lower()
-    elif kind == "orc":
+    elif file_format == "orc":
         found = orc.ORCFile(path).compression.lower()
-    elif kind == "avro":
+    elif file_format == "avro":
         with path.open("rb") as stream:
             found = fastavro.reader(stream).codec
     else:
@@ -472,21 +478,21 @@ def test_a_codec(kind, codec, tmp_path):
     assert found in same.get(codec, (codec,))
 
 
-@pytest.mark.parametrize(("kind", "codec"), [("avro", "lz4"), ("csv", "gzip")])
-def test_a_codec_that_a_format_has_not(kind, codec, work):
-    with pytest.raises(ConfigError, match=f"{codec} is none of {kind}"):
-        both(work, kind, table(["a"], [1]), table(["b"], [2]), output_codec=codec)
+@pytest.mark.parametrize(("file_format", "codec"), [("avro", "lz4"), ("csv", "gzip")])
+def test_a_codec_that_a_format_has_not(file_format, codec, work):
+    with pytest.raises(ConfigError, match=f"{codec} is none of {file_format}"):
+        both(work, file_format, table(["a"], [1]), table(["b"], [2]), output_codec=codec)
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_managed_master_is_verified(kind, sc, tmp_path):
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_managed_master_is_verified(file_format, sc, tmp_path):
     work = Work(tmp_path)
     work.settings["null.order"] = "lowest"
     work.settings["op.code.field.ordinal"] = "op"
     ats = pa.array([datetime(2026, 1, 1, tzinfo=UTC), None], pa.timestamp("us", "UTC"))
-    if kind == "csv":
+    if file_format == "csv":
         work.settings["temporal.ordering.field.type"] = "timestamp"
-    both(work, kind, table(["a", "b"], ats), table(["a", "c"], ats, op=pa.array(["D", "U"])))
+    both(work, file_format, table(["a", "b"], ats), table(["a", "c"], ats, op=pa.array(["D", "U"])))
     found = verification.verify(sc, str(work.output))
     assert found.problems == ()
     assert (found.rows, found.tombstones) == (2, 1)

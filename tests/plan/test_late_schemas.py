@@ -1,4 +1,4 @@
-"""A feed file that comes late brings its mutations, and not its schema, which is that of the newest file so far."""
+"""A late feed file brings its mutations but not its schema: the newest file so far has given that."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SETTINGS = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at", 
 OLD = {"id": ["a"], "at": pa.array([1]), "note": ["old"]}
 
 
-def run(work, kind, master, name, table, **settings):
-    path = work / "feed" / f"{name}.{kind}"
+def run(work, file_format, master, name, table, **settings):
+    path = work / "feed" / f"{name}.{file_format}"
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(file_of(kind, pa.table(table)))
+    path.write_bytes(file_of(file_format, pa.table(table)))
     output = work / f"after {name}"
     report = local_engine.mutate(
         SETTINGS | settings, master=str(master), feed=[str(path)], output=str(output), engine="blocks"
@@ -27,26 +27,26 @@ def run(work, kind, master, name, table, **settings):
 
 def names(output):
     known = manifest.parse((output / manifest.PATH).read_bytes(), "")
-    kind = known.spec["format"]
-    return read_whole(kind, (output / known.files[0].path).read_bytes())[0].batch.schema.names
+    file_format = known.spec["format"]
+    return read_whole(file_format, (output / known.files[0].path).read_bytes())[0].batch.schema.names
 
 
-@pytest.mark.parametrize("kind", ["csv", "avro", "parquet", "orc"])
-def test_an_older_file_does_not_take_the_schema_back(kind, tmp_path):
+@pytest.mark.parametrize("file_format", ["csv", "avro", "parquet", "orc"])
+def test_an_older_file_does_not_take_the_schema_back(file_format, tmp_path):
     (tmp_path / "master").mkdir()
-    (tmp_path / "master" / f"m.{kind}").write_bytes(file_of(kind, pa.table(OLD)))
+    (tmp_path / "master" / f"m.{file_format}").write_bytes(file_of(file_format, pa.table(OLD)))
     newer = OLD | {"at": pa.array([5]), "weight": pa.array([1])}
-    first, _ = run(tmp_path, kind, tmp_path / "master", "u_5", newer)
+    first, _ = run(tmp_path, file_format, tmp_path / "master", "u_5", newer)
     assert names(first) == ["id", "at", "note", "weight"]
 
-    late, report = run(tmp_path, kind, first, "u_3", OLD | {"id": ["b"], "at": pa.array([3])})
+    late, report = run(tmp_path, file_format, first, "u_3", OLD | {"id": ["b"], "at": pa.array([3])})
     assert names(late) == ["id", "at", "note", "weight"]
     assert any("field weight is new" in note and "get 7" in note for note in report.notes)
 
-    again, _ = run(tmp_path, kind, late, "u_4", OLD | {"id": ["c"], "at": pa.array([4])})
+    again, _ = run(tmp_path, file_format, late, "u_4", OLD | {"id": ["c"], "at": pa.array([4])})
     assert names(again) == ["id", "at", "note", "weight"], "the late file is not the newest one now"
 
-    last, report = run(tmp_path, kind, again, "u_6", OLD | {"at": pa.array([6])})
+    last, report = run(tmp_path, file_format, again, "u_6", OLD | {"at": pa.array([6])})
     assert names(last) == ["id", "at", "note"]
     assert any("left out" in note and "weight" in note for note in report.notes)
 

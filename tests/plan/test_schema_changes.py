@@ -1,4 +1,4 @@
-"""Schemas that change from file to file: what is added, left out or widened, and what is an error.
+"""Schemas that change from file to file: fields that are added, left out or widened, and errors.
 
 Each case is a master and a feed of other schemas; it runs with Parquet, ORC and Avro files (whose records stay
 encoded), with a feed of another format, and by both engines. In CSV a field has the type that others give it.
@@ -21,7 +21,7 @@ from mutator.errors import ConfigError, DataError
 from mutator.formats.files.registry import FILE_FORMATS
 from tests.support.named_runs import ENGINES, TYPED, Work, avro
 
-# A kind of files of the master, and of the feed.
+# A file_format of files of the master, and of the feed.
 PATHS = [("parquet", "parquet"), ("orc", "orc"), ("avro", "avro"), ("parquet", "avro"), ("avro", "orc")]
 
 
@@ -35,17 +35,19 @@ def side(key, **more):
     return pa.table({"id": [key], "at": pa.array([1]), **more})
 
 
-def merged(work, kinds, master, feed, **settings):
-    for name, table, kind in (("master/m", master, kinds[0]), ("feed/f_1", feed, kinds[1])):
+def merged(work, file_formats, master, feed, **settings):
+    for name, table, file_format in (("master/m", master, file_formats[0]), ("feed/f_1", feed, file_formats[1])):
         if any(
-            FILE_FORMATS[kind].storable_type(one) is None for one in table.schema.types if not pa.types.is_nested(one)
+            FILE_FORMATS[file_format].storable_type(one) is None
+            for one in table.schema.types
+            if not pa.types.is_nested(one)
         ):
-            pytest.skip(f"there are no such {kind} files")
+            pytest.skip(f"there are no such {file_format} files")
         held = [
-            one if pa.types.is_nested(one.type) else one.with_type(FILE_FORMATS[kind].storable_type(one.type))
+            one if pa.types.is_nested(one.type) else one.with_type(FILE_FORMATS[file_format].storable_type(one.type))
             for one in table.schema
         ]
-        work.put(name, table.cast(pa.schema(held)), kind)
+        work.put(name, table.cast(pa.schema(held)), file_format)
     return work.run({name.replace("_", "."): value for name, value in settings.items()})
 
 
@@ -58,15 +60,15 @@ def found(work, name="v"):
 # --- fields that come and go
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_a_field_of_the_feed_is_new(kinds, work):
-    report = merged(work, kinds, side("a"), side("b", v=["x"]))
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_a_field_of_the_feed_is_new(file_formats, work):
+    report = merged(work, file_formats, side("a"), side("b", v=["x"]))
     assert found(work) == [None, "x"]
     assert any("field v is new in" in note and "rows without it get NULL" in note for note in report.notes)
 
 
 @pytest.mark.thorough(keep=40)
-@pytest.mark.parametrize("kinds", PATHS)
+@pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize(
     ("values", "text", "value"),
     [
@@ -82,14 +84,14 @@ def test_a_field_of_the_feed_is_new(kinds, work):
         (pa.array([1], pa.timestamp("ms", "UTC")), "2026-01-31T10:00:00+02:00", datetime(2026, 1, 31, 8)),  # noqa: DTZ001
     ],
 )
-def test_a_new_field_has_a_default(kinds, values, text, value, work):
-    merged(work, kinds, side("a"), side("b", v=values), **{"default.v": text})
+def test_a_new_field_has_a_default(file_formats, values, text, value, work):
+    merged(work, file_formats, side("a"), side("b", v=values), **{"default.v": text})
     assert found(work)[0] == value
     assert all(one.get("v") is not None for one in work.rows())
 
 
 def test_a_default_in_nanoseconds_of_avro(work):
-    """By way of columns, as another file is none of Avro."""
+    """Rows travel as columns, because one file is not Avro."""
     nanos = {"type": "long", "logicalType": "timestamp-nanos"}
     work.put("master/m", side("a"), "parquet")
     work.put_avro(
@@ -111,54 +113,54 @@ def test_a_default_in_nanoseconds(work):
     assert ticks[0] % 1_000_000_000 == 123456789
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_a_default_that_cannot_be_used(kinds, work):
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_a_default_that_cannot_be_used(file_formats, work):
     with pytest.raises(ConfigError, match=r"default\.v: 'x'"):
-        merged(work, kinds, side("a"), side("b", v=pa.array([1])), **{"default.v": "x"})
+        merged(work, file_formats, side("a"), side("b", v=pa.array([1])), **{"default.v": "x"})
     with pytest.raises(ConfigError, match=r"default\.v: 'x' cannot be a value of type list"):
-        merged(work, kinds, side("a"), side("b", v=pa.array([[1]])), **{"default.v": "x"})
+        merged(work, file_formats, side("a"), side("b", v=pa.array([[1]])), **{"default.v": "x"})
     with pytest.raises(DataError, match=r"default\.vv.*field vv is missing; did you mean v\?"):
-        merged(work, kinds, side("a"), side("b", v=pa.array([1])), **{"default.vv": "1"})
+        merged(work, file_formats, side("a"), side("b", v=pa.array([1])), **{"default.vv": "1"})
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_a_field_that_the_feed_has_no_more_is_left_out(kinds, work):
-    report = merged(work, kinds, side("a", v=["x"], w=["y"]), side("b", w=["z"]))
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_a_field_that_the_feed_has_no_more_is_left_out(file_formats, work):
+    report = merged(work, file_formats, side("a", v=["x"], w=["y"]), side("b", w=["z"]))
     assert found(work) == ["nothing", "nothing"]
     assert found(work, "w") == ["y", "z"]
     assert any("no such fields: v (of" in note for note in report.notes)
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_names_are_matched_by_case_and_fields_by_name(kinds, work):
-    merged(work, kinds, side("a", v=["1"], w=["2"]), pa.table({"w": ["3"], "V": ["4"], "at": [2], "id": ["b"]}))
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_names_are_matched_by_case_and_fields_by_name(file_formats, work):
+    merged(work, file_formats, side("a", v=["1"], w=["2"]), pa.table({"w": ["3"], "V": ["4"], "at": [2], "id": ["b"]}))
     assert found(work, "w") == ["2", "3"]
     assert found(work, "V") == [None, "4"]
     assert found(work) == ["nothing", "nothing"]
-    if kinds[0] != "avro" or kinds[1] == "avro":
+    if file_formats[0] != "avro" or file_formats[1] == "avro":
         names = list(work.rows()[0])
         assert names == ["w", "V", "at", "id"]
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_the_newest_feed_file_gives_the_schema(kinds, work):
-    work.put("feed/f_10", side("c", w=["new"]), kinds[1])
-    work.put("feed/f_9", side("d", v=["old"], w=["old"], x=["old"]), kinds[1])
-    merged(work, kinds, side("a", v=["m"]), side("b", v=["older"]))
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_the_newest_feed_file_gives_the_schema(file_formats, work):
+    work.put("feed/f_10", side("c", w=["new"]), file_formats[1])
+    work.put("feed/f_9", side("d", v=["old"], w=["old"], x=["old"]), file_formats[1])
+    merged(work, file_formats, side("a", v=["m"]), side("b", v=["older"]))
     assert [sorted(one) for one in work.rows()] == [["at", "id", "w"]] * 4
     assert found(work, "w") == [None, None, "new", "old"]
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_a_managed_master_goes_on_from_schema_to_schema(kinds, work):
-    merged(work, kinds, side("a", v=pa.array([1], pa.int32())), side("b", v=pa.array([2], pa.int32())))
-    work.put("feed2/f_2", side("c", v=pa.array([2**40]), w=["x"]), kinds[1])
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_a_managed_master_goes_on_from_schema_to_schema(file_formats, work):
+    merged(work, file_formats, side("a", v=pa.array([1], pa.int32())), side("b", v=pa.array([2], pa.int32())))
+    work.put("feed2/f_2", side("c", v=pa.array([2**40]), w=["x"]), file_formats[1])
     work.run(master="out1", feed="feed2")
-    work.put("feed3/f_3", side("d", v=pa.array([4]), w=["y"]), kinds[1])
+    work.put("feed3/f_3", side("d", v=pa.array([4]), w=["y"]), file_formats[1])
     report = work.run(master="out2", feed="feed3")
     assert found(work) == [1, 2, 2**40, 4]
     assert found(work, "w") == [None, None, "x", "y"]
-    work.put("feed4/f_4", side("a", v=pa.array([1]), w=pa.array([None], pa.string())), kinds[1])
+    work.put("feed4/f_4", side("a", v=pa.array([1]), w=pa.array([None], pa.string())), file_formats[1])
     report = work.run(master="out3", feed="feed4")
     assert report.counts["feed no-op"] == 1, "a value that was widened is the same value"
 
@@ -209,13 +211,13 @@ WIDER = {
 
 
 @pytest.mark.thorough(keep=90)
-@pytest.mark.parametrize("kinds", PATHS)
+@pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("name", WIDER)
 @pytest.mark.parametrize("wider", ["feed", "master"])
-def test_a_type_is_widened(kinds, name, wider, work):
+def test_a_type_is_widened(file_formats, name, wider, work):
     narrow, wide, expected = WIDER[name]
     sides = (narrow, wide) if wider == "feed" else (wide, narrow)
-    merged(work, kinds, side("a", v=sides[0], w=["x"]), side("b", v=sides[1], w=["y"]))
+    merged(work, file_formats, side("a", v=sides[0], w=["x"]), side("b", v=sides[1], w=["y"]))
     assert found(work) == (expected if wider == "feed" else expected[::-1])
     assert found(work, "w") == ["x", "y"]
 
@@ -235,46 +237,48 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("kinds", PATHS)
+@pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("name", APART)
-def test_other_types_are_an_error(kinds, name, work):
+def test_other_types_are_an_error(file_formats, name, work):
     one, other = APART[name]
     with pytest.raises(DataError) as caught:
-        merged(work, kinds, side("a", v=one), side("b", v=other))
+        merged(work, file_formats, side("a", v=one), side("b", v=other))
     text = str(caught.value)
     assert caught.value.kind == "schema.type"
     assert "field v is" in text
-    assert f"{work.path}/master/m.{kinds[0]}" in text
-    assert f"{work.path}/feed/f_1.{kinds[1]}" in text
+    assert f"{work.path}/master/m.{file_formats[0]}" in text
+    assert f"{work.path}/feed/f_1.{file_formats[1]}" in text
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_the_key_never_changes(kinds, work):
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_the_key_never_changes(file_formats, work):
     narrow, wide = pa.table({"id": pa.array([1], pa.int32()), "at": [1]}), pa.table({"id": [2], "at": [1]})
     for master, feed in ((narrow, wide), (wide, narrow)):
         with pytest.raises(DataError, match=r"field id is int.* a field of the ID keeps its type"):
-            merged(work, kinds, master, feed)
+            merged(work, file_formats, master, feed)
     with pytest.raises(DataError, match=r"field id is missing; did you mean Id\?"):
-        merged(work, kinds, narrow, pa.table({"Id": pa.array([1], pa.int32()), "at": [1]}))
+        merged(work, file_formats, narrow, pa.table({"Id": pa.array([1], pa.int32()), "at": [1]}))
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_the_order_field_may_be_widened_and_not_be_missing(kinds, work):
-    merged(work, kinds, pa.table({"id": ["a"], "at": pa.array([1], pa.int32())}), side("a", v=["x"]))
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_the_order_field_may_be_widened_and_not_be_missing(file_formats, work):
+    merged(work, file_formats, pa.table({"id": ["a"], "at": pa.array([1], pa.int32())}), side("a", v=["x"]))
     assert found(work) == ["x"]
     with pytest.raises(DataError, match=r"m\..*field at is missing"):
-        merged(work, kinds, pa.table({"id": ["a"]}), side("a", v=["x"]))
+        merged(work, file_formats, pa.table({"id": ["a"]}), side("a", v=["x"]))
 
 
 @pytest.mark.parametrize("out", TYPED)
-@pytest.mark.parametrize("kind", [pa.int16(), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ms"), pa.uint8()])
-def test_a_key_of_a_type_that_the_output_writes_as_another(kind, out, work):
-    """A key is the same in every format, and feed files go on coming as they are."""
-    if out == "orc" and pa.types.is_unsigned_integer(kind):
+@pytest.mark.parametrize("data_type", [pa.int16(), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ms"), pa.uint8()])
+def test_a_key_of_a_type_that_the_output_writes_as_another(data_type, out, work):
+    """A key is the same in every format, and later feed files keep their type."""
+    if out == "orc" and pa.types.is_unsigned_integer(data_type):
         return
     for place, number in (("master/m", 1), ("feed/f_1", 2), ("feed2/f_2", 1)):
         work.put(
-            place, pa.table({"id": pa.array([number], kind), "at": [number], "v": pa.array([number], kind)}), "parquet"
+            place,
+            pa.table({"id": pa.array([number], data_type), "at": [number], "v": pa.array([number], data_type)}),
+            "parquet",
         )
     work.settings["output.format"] = out
     work.run()
@@ -327,12 +331,12 @@ def test_csv_files_of_other_headers(work):
 GIVEN = avro(("id", "string"), ("at", "long"), ("v", ["null", "long"], None), ("w", "string", "none"))
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_a_given_schema(kinds, work):
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_a_given_schema(file_formats, work):
     work.put("given.avsc", json.dumps(GIVEN).encode())
     merged(
         work,
-        kinds,
+        file_formats,
         side("a", v=pa.array([1], pa.int32()), x=["gone"]),
         side("b", w=["w"]),
         output_schema=str(work.path / "given.avsc"),
@@ -346,39 +350,39 @@ def test_a_given_schema(kinds, work):
         assert [one["name"] for one in schema["fields"]] == ["id", "at", "v", "w"]
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_a_given_schema_that_does_not_do(kinds, work):
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_a_given_schema_that_does_not_do(file_formats, work):
     work.put("given.avsc", json.dumps(avro(("id", "string"), ("at", "long"), ("v", "int"))).encode())
     given = str(work.path / "given.avsc")
     with pytest.raises(DataError, match=r"field v is int32 in .*int64 does not fit into int32"):
-        merged(work, kinds, side("a", v=[1]), side("b", v=[1]), output_schema=given)
+        merged(work, file_formats, side("a", v=[1]), side("b", v=[1]), output_schema=given)
     with pytest.raises(DataError, match=r"field v is missing in .*has no default, and may not be NULL"):
-        merged(work, kinds, side("a"), side("b", v=pa.array([1], pa.int32())), output_schema=given)
+        merged(work, file_formats, side("a"), side("b", v=pa.array([1], pa.int32())), output_schema=given)
     for content in (b"{", b'"string"', b"[]", b'{"type": "record", "name": "r", "fields": [{"name": "a"}]}'):
         work.put("given.avsc", content)
         with pytest.raises(ConfigError, match=r"output\.schema=.*given\.avsc"):
             work.run({"output.schema": given})
 
 
-@pytest.mark.parametrize("kinds", PATHS)
+@pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("values", [pa.array([None], pa.int32()), pa.array([None], pa.string())], ids=["int", "string"])
-def test_null_where_a_given_schema_has_none_is_a_reject(kinds, values, work):
-    kind = "int" if values.type == pa.int32() else "string"
-    work.put("given.avsc", json.dumps(avro(("id", "string"), ("at", "long"), ("v", kind))).encode())
+def test_null_where_a_given_schema_has_none_is_a_reject(file_formats, values, work):
+    data_type = "int" if values.type == pa.int32() else "string"
+    work.put("given.avsc", json.dumps(avro(("id", "string"), ("at", "long"), ("v", data_type))).encode())
     good = pa.array([5]).cast(values.type)
     work.settings |= {"output.schema": str(work.path / "given.avsc"), "deleted.record.file.prefix": "del"}
-    work.put("feed/del_1", side("a", v=values), kinds[1])
+    work.put("feed/del_1", side("a", v=values), file_formats[1])
     feed = pa.concat_tables([side("b", v=good), side("c", v=values)])
     with pytest.raises(DataError, match="field v is NULL"):
-        merged(work, kinds, side("a", v=good), feed)
-    report = merged(work, kinds, side("a", v=good), feed, reject_policy="quarantine")
+        merged(work, file_formats, side("a", v=good), feed)
+    report = merged(work, file_formats, side("a", v=good), feed, reject_policy="quarantine")
     assert found(work) == good.to_pylist()
     assert (report.counts["feed deleted"], report.counts["feed rejected"]) == (1, 1)
 
 
-@pytest.mark.parametrize("kinds", PATHS)
-def test_a_delete_file_lacks_what_may_not_be_null(kinds, work):
-    """Its rows are never written, so that nothing is in the place of the fields that they have not."""
+@pytest.mark.parametrize("file_formats", PATHS)
+def test_a_delete_file_lacks_what_may_not_be_null(file_formats, work):
+    """Its rows are never written, so the fields that they lack get no value."""
     inner = pa.struct([pa.field("n", pa.int64(), nullable=False)])
     must = [pa.field("v", pa.string(), False), pa.field("s", inner, False), pa.field("n", pa.int32(), False)]
 
@@ -387,8 +391,8 @@ def test_a_delete_file_lacks_what_may_not_be_null(kinds, work):
         return made.cast(pa.schema([*made.schema.remove(2).remove(2).remove(2), *must]))
 
     work.settings["deleted.record.file.prefix"] = "del"
-    work.put("feed/del_1", side("a"), kinds[1])
-    report = merged(work, kinds, pa.concat_tables([whole("a"), whole("c")]), whole("b"))
+    work.put("feed/del_1", side("a"), file_formats[1])
+    report = merged(work, file_formats, pa.concat_tables([whole("a"), whole("c")]), whole("b"))
     assert (report.counts["feed deleted"], found(work)) == (1, ["x", "x"])
     assert found(work, "s") == [{"n": 1}] * 2
     if work.files[0].suffix == ".parquet":
@@ -435,7 +439,7 @@ VALUES = {
 
 @dataclass
 class Case:
-    """How the schema of the feed differs, and what the master's record has then."""
+    """How the schema of the feed differs, and what the master's record becomes."""
 
     before: list[Any] = field(default_factory=list)
     after: list[Any] = field(default_factory=list)
@@ -545,10 +549,10 @@ SYMBOLS = {
 
 @pytest.mark.parametrize("name", SYMBOLS)
 def test_what_only_avro_holds_is_not_guessed(name, work):
-    for place, kind, key in zip(("master/m", "feed/f_1"), SYMBOLS[name], "ab", strict=True):
+    for place, data_type, key in zip(("master/m", "feed/f_1"), SYMBOLS[name], "ab", strict=True):
         work.put_avro(
             place,
-            avro(("id", "string"), ("at", "long"), ("v", kind)),
+            avro(("id", "string"), ("at", "long"), ("v", data_type)),
             [{"id": key, "at": 1, "v": ["A"] if name == "deep" else "A"}],
         )
     with pytest.raises(DataError, match=r"field v is .*f_1\.avro.*m\.avro") as caught:
@@ -556,17 +560,19 @@ def test_what_only_avro_holds_is_not_guessed(name, work):
     assert caught.value.kind == "schema.type"
 
 
-@pytest.mark.parametrize("kind", [["int", "string"], {**dict(ODD)["wide"]}], ids=["union", "decimal"])
-def test_what_only_avro_holds_has_no_place_in_other_formats(kind, work):
-    schema = avro(("id", "string"), ("at", "long"), ("v", kind))
+@pytest.mark.parametrize("data_type", [["int", "string"], {**dict(ODD)["wide"]}], ids=["union", "decimal"])
+def test_what_only_avro_holds_has_no_place_in_other_formats(data_type, work):
+    schema = avro(("id", "string"), ("at", "long"), ("v", data_type))
     work.put("master/m", side("a"), "parquet")
-    work.put_avro("feed/f_1", schema, [{"id": "b", "at": 1, "v": 1 if isinstance(kind, list) else Decimal(1)}])
+    work.put_avro("feed/f_1", schema, [{"id": "b", "at": 1, "v": 1 if isinstance(data_type, list) else Decimal(1)}])
     with pytest.raises(DataError, match=r"f_1\.avro: field v is of type .*(string|decimal)"):
         work.run()
 
 
 def test_a_null_where_there_may_be_none_any_more(work):
-    for place, kind, value in (("master/m", ["null", "int"], None), ("feed/f_1", "int", 1)):
-        work.put_avro(place, avro(("id", "string"), ("at", "long"), ("v", kind)), [{"id": place, "at": 1, "v": value}])
+    for place, data_type, value in (("master/m", ["null", "int"], None), ("feed/f_1", "int", 1)):
+        work.put_avro(
+            place, avro(("id", "string"), ("at", "long"), ("v", data_type)), [{"id": place, "at": 1, "v": value}]
+        )
     work.run()
     assert sorted(map(repr, found(work))) == ["1", "None"]
