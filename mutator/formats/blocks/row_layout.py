@@ -21,9 +21,9 @@ from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.partition_transforms import PartitionField, directory_of_row
 
-__all__ = ["NOT_PLACED", "Reader", "RowLayout", "Unreadable", "compile_reader", "without_field"]
+__all__ = ["Reader", "RowLayout", "Unreadable", "compile_reader", "without_field"]
 
-NOT_PLACED = "has the ID alone, and no partition; with key.scope=table its record is found by the ID"
+_NOT_PLACED = "has the ID alone, and no partition; with key.scope=table its record is found by the ID"
 Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes]]
 
 
@@ -92,7 +92,7 @@ def compile_reader(layout: RowLayout) -> Reader:
         count = len(items)
         if count == keys_only:
             if placed:
-                raise Unreadable(NOT_PLACED)
+                raise Unreadable(_NOT_PLACED)
             return tuple(items), None, True, row
         if count != width and (width is not None or count < needed):
             raise Unreadable(

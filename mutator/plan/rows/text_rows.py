@@ -24,7 +24,7 @@ from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
 
-__all__ = ["check_ordinals", "decide_widths", "is_delete_source", "layouts", "stored_text_row_plan", "text_row_plan"]
+__all__ = ["is_delete_source", "stored_text_row_plan", "text_row_plan"]
 
 
 def is_delete_source(config: Config, source: Source) -> bool:
@@ -37,7 +37,7 @@ def _first_width(sources: Iterable[Source]) -> int | None:
     return next((source.width for source in ordered if source.width is not None), None)
 
 
-def decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
+def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
     """Return the widths of feed and master rows (None: any), and whether the master has op codes."""
     known, has_op = survey.manifest, config.op_field is not None
     count = config.field_count
@@ -99,7 +99,7 @@ def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master
     )
 
 
-def check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
+def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
     """Raise ConfigError for an ordinal beyond the row width, or sides whose rows cannot get one layout."""
     if feed.width is not None:
         for key, ordinals in (
@@ -126,7 +126,7 @@ def check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master
         )
 
 
-def layouts(
+def _layouts(
     config: Config, feed_width: int | None, master_width: int | None, op_in_master: bool
 ) -> tuple[RowLayout, RowLayout]:
     """Return the layouts of the feed and of the master.
@@ -164,10 +164,10 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     """Decide how a run over delimited text reads and writes rows. Raises ConfigError and DataError."""
     _check_settings(config)
     known = survey.manifest
-    feed_width, master_width, op_in_master = decide_widths(config, survey)
-    feed, master = layouts(config, feed_width, master_width, op_in_master)
+    feed_width, master_width, op_in_master = _decide_widths(config, survey)
+    feed, master = _layouts(config, feed_width, master_width, op_in_master)
     feed, master, written = _partitioned(config, known, feed, master, op_in_master)
-    check_ordinals(config, survey, feed, op_in_master)
+    _check_ordinals(config, survey, feed, op_in_master)
     notes = []
     if config.op_field is not None:
         there, left = ("with" if has else "without" for has in (op_in_master, config.op_keep))
