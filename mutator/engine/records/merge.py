@@ -5,19 +5,22 @@ Plain functions over iterators, in constant memory: no Spark, no storage.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
+from mutator.engine.receipts import Key
 from mutator.engine.records.read import MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
 from mutator.rules.outcome import decide
 
 __all__ = ["Tombstone", "merge_bucket"]
 
-Tombstone = tuple[tuple[bytes, ...], Any, int]  # key, order value, commit time in ms
+Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
+Precedence = tuple[Any, ...]
 
-SURVIVOR, INSERTED = 0, 1  # first part of a row's place in its file
+SURVIVOR, INSERTED = 0, 1  # first part of a row's position in its file
 
 
 def merge_bucket(
@@ -30,101 +33,134 @@ def merge_bucket(
     horizon: Any = None,
     expire_before: int | None = None,
 ) -> Iterator[tuple[tuple[Any, ...], bytes, Any]]:
-    """Yield ``(place, row, order value)`` for each record that lives on; fill the tally.
+    """Yield ``(position, row, order value)`` for each record that survives or is inserted; fill the tally.
 
-    elements: sorted by (key, side, precedence). bury: takes each tombstone that the bucket has afterwards, by key.
-    place: sorts the rows of the output file: survivors and updated rows at the place they had in the master, then the
-    inserted ones by key.
+    elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
+    key. Rows sorted by position are in the order of the output file: survivors and updated rows by their position in
+    the master, then inserted rows by key. horizon, expire_before: None where tombstones never expire.
     """
-    counts = tally.counts
+    counts, without_winner = tally.counts, "absent" if full else "none"
     for key, group in groupby(elements, key=_key):
-        # -- what is held, and the winner
-        tombstone: tuple[Any, int] | None = None
-        held: tuple[Any, ...] | None = None  # precedence of the master's record
-        held_row = b""
-        winner: tuple[Any, ...] | None = None
-        is_delete, row = content = (False, b"")
-        mutations = 0
-        mixed = upserts = duplicates = False
-        for (_, _, side, precedence), value in group:
-            if side == MASTER:
-                if held is not None:
-                    counts["master duplicate"] += 1
-                    duplicates = True
-                held, held_row = precedence, value[1]
-            elif side == TOMBSTONE:
-                tombstone = (value[0], value[1])
-                counts["tombstones in"] += 1
-            else:
-                # Tied: the mutations with the winner's order value and sequence are not all the same.
-                if winner is None or precedence[:2] != winner[:2]:
-                    mixed = False
-                elif value != content:
-                    mixed = True
-                winner, content = precedence, value
-                mutations += 1
-                upserts = upserts or not value[0]
-        is_delete, row = content
-
-        # -- the truth table
-        kind = "record" if held is not None else "tombstone" if tombstone is not None else "nothing"
-        held_order = held[0] if held is not None else tombstone[0] if tombstone is not None else None
+        record, record_row, tombstone, winner, duplicates = _collect(group, counts)
+        known = "record" if record is not None else "tombstone" if tombstone is not None else "nothing"
+        order = record[0] if record is not None else tombstone[0] if tombstone is not None else None
         if winner is None:
-            decision = decide(kind, "absent" if full else "none", late=False, same=False)
+            decision = decide(known, without_winner, late=False, same=False)
         else:
-            order = winner[0]
-            late = kind != "nothing" and held_order > order
-            same = held is not None and not is_delete and held_row == row
-            decision = decide(kind, "delete" if is_delete else "upsert", late=late, same=same)
-            counts[f"feed {decision.winner}"] += 1
-            counts["feed superseded"] += mutations - 1
-            if tally.highest is None or order > tally.highest:
-                tally.highest = order
-            if (kind == "record" and held_order == order and not same) or (
-                kind == "tombstone" and held_order == order and not is_delete
-            ):
-                mixed = True
-            if mixed:
-                tally.note("tied", key)
-            if decision.winner == "delete of unknown" and upserts:
-                tally.note("inserted and deleted", key)
-            if decision.winner == "inserted":
-                if kind == "tombstone":
-                    tally.note("revived", key)
-                # Also where a tombstone is forgotten: a younger one of the same key may have expired before it came.
-                if horizon is not None and order < horizon:
-                    tally.note("below horizon", key)
+            late = known != "nothing" and order > winner.order
+            same = record is not None and not winner.is_delete and record_row == winner.row
+            decision = decide(known, "delete" if winner.is_delete else "upsert", late=late, same=same)
+            tied = order == winner.order and (not winner.is_delete if record is None else not same)
+            _count_winner(tally, key, winner, decision.winner, known, tied=known != "nothing" and tied, horizon=horizon)
+        result, _, outcome = decision
         if duplicates:
             tally.note("duplicate IDs", key)
-        if decision.master is not None:
-            counts[f"master {decision.master}"] += 1
-
-        # -- the result
-        result = decision.result
+        if outcome is not None:
+            counts[f"master {outcome}"] += 1
         if result in ("keep", "touch", "write"):
-            order = held_order if result == "keep" else winner[0]  # type: ignore[index]
-            # Updated rows take the place of the record that they replace.
-            place = (SURVIVOR, held[2], held[3]) if held is not None else (INSERTED, key)
-            yield place, row if result == "write" else held_row, order
-        elif result == "bury":
-            assert winner is not None
-            bury((key, winner[0], now))
-        elif result == "bury record":
-            bury((key, held_order, now))
+            # An updated row replaces its record where the record is.
+            position = (SURVIVOR, record[2], record[3]) if record is not None else (INSERTED, key)
+            row = winner.row if result == "write" else record_row  # type: ignore[union-attr]
+            yield position, row, order if result == "keep" else winner.order  # type: ignore[union-attr]
+            continue
+        order, committed = _buried(result, tombstone, order, winner, now)
+        if expire_before is not None and committed < expire_before:
+            tally.expire(1, order)
         else:
-            assert tombstone is not None
-            order, committed = tombstone
-            if result == "touch tombstone":
-                assert winner is not None
-                # The same delete again tells nothing new, so it does not make the tombstone younger.
-                order, committed = winner[0], now if winner[0] > order else committed
-            if expire_before is not None and committed < expire_before:
-                counts["expired"] += 1
-                if tally.expired is None or order > tally.expired:
-                    tally.expired = order
-            else:
-                bury((key, order, committed))
+            bury((key, order, committed))
 
 
-def _key(element: Element) -> tuple[bytes, ...]:
+class _Winner(NamedTuple):
+    """The mutation of a key with the highest precedence, and remarks on the others."""
+
+    precedence: Precedence
+    is_delete: bool
+    row: bytes
+    mutations: int
+    mixed: bool  # those with the winner's order value and sequence are not all the same
+    upserts: bool  # one of them is an upsert
+
+    @property
+    def order(self) -> Any:
+        """Order value."""
+        return self.precedence[0]
+
+
+def _collect(
+    group: Iterable[Element], counts: Counter[str]
+) -> tuple[Precedence | None, bytes, tuple[Any, int] | None, _Winner | None, bool]:
+    """Return what the sorted elements of a key come to; count those of the master.
+
+    Returns the precedence and the row of the master's record, the order value and commit time of the tombstone, the
+    winner, and whether the master has several rows.
+    """
+    record: Precedence | None = None
+    record_row = b""
+    tombstone: tuple[Any, int] | None = None
+    winner: Precedence | None = None
+    content: tuple[Any, ...] = (False, b"")
+    mutations = 0
+    mixed = upserts = duplicates = False
+    for (_, _, side, precedence), value in group:
+        if side == MASTER:
+            if record is not None:
+                counts["master duplicate"] += 1
+                duplicates = True
+            record, record_row = precedence, value[1]
+        elif side == TOMBSTONE:
+            tombstone = (value[0], value[1])
+            counts["tombstones in"] += 1
+        else:
+            if winner is None or precedence[:2] != winner[:2]:
+                mixed = False
+            elif value != content:
+                mixed = True
+            winner, content = precedence, value
+            mutations += 1
+            upserts = upserts or not value[0]
+    last = None if winner is None else _Winner(winner, content[0], content[1], mutations, mixed, upserts)
+    return record, record_row, tombstone, last, duplicates
+
+
+def _count_winner(
+    tally: Tally, key: Key, winner: _Winner, outcome: str | None, known: str, *, tied: bool, horizon: Any
+) -> None:
+    """Count the mutations of a key, and note the remarks on them.
+
+    outcome: of the winner. known: "record", "tombstone" or "nothing". tied: the winner has the order value of the
+    record or tombstone, and another content.
+    """
+    tally.counts[f"feed {outcome}"] += 1
+    tally.counts["feed superseded"] += winner.mutations - 1
+    tally.high(winner.order)
+    if tied or winner.mixed:
+        tally.note("tied", key)
+    if outcome == "delete of unknown" and winner.upserts:
+        tally.note("inserted and deleted", key)
+    if outcome == "inserted":
+        if known == "tombstone":
+            tally.note("revived", key)
+        # Also where a tombstone is forgotten: a newer one of the same key may have expired before.
+        if horizon is not None and winner.order < horizon:
+            tally.note("below horizon", key)
+
+
+def _buried(
+    result: str, tombstone: tuple[Any, int] | None, order: Any, winner: _Winner | None, now: int
+) -> tuple[Any, int]:
+    """Return the order value and commit time of a key's tombstone. order: of the record or tombstone it had before."""
+    if result == "bury record":
+        return order, now
+    if result == "keep tombstone":
+        assert tombstone is not None
+        return tombstone
+    assert winner is not None
+    if result == "bury":
+        return winner.order, now
+    assert tombstone is not None
+    # The same delete again is no news, so it does not make the tombstone younger.
+    return winner.order, now if winner.order > order else tombstone[1]
+
+
+def _key(element: Element) -> Key:
     return element[0][1]
