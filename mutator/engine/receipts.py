@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mutator.dataset.manifest import DataFile, SideFile
 
-__all__ = ["Fault", "Key", "LedgerReceipt", "MergeReceipt", "Receipts", "RejectSample", "SplitReceipt"]
+__all__ = ["NOTHING_READ", "Fault", "Key", "LedgerReceipt", "MergeReceipt", "Receipts", "RejectSample", "SplitReceipt"]
 
 Key = tuple[bytes, ...]  # canonical bytes of a record ID's values
 Fault = tuple[str, dict[str, Any]]  # error kind, and the fields of its message
@@ -24,6 +24,9 @@ class SplitReceipt(NamedTuple):
     lines: int
     size: int  # bytes as stored
     digests: Sequence[bytes]  # of the checksum chunks that the split covers
+
+
+NOTHING_READ = SplitReceipt(0, 0, 0, 0, 0, ())
 
 
 class RejectSample(NamedTuple):

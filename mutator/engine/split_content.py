@@ -1,15 +1,16 @@
-"""What both engines read with: a split's bytes, counted and checksummed, and what is said of them afterwards.
+"""The content of splits, counted and checksummed, and the elements that go to the ledger.
 
-Plain functions, no Spark. What no record is goes to the ledger, a partition of its own:
+Plain functions, no Spark. Everything but records goes to the ledger, a partition of its own in the shuffle:
 
     ((ledger, (), RECEIPT, (input, split)), SplitReceipt as a tuple)
     ((ledger, (), REJECT, (input, offset)), (split, line in the split, reason, row))
-    ((ledger, (), DAMAGE, (input, split)), (kind of error, its fields))
+    ((ledger, (), DAMAGE, (input, split)), (error kind, its fields))
     ((ledger, (), TALLY, (task, 0)), MergeReceipt of a step that writes nothing)
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -36,15 +37,14 @@ __all__ = [
     "TALLY",
     "Damage",
     "LedgerElement",
+    "RowSequences",
     "SplitContent",
-    "checked",
+    "check_tombstones",
     "damage_element",
     "damage_of",
     "damaged",
+    "read_splits",
     "receipt_of",
-    "row_sequences",
-    "sequences_of_batch",
-    "tombstones_receipt",
 ]
 
 RECEIPT, REJECT, DAMAGE, TALLY = range(4)
@@ -61,31 +61,31 @@ class Damage(Exception):
         return self.args[0], self.args[1]
 
 
-def damaged(one: Input, why: object) -> Fault:
-    """Return the kind and the fields of the error for a damaged input."""
-    kind = "damaged" if one.source.checksum is None else "manifest.damage"
+def damaged(file: Input, why: object) -> Fault:
+    """Return the error kind and the fields of a damaged input. why: an exception, or text."""
+    kind = "damaged" if file.source.checksum is None else "manifest.damage"
     if isinstance(why, Unfit):
         kind = "schema.value"
-    return kind, {"path": one.source.path, "why": str(why)}
+    return kind, {"path": file.source.path, "why": str(why)}
 
 
-def damage_of(one: Input, fault: Exception) -> Fault:
-    """Say what a fault means that reading an input has raised."""
+def damage_of(file: Input, fault: Exception) -> Fault:
+    """Return the error kind and the fields of an exception that reading an input raised."""
     if isinstance(fault, Damage):
         return fault.fault
     if isinstance(fault, MutatorError):
-        return fault.kind, {"path": one.source.path, "text": str(fault)}
-    return damaged(one, fault)
+        return fault.kind, {"path": file.source.path, "text": str(fault)}
+    return damaged(file, fault)
 
 
-def checked(plan: Plan, splits: Iterable[Split], read: Callable[[Split, Input], Iterator[Any]]) -> Iterator[Any]:
-    """Read the splits of one task; whatever goes wrong with a file travels as data to the ledger."""
+def read_splits(plan: Plan, splits: Iterable[Split], read: Callable[[Split, Input], Iterator[Any]]) -> Iterator[Any]:
+    """Yield the elements of each split of a task; an error becomes an element of the ledger."""
     for split in splits:
-        one = plan.inputs[split.input]
+        file = plan.inputs[split.input]
         try:
-            yield from read(split, one)
+            yield from read(split, file)
         except (Damage, CorruptStream, MutatorError) as fault:
-            yield damage_element(plan, split, damage_of(one, fault))
+            yield damage_element(plan, split, damage_of(file, fault))
 
 
 def damage_element(plan: Plan, split: Split, fault: Fault) -> LedgerElement:
@@ -94,53 +94,97 @@ def damage_element(plan: Plan, split: Split, fault: Fault) -> LedgerElement:
 
 
 def receipt_of(plan: Plan, split: Split, receipt: SplitReceipt) -> LedgerElement:
-    """Make the ledger's element of a receipt."""
+    """Return the ledger's element of a receipt."""
     return (plan.ledger, (), RECEIPT, (split.input, split.number)), tuple(receipt)
 
 
-def row_sequences(plan: Plan, split: Split, one: Input) -> Ints | None:
-    """Return the sequence of each row of a split, where the file beside the data has them; raises Damage."""
-    path, order = one.source.order_path, one.source.order_part
+class RowSequences:
+    """The sequences of a split's rows, in step with the rows that are read.
+
+    They come from the file of sequences beside the data; without one, each row has the sequence of its file.
+    """
+
+    def __init__(self, plan: Plan, split: Split, file: Input) -> None:
+        """Read the file of sequences. Raises Damage."""
+        self._file = file
+        self._sequences = _recorded_sequences(plan, split, file)
+        self._row = 0
+
+    @property
+    def recorded(self) -> bool:
+        """Whether each row has a sequence of its own."""
+        return self._sequences is not None
+
+    def of(self, batch: Batch) -> Ints:
+        """Return the sequences of the next batch's records, an int64 array. Raises Damage where they are too few."""
+        count, rejected = len(batch.block), len(batch.rejects)
+        if self._sequences is None:
+            return np.full(count, self._file.sequence, np.int64)
+        if rejected:  # a rejected row has a sequence, too
+            offsets = np.sort(np.array([reject.offset for reject in batch.rejects], np.int64))
+            rows = self._row + np.arange(count) + np.searchsorted(offsets, batch.block.offsets)
+            sequences: Ints = self._sequences[rows[rows < len(self._sequences)]]
+        else:
+            sequences = self._sequences[self._row : self._row + count]
+        if len(sequences) < count:
+            raise self._too_few()
+        self._row += count + rejected
+        return sequences
+
+    def each(self) -> Iterator[int]:
+        """Return an iterator over the sequences of single rows. It raises Damage at its end."""
+        return itertools.repeat(self._file.sequence) if self._sequences is None else self._each(self._sequences)
+
+    def _each(self, sequences: Ints) -> Iterator[int]:
+        for sequence in sequences.tolist():
+            self._row += 1
+            yield sequence
+        raise self._too_few()
+
+    def end(self) -> None:
+        """Raise Damage where the split had fewer or more rows than sequences."""
+        if self._sequences is None or self._row == len(self._sequences):
+            return
+        if self._row > len(self._sequences):
+            raise self._too_few()
+        raise Damage(*damaged(self._file, "it has fewer rows than the file with their sequences"))
+
+    def _too_few(self) -> Damage:
+        return Damage(*damaged(self._file, "it has more rows than the file with their sequences"))
+
+
+def _recorded_sequences(plan: Plan, split: Split, file: Input) -> Ints | None:
+    """Return the sequence of each row of a split, None without a file of sequences. Raises Damage."""
+    path, order = file.source.order_path, file.source.order_part
     if path is None or order is None or not plan.by_file_name:
         return None
     storage, expected = storage_for(path), order.checksum
-    if split.number == 0:  # Parquet's own checksums cover its pages alone
+    if split.number == 0:  # Parquet's own checksums cover only its pages
         with storage.open(path) as stream:
             found = of_blocks(blocks(stream), chunk_of(expected))
         if found != expected:
             raise Damage(
-                *damaged(one, f"{path}, with the sequences of its rows, has the checksum {found}, not {expected}")
+                *damaged(file, f"{path}, with the sequences of its rows, has the checksum {found}, not {expected}")
             )
     with storage.open(path) as stream:
         try:
             return read_sequences(stream, split.number)
         except (ArrowException, OSError, ValueError, LookupError) as fault:
-            raise Damage(*damaged(one, f"{path}, with the sequences of its rows, cannot be read: {fault}")) from None
+            raise Damage(*damaged(file, f"{path}, with the sequences of its rows, cannot be read: {fault}")) from None
 
 
-def sequences_of_batch(sequences: Ints, row: int, batch: Batch) -> tuple[Ints, int]:
-    """Return the sequences of a batch's records, and the number of the row that comes after the batch.
-
-    sequences: of all rows of a split. row: number of the first row of the batch. What is no record, because it says no
-    partition, is a row all the same.
-    """
-    passed = np.sort(np.array([one.offset for one in batch.rejects], np.int64))
-    rows = row + np.arange(len(batch.block)) + np.searchsorted(passed, batch.block.offsets)
-    return sequences[rows[rows < len(sequences)]], row + len(rows) + len(passed)
-
-
-def tombstones_receipt(plan: Plan, split: Split, one: Input) -> SplitReceipt:
-    """Hold a file of tombstones against its checksum, before Parquet stumbles over it; raises Damage."""
-    part = one.source.part
+def check_tombstones(plan: Plan, split: Split, file: Input) -> SplitReceipt:
+    """Compare a file of tombstones with its checksum, before Parquet reads it; return its receipt. Raises Damage."""
+    part = file.source.part
     assert part is not None
-    content = SplitContent(plan, split, one)
+    content = SplitContent(plan, split, file)
     for _ in content.blocks():
         pass
     size, digests = content.result()
     found = combine(digests, chunk_of(part.checksum) or 1)
     if found != part.checksum:
-        raise Damage(*damaged(one, f"its checksum is {found} and should be {part.checksum}"))
-    with storage_for(one.source.path).open(one.source.path) as stream:
+        raise Damage(*damaged(file, f"its checksum is {found} and should be {part.checksum}"))
+    with storage_for(file.source.path).open(file.source.path) as stream:
         rows = count_tombstones(stream)
     return SplitReceipt(rows, 0, 0, rows, size, digests)
 

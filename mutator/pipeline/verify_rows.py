@@ -23,7 +23,7 @@ from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, 
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt
 from mutator.engine.records.read import read_task
-from mutator.engine.split_content import Damage, checked, damaged, receipt_of, row_sequences, tombstones_receipt
+from mutator.engine.split_content import RowSequences, check_tombstones, read_splits, receipt_of
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.schema_rows import stored_schema_row_plan
@@ -96,11 +96,11 @@ def _read_task(forms: Mapping[str, RowPlan], scope: str | None, plan: Plan, spli
             return _read_rows(of_form, split, one)
         return _read_blocks(of_form, scope, split, one)
 
-    return checked(plan, splits, read)
+    return read_splits(plan, splits, read)
 
 
 def _read_tombstones(plan: Plan, scope: str | None, split: Split, one: Input) -> Iterator[Any]:
-    receipt = tombstones_receipt(plan, split, one)
+    receipt = check_tombstones(plan, split, one)
     assert one.source.part is not None
     directory = one.source.part.path.removeprefix("_mutator/tombstones/").rpartition("/")[0]
     for number, table in enumerate(tombstones(plan, split, one)):
@@ -114,10 +114,11 @@ def _read_blocks(plan: Plan, scope: str | None, split: Split, one: Input) -> Ite
     part, layout = one.source.part, plan.rows.layouts[one.layout]
     assert part is not None
     directory = part.path.rpartition("/")[0]
-    sequences = row_sequences(plan, split, one)
+    sequences = RowSequences(plan, split, one)
     for number, (batch, receipt) in enumerate(batches(plan, split, one, trusted=False)):
         yield from rejected(plan, split, one, batch, receipt)
         block = batch.block
+        sequences.of(batch)
         if len(block):
             hashes = block.hashes()
             right = _in_bucket(plan, one, hashes)
@@ -126,9 +127,7 @@ def _read_blocks(plan: Plan, scope: str | None, split: Split, one: Input) -> Ite
                 right &= np.array([name == directory for name in placed.names], np.bool_)[placed.codes]
             states, within = np.where(right, _ROW, _MISPLACED), directory if scope == "partition" else ""
             yield from _elements(plan, split, number, hashes, block.keys(None), states, within)
-    if sequences is not None and len(sequences) != receipt.rows:
-        more = "more" if receipt.rows > len(sequences) else "fewer"
-        raise Damage(*damaged(one, f"it has {more} rows than the file with their sequences"))
+    sequences.end()
     yield receipt_of(plan, split, receipt)
 
 

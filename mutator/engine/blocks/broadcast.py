@@ -30,10 +30,10 @@ from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts, Split
 from mutator.engine.split_content import (
     Damage,
     LedgerElement,
+    check_tombstones,
     damage_element,
     damage_of,
     receipt_of,
-    tombstones_receipt,
 )
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
@@ -134,7 +134,7 @@ def finish(
 def _tombstones(plan: Plan, split: Split, ledger: list[LedgerElement]) -> Iterator[Any]:
     one = plan.inputs[split.input]
     try:
-        receipt = tombstones_receipt(plan, split, one)
+        receipt = check_tombstones(plan, split, one)
         yield from tombstones(plan, split, one)
         ledger.append(receipt_of(plan, split, receipt))
     except (Damage, MutatorError) as fault:

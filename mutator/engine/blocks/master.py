@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from mutator.engine.blocks.read import Rows, batches
 from mutator.engine.blocks.spool import scratch_directory
-from mutator.engine.split_content import Damage, damage_of, damaged, row_sequences
+from mutator.engine.receipts import SplitReceipt
+from mutator.engine.split_content import Damage, RowSequences, damage_of, damaged
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Batch, Block, Hashes
 from mutator.formats.content import NotReadable
@@ -35,7 +36,7 @@ class MasterBlock:
     """Some consecutive rows of a master."""
 
     plan: Plan
-    one: Input | None  # the file they come from; None: the shuffle
+    file: Input | None  # None: they come from the shuffle
     base: int  # number of the first row
     block: Block
     sequences: Ints  # of each row, or of its file
@@ -55,69 +56,61 @@ class MasterBlock:
             return pa.array(self.sequences[rows])
         return self.known(lambda: self.block.orders(rows))
 
-    def known(self, look: Callable[[], Found]) -> Found:
-        """Look at what no reader has looked at yet; raises Damage."""
+    def known(self, decode: Callable[[], Found]) -> Found:
+        """Decode values that no reader has decoded yet. Raises Damage."""
         try:
-            return look()
+            return decode()
         except NotReadable as fault:
-            if self.one is None:
+            if self.file is None:
                 raise
-            raise Damage(*damaged(self.one, fault)) from None
+            raise Damage(*damaged(self.file, fault)) from None
 
 
 def from_files(
-    plan: Plan, splits: Iterable[Split], done: Callable[[Split, Input, Batch, Any], None]
+    plan: Plan, splits: Iterable[Split], done: Callable[[Split, Input, Batch, SplitReceipt], None]
 ) -> Iterator[MasterBlock]:
-    """Read splits one after the other; done: is told of each batch and the receipt so far. Raises Damage."""
+    """Read splits one after the other. done: called with each batch and the receipt so far. Raises Damage."""
     base = 0
     for split in splits:
-        one = plan.inputs[split.input]
+        file = plan.inputs[split.input]
         try:
-            for block in _from_split(plan, split, one, base, done):
+            for block in _from_split(plan, split, file, base, done):
                 base += len(block.block)
                 yield block
         except (CorruptStream, MutatorError) as fault:  # of reading, not of what is done with the blocks
-            raise Damage(*damage_of(one, fault)) from None
+            raise Damage(*damage_of(file, fault)) from None
 
 
 def _from_split(
-    plan: Plan, split: Split, one: Input, base: int, done: Callable[[Split, Input, Batch, Any], None]
+    plan: Plan, split: Split, file: Input, base: int, done: Callable[[Split, Input, Batch, SplitReceipt], None]
 ) -> Iterator[MasterBlock]:
-    trusted = one.source.checksum is not None
-    sequences, row = row_sequences(plan, split, one), 0
-    for batch, receipt in batches(plan, split, one, trusted):
-        done(split, one, batch, receipt)
-        count = len(batch.block)
-        if sequences is None:
-            own = np.full(count, one.sequence, np.int64)
-        else:
-            own = sequences[row : row + count]
-            if len(own) < count:
-                raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
-        if count:
-            yield MasterBlock(plan, one, base + row, batch.block, own)
-        row += count
-    if sequences is not None and row != len(sequences):
-        raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
+    sequences = RowSequences(plan, split, file)
+    for batch, receipt in batches(plan, split, file, trusted=file.source.checksum is not None):
+        done(split, file, batch, receipt)
+        own = sequences.of(batch)
+        if len(own):
+            yield MasterBlock(plan, file, base, batch.block, own)
+        base += len(own)
+    sequences.end()
 
 
 def from_shuffle(
     plan: Plan, pieces: Iterator[Rows], again: bool, stack: ExitStack
 ) -> Callable[[], Iterator[MasterBlock]]:
-    """Return what reads shuffled rows. again: they will be read more than once, so they are kept, on disk if many."""
+    """Return a function that reads shuffled rows. again: several times, so rows are kept, on disk if many."""
     if not again:
         return lambda: _blocks(plan, pieces)
-    held: list[MasterBlock] = []
+    kept_blocks: list[MasterBlock] = []
     size = 0
     kept: list[Rows] = []
     for block in _blocks(plan, _noted(pieces, kept)):
-        held.append(block)
+        kept_blocks.append(block)
         size += 3 * len(kept[-1].rows)  # the columns of a row are about twice its bytes
         if size > plan.memory:
             break
     else:
-        return lambda: iter(held)
-    held.clear()
+        return lambda: iter(kept_blocks)
+    kept_blocks.clear()
     path = os.path.join(scratch_directory(stack), "rows")
     with open(path, "xb") as file:
         for piece in itertools.chain(kept, pieces):
@@ -132,7 +125,9 @@ def _blocks(plan: Plan, pieces: Iterator[Rows]) -> Iterator[MasterBlock]:
         if piece.sequences is not None:
             own = np.frombuffer(piece.sequences, np.int64)
         else:
-            own = np.repeat([plan.sequences[one] for one, _ in piece.inputs], [count for _, count in piece.inputs])
+            own = np.repeat(
+                [plan.sequences[number] for number, _ in piece.inputs], [count for _, count in piece.inputs]
+            )
         yield MasterBlock(plan, None, base, block, own)
         base += len(block)
 

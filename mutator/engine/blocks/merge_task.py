@@ -17,7 +17,7 @@ from mutator.engine.blocks.merge import Blocks, Output, insert_and_bury, merge_b
 from mutator.engine.blocks.read import tombstones
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.receipts import MergeReceipt, SplitReceipt
-from mutator.engine.split_content import Damage, damage_of, tombstones_receipt
+from mutator.engine.split_content import Damage, check_tombstones, damage_of
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Hashes
@@ -137,7 +137,7 @@ class UnitTask:
             one = self.plan.inputs[split.input]
             try:
                 if (split.input, split.number) not in self.receipts:
-                    self.receipts[split.input, split.number] = tombstones_receipt(self.plan, split, one)
+                    self.receipts[split.input, split.number] = check_tombstones(self.plan, split, one)
                 yield from tombstones(self.plan, split, one)
             except MutatorError as fault:
                 raise Damage(*damage_of(one, fault)) from None

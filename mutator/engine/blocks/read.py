@@ -20,17 +20,16 @@ import pyarrow as pa
 from mutator.dataset.side_columns import tombstone_tables
 from mutator.engine.blocks.mutations import Mutations, fold, joined_mutations, mutations_of
 from mutator.engine.malloc import keep_freed_memory
-from mutator.engine.receipts import SplitReceipt
+from mutator.engine.receipts import NOTHING_READ, SplitReceipt
 from mutator.engine.split_content import (
     REJECT,
     Damage,
+    RowSequences,
     SplitContent,
-    checked,
+    check_tombstones,
     damaged,
+    read_splits,
     receipt_of,
-    row_sequences,
-    sequences_of_batch,
-    tombstones_receipt,
 )
 from mutator.formats.blocks.contract import Batch, Hashes
 from mutator.formats.content import NotReadable
@@ -84,20 +83,20 @@ def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
     keep_freed_memory()
     feed, master = Feed(plan), _Master(plan)
 
-    def read(split: Split, one: Input) -> Iterator[Any]:
-        if one.side == "tombstones":
-            return _read_tombstones(plan, split, one)
-        return feed.read(split, one) if one.side == "feed" else master.read(split, one)
+    def read(split: Split, file: Input) -> Iterator[Any]:
+        if file.side == "tombstones":
+            return _read_tombstones(plan, split, file)
+        return feed.read(split, file) if file.side == "feed" else master.read(split, file)
 
-    yield from checked(plan, splits, read)
+    yield from read_splits(plan, splits, read)
     yield from feed.runs()
     yield from master.pieces()
 
 
-def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tuple[Batch, SplitReceipt]]:
+def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tuple[Batch, SplitReceipt]]:
     """Read a split; yield its batches, each with the receipt of all so far (the last one is whole). Raises Damage."""
-    content = SplitContent(plan, split, one)
-    layout = plan.rows.layouts[one.layout]
+    content = SplitContent(plan, split, file)
+    layout = plan.rows.layouts[file.layout]
     rows = rejects = ignored = lines = 0
     reader = plan.block_type.read(content, layout, trusted)
     try:
@@ -111,7 +110,7 @@ def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tup
             yield batch, SplitReceipt(rows, rejects, ignored, lines, 0, ())
             batch = after
     except NotReadable as fault:
-        raise Damage(*damaged(one, fault)) from None
+        raise Damage(*damaged(file, fault)) from None
     receipt = SplitReceipt(rows, rejects, ignored, lines, *content.result())
     if batch is not None:
         yield batch, receipt
@@ -119,11 +118,11 @@ def batches(plan: Plan, split: Split, one: Input, trusted: bool) -> Iterator[tup
         yield Batch(plan.block_type.load([], layout), (), 0, 0), receipt
 
 
-def rejected(plan: Plan, split: Split, one: Input, batch: Batch, receipt: SplitReceipt) -> Iterator[Any]:
+def rejected(plan: Plan, split: Split, file: Input, batch: Batch, receipt: SplitReceipt) -> Iterator[Any]:
     """Yield the ledger's elements of a batch's rejects."""
     # More than may be set aside need not travel: they are counted, and the run will fail.
     before = receipt.rejected - len(batch.rejects)
-    for offset, line, reason, row in batch.rejects[: max(plan.rejects_shipped[one.side] - before, 0)]:
+    for offset, line, reason, row in batch.rejects[: max(plan.rejects_shipped[file.side] - before, 0)]:
         yield (plan.ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
 
 
@@ -135,21 +134,21 @@ class Feed:
         self.plan = plan
         self.held: dict[str, list[Mutations]] = {}
         self._bytes = 0
-        self._place = (0, 0)
+        self._split = (0, 0)
         self._number = 0
 
-    def read(self, split: Split, one: Input) -> Iterator[Any]:
+    def read(self, split: Split, file: Input) -> Iterator[Any]:
         """Read a split; yield what it holds that is no mutation, and runs where they become too many."""
-        self._place = (split.input, split.number)
-        receipt = SplitReceipt(0, 0, 0, 0, 0, ())
-        for batch, receipt in batches(self.plan, split, one, trusted=False):
-            yield from rejected(self.plan, split, one, batch, receipt)
+        self._split = (split.input, split.number)
+        receipt = NOTHING_READ
+        for batch, receipt in batches(self.plan, split, file, trusted=False):
+            yield from rejected(self.plan, split, file, batch, receipt)
             block = batch.block
             if not len(block):
                 continue
             inputs = np.full(len(block), split.input, np.int64)
             found = mutations_of(self.plan, block, inputs, block.offsets)
-            self.held.setdefault(one.layout, []).append(found)
+            self.held.setdefault(file.layout, []).append(found)
             self._bytes += found.nbytes
             if self._bytes > self.plan.memory:
                 yield from self.runs()
@@ -172,7 +171,7 @@ class Feed:
                 packed = form.pack(rows.slice(start, end - start))
                 run = Run(layout, packed, inputs, offsets, (counts, mixed, upserts) if whole else None)
                 self._number += 1
-                yield (group, (), RUN, (*self._place, self._number)), tuple(run)
+                yield (group, (), RUN, (*self._split, self._number)), tuple(run)
         self.forget()
 
     def forget(self) -> None:
@@ -196,62 +195,51 @@ class _Master:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._held: dict[int, list[tuple[int, bytes, int, bytes]]] = {}
+        self._waiting: dict[int, list[tuple[int, bytes, int, bytes]]] = {}
         self._sizes: Counter[int] = Counter()
         self._bytes = 0
-        self._place = (0, 0)
+        self._split = (0, 0)
         self._number = 0
 
-    def read(self, split: Split, one: Input) -> Iterator[Any]:
-        plan, form = self._plan, self._plan.block_type
-        self._place = (split.input, split.number)
-        sequences = row_sequences(plan, split, one)
-        receipt, row = SplitReceipt(0, 0, 0, 0, 0, ()), 0
-        for batch, receipt in batches(plan, split, one, trusted=False):
-            yield from rejected(plan, split, one, batch, receipt)
+    def read(self, split: Split, file: Input) -> Iterator[Any]:
+        plan, block_type = self._plan, self._plan.block_type
+        self._split = (split.input, split.number)
+        sequences = RowSequences(plan, split, file)
+        receipt = NOTHING_READ
+        for batch, receipt in batches(plan, split, file, trusted=False):
+            yield from rejected(plan, split, file, batch, receipt)
             block = batch.block
-            if sequences is not None and batch.rejects and not plan.is_partitioned:  # else rows may say no partition
-                raise Damage(*damaged(one, "it has lines that are no rows, and sequences for each row"))
-            own = None
-            if sequences is not None:
-                own, row = sequences_of_batch(sequences, row, batch)
-                if len(own) < len(block):
-                    raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
+            if sequences.recorded and batch.rejects and not plan.is_partitioned:  # else a row may lack a partition
+                raise Damage(*damaged(file, "it has lines that are no rows, and sequences for each row"))
+            own = sequences.of(batch) if plan.by_file_name else None
             order, pieces = grouped(block.hashes(), plan.groups)
             rows = block.rows.take(pa.array(order))
             for group, start, end in pieces:
-                piece = form.pack(rows.slice(start, end - start))
-                held = self._held.setdefault(group, [])
-                told = b"" if own is None else own[order[start:end]].tobytes()
-                held.append((split.input, piece, end - start, told))
+                piece = block_type.pack(rows.slice(start, end - start))
+                packed_sequences = b"" if own is None else own[order[start:end]].tobytes()
+                self._waiting.setdefault(group, []).append((split.input, piece, end - start, packed_sequences))
                 self._sizes[group] += len(piece)
                 self._bytes += len(piece)
                 if self._sizes[group] > _PIECE:
                     yield self._piece(group)
             if self._bytes > plan.memory:
                 yield from self.pieces()
-        if sequences is not None and row != len(sequences):
-            raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
+        sequences.end()
         yield receipt_of(plan, split, receipt)
 
     def pieces(self) -> Iterator[Any]:
-        """Yield what is held."""
-        for group in sorted(self._held):
+        """Yield all rows that wait."""
+        for group in sorted(self._waiting):
             yield self._piece(group)
 
     def _piece(self, group: int) -> Any:
-        held = self._held.pop(group)
+        parts = self._waiting.pop(group)
         self._bytes -= self._sizes.pop(group)
         self._number += 1
-        sequences = None
-        if self._plan.by_file_name:
-            sequences = b"".join(
-                own or np.full(count, self._plan.inputs[number].sequence, np.int64).tobytes()
-                for number, _, count, own in held
-            )
-        inputs = tuple((number, count) for number, _, count, _ in held)
-        value = Rows(b"".join(rows for _, rows, _, _ in held), inputs, sequences)
-        return (group, (), ROWS, (*self._place, self._number)), tuple(value)
+        sequences = b"".join(own for _, _, _, own in parts) if self._plan.by_file_name else None
+        inputs = tuple((number, count) for number, _, count, _ in parts)
+        value = Rows(b"".join(rows for _, rows, _, _ in parts), inputs, sequences)
+        return (group, (), ROWS, (*self._split, self._number)), tuple(value)
 
 
 def _sliced(pieces: list[tuple[int, int, int]], rows: int) -> Iterator[tuple[int, int, int]]:
@@ -271,9 +259,9 @@ def grouped(hashes: Hashes, groups: int) -> tuple[Ints, list[tuple[int, int, int
     return order, [(int(found[start]), start, end) for start, end in zip(starts, ends[: len(starts)], strict=True)]
 
 
-def tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
+def tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
     """Yield the tables of a file of tombstones, with the hash of each key. Raises Damage."""
-    with storage_for(one.source.path).open(one.source.path) as stream:
+    with storage_for(file.source.path).open(file.source.path) as stream:
         for table in tombstone_tables(stream):
             names = [name for name in table.column_names if name.startswith("key_")]
             keys = [table.column(name).combine_chunks().cast(pa.large_binary()) for name in names]
@@ -283,9 +271,9 @@ def tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
             yield pa.table([*keys, order, times, pa.array(hashes)], [*names, "order", "committed", "hash"])
 
 
-def _read_tombstones(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
-    receipt = tombstones_receipt(plan, split, one)
-    for number, table in enumerate(tombstones(plan, split, one)):
+def _read_tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
+    receipt = check_tombstones(plan, split, file)
+    for number, table in enumerate(tombstones(plan, split, file)):
         order, pieces = grouped(table.column("hash").to_numpy(), plan.groups)
         table = table.take(pa.array(order))
         for group, start, end in pieces:

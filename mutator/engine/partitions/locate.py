@@ -41,7 +41,7 @@ from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
 from mutator.engine.receipts import SplitReceipt
-from mutator.engine.split_content import DAMAGE, TALLY, Damage, damage_of, tombstones_receipt
+from mutator.engine.split_content import DAMAGE, TALLY, Damage, check_tombstones, damage_of
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
@@ -239,7 +239,7 @@ def _tombstones(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[t
     (split,) = splits
     one = plan.inputs[0]
     try:
-        tombstones_receipt(plan, split, one)
+        check_tombstones(plan, split, one)
         for table in tombstones(plan, split, one):
             names = [name for name in table.column_names if name.startswith("key_")]
             keys = [table.column(name).combine_chunks() for name in names]

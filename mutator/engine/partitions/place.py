@@ -24,16 +24,8 @@ from mutator.engine.blocks.read import Feed, batches, rejected
 from mutator.engine.blocks.spool import scratch_directory
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
-from mutator.engine.receipts import SplitReceipt
-from mutator.engine.split_content import (
-    TALLY,
-    Damage,
-    checked,
-    damaged,
-    receipt_of,
-    row_sequences,
-    sequences_of_batch,
-)
+from mutator.engine.receipts import NOTHING_READ
+from mutator.engine.split_content import TALLY, RowSequences, read_splits, receipt_of
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import Hashes
@@ -54,7 +46,7 @@ def placed_as_read(plan: Plan, splits: Iterable[Split]) -> Iterator[Route]:
     def read(split: Split, one: Input) -> Iterator[Any]:
         return feed.read(split, one) if one.side == "feed" else _master_rows(plan, split, one)
 
-    for found in checked(plan, splits, read):
+    for found in read_splits(plan, splits, read):
         yield found if len(found) == 3 else (LEDGER, {}, found)
     yield from feed.runs()
 
@@ -81,27 +73,19 @@ def _folded_apart(plan: Plan, found: Mutations, codes: Ints, names: list[str]) -
     return Mutations(**{**vars(folded), "hashes": folded.hashes ^ salts[codes], "keys": folded.keys[1:]}), codes
 
 
-def _master_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
-    form = plan.block_type
-    sequences = row_sequences(plan, split, one)
-    receipt, row = SplitReceipt(0, 0, 0, 0, 0, ()), 0
-    for batch, receipt in batches(plan, split, one, trusted=False):
-        yield from rejected(plan, split, one, batch, receipt)
-        block = batch.block
-        count = len(block)
-        if sequences is None:
-            own = np.full(count, one.sequence, np.int64)
-        else:
-            own, row = sequences_of_batch(sequences, row, batch)
-            if len(own) < count:
-                raise Damage(*damaged(one, "it has more rows than the file with their sequences"))
-        if count:
-            placed = form.partitions(block.written(), plan.rows.layouts["written"])
-            inputs = np.full(count, split.input, np.int64)
+def _master_rows(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
+    block_type, layout = plan.block_type, plan.rows.layouts["written"]
+    sequences = RowSequences(plan, split, file)
+    receipt = NOTHING_READ
+    for batch, receipt in batches(plan, split, file, trusted=False):
+        yield from rejected(plan, split, file, batch, receipt)
+        block, own = batch.block, sequences.of(batch)
+        if len(block):
+            placed = block_type.partitions(block.written(), layout)
+            inputs = np.full(len(block), split.input, np.int64)
             table = rows_table(block.rows, inputs, block.offsets, block.hashes(), own)
             yield routed(ROWS, table, placed.codes, placed.names)
-    if sequences is not None and row != len(sequences):
-        raise Damage(*damaged(one, "it has fewer rows than the file with their sequences"))
+    sequences.end()
     yield receipt_of(plan, split, receipt)
 
 
