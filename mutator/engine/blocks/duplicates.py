@@ -1,6 +1,6 @@
-"""Rows of one key in a master that nobody promised to be without: the one with the highest precedence survives.
+"""Duplicate rows of a key in an unmanaged master: the one with the highest precedence survives.
 
-First every hash that occurs twice is found, then only the rows with such a hash are compared.
+First every hash that occurs twice is found, then only the rows with these hashes are compared.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.engine.blocks.mutations import key_names
 from mutator.engine.blocks.spool import SortedSpool, scratch_directory
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes
@@ -27,7 +28,7 @@ _FILES = 64
 
 
 def is_in(hashes: Hashes, known: Hashes) -> Flags:
-    """Tell which hashes are among some sorted ones."""
+    """Return a flag for each hash: whether it is among some sorted ones."""
     if not len(known):
         return np.zeros(len(hashes), np.bool_)
     places = np.searchsorted(known, hashes)
@@ -44,7 +45,7 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
     repeated = _repeated((one.hashes for one in blocks()), plan.memory, stack)
     if not len(repeated):
         return np.zeros(0, np.int64)
-    keys = [f"key_{number}" for number in range(plan.key_width)]
+    keys = key_names(plan.key_width)
     spool = SortedSpool([*keys, "order", "sequence", "row"], plan.memory, stack)
     for one in blocks():
         rows = np.flatnonzero(is_in(one.hashes, repeated))

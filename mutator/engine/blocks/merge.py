@@ -1,16 +1,15 @@
-"""The reduce step of the blocks engine: winners meet the master block by block, and what changed is put in its place.
+"""The reduce step of the blocks engine: winners meet the master block by block, and changed rows are replaced.
 
-The rows of the master are never sorted: they come in the order of their files and leave in it. A block that no winner
-meets goes out as the bytes that came in; where one does, only its row is replaced or left out. Inserted rows follow, by
-key. Where the feed of a task is more than it may hold, it is done in parts by the hash of the key: each part meets all
-of the master, and what they decide is sorted by row and applied at the end.
+The rows of the master are never sorted: they are read and written in the order of their files. A block that no winner
+meets is written with the bytes it was read with; where a winner meets a row, only that row is replaced or left out.
+Inserted rows follow, by key. If the feed of a task exceeds its memory, it is merged in parts by the hash of the key:
+each part meets all of the master, and the decisions are sorted by row and applied at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import MasterBlock
-from mutator.engine.blocks.mutations import LEAVES
+from mutator.engine.blocks.mutations import LEAVES, key_names
 from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.blocks.winners import GONE, LEAVE, TOUCH, WRITE, Winners, tombstone_table
 from mutator.engine.tally import Tally
@@ -36,21 +35,21 @@ Kept = tuple[Any, int, Hashes | None, Ints | None]
 
 
 class Output:
-    """What a merge leaves: rows to a writer at once, inserted rows and tombstones sorted by key at the end."""
+    """Inserted rows and tombstones, which are written by key after all other rows, and the form of these rows."""
 
     def __init__(self, plan: Plan, tally: Tally, exact: bool, stack: ExitStack, *, hashed: bool = False) -> None:
         """exact: rows must stay one element each, because they go to several files or are numbered.
 
-        hashed: the hashes of their keys are wanted in any case.
+        hashed: the hashes of their keys are needed in any case.
         """
         self.plan, self.tally, self.exact, self.hashed = plan, tally, exact, hashed
         self.run_together = plan.block_type.run_together
-        keys = [f"key_{number}" for number in range(plan.key_width)]
+        keys = key_names(plan.key_width)
         self.inserted = SortedSpool(keys, plan.memory, stack)
         self.tombstones = SortedSpool(keys, plan.memory, stack)
 
     def bury(self, table: Any) -> None:
-        """Take tombstones."""
+        """Add tombstones."""
         self.tombstones.append(table)
 
 
@@ -62,38 +61,39 @@ def merge_blocks(
     finish: Callable[[Winners], None],
     stack: ExitStack,
 ) -> Iterator[Kept]:
-    """Yield what lives on, in its order; finish: gets each part's winners at its end.
+    """Yield the rows that survive, in their order.
 
-    dropped: numbers of rows that are none, because another one of their key survives, ascending.
+    blocks: returns all blocks of the master, as often as it is called. dropped: numbers of the duplicate rows that do
+    not survive, ascending. finish: called with the winners of each part, once they have met all rows.
     """
     if len(parts) <= 1:
         winners = next(iter(parts), None)
-        for one in blocks():
-            yield _applied(one, _met(winners, one, dropped), dropped, output)
+        for block in blocks():
+            yield _applied(block, _met(winners, block, dropped), dropped, output)
         if winners is not None:
             finish(winners)
         return
     decided = SortedSpool(["row"], output.plan.memory, stack)
     for winners in parts:
-        for one in blocks() if len(winners) else ():
-            met = _met(winners, one, dropped)
+        for block in blocks() if len(winners) else ():
+            met = _met(winners, block, dropped)
             if met is not None:
-                decided.append(met.set_column(0, "row", pc.add(met.column("row"), one.base)))
+                decided.append(met.set_column(0, "row", pc.add(met.column("row"), block.base)))
         finish(winners)
     tables = _Ahead(decided.tables())
-    for one in blocks():
-        yield _applied(one, tables.until(one.base, one.base + len(one.block)), dropped, output)
+    for block in blocks():
+        yield _applied(block, tables.until(block.base, block.base + len(block.block)), dropped, output)
 
 
 class _Ahead:
-    """Decisions sorted by row, taken up to a row at a time."""
+    """Decisions sorted by row, read up to a row at a time."""
 
     def __init__(self, tables: Iterator[Any]) -> None:
         self._tables = tables
         self._head = next(tables, None)
 
     def until(self, base: int, end: int) -> Any:
-        """Return the decisions about rows below ``end``, with numbers that count from ``base``; None for none."""
+        """Return the next decisions about rows below ``end``, numbered from ``base``; None without any."""
         ready = []
         while self._head is not None:
             rows = self._head.column("row").to_numpy()
@@ -110,25 +110,25 @@ class _Ahead:
         return found.set_column(0, "row", pc.subtract(found.column("row"), base))
 
 
-def _met(winners: Winners | None, one: MasterBlock, dropped: Ints) -> Any:
-    """Return the rows of a block that winners met, what becomes of them, new content and order value; None for none."""
+def _met(winners: Winners | None, block: MasterBlock, dropped: Ints) -> Any:
+    """Return a pa.Table of the rows that winners met, with "row", "action", "order" and "written"; None without any."""
     if winners is None:
         return None
-    likely = one.block.likely(winners.firsts) if winners.firsts else None
+    likely = block.block.likely(winners.firsts) if winners.firsts else None
     if likely is None:
-        rows, places = winners.match(one.hashes, one.keys)
+        rows, places = winners.match(block.hashes, block.keys)
     else:
-        hashes = one.known(lambda: one.block.hashes(likely))
-        rows, places = winners.match(hashes, lambda chosen: one.keys(likely[chosen]))
+        hashes = block.known(lambda: block.block.hashes(likely))
+        rows, places = winners.match(hashes, lambda chosen: block.keys(likely[chosen]))
         rows = likely[rows]
-    out = _dropped_in(one, dropped)
+    out = _dropped_in(block, dropped)
     if len(out):
         live = ~np.isin(rows, out)
         rows, places = rows[live], places[live]
     if not len(rows):
         return None
-    held = one.block.written().take(pa.array(rows))
-    actions = winners.meet_rows(places, one.orders(rows), held)
+    records = block.block.written().take(pa.array(rows))
+    actions = winners.meet_rows(places, block.orders(rows), records)
     gone = np.flatnonzero(actions == GONE)
     winners.bury(places[gone])
     index = pa.array(places)
@@ -142,15 +142,15 @@ def _met(winners: Winners | None, one: MasterBlock, dropped: Ints) -> Any:
     )
 
 
-def _dropped_in(one: MasterBlock, dropped: Ints) -> Ints:
-    first, last = np.searchsorted(dropped, [one.base, one.base + len(one.block)])
-    return dropped[first:last] - one.base
+def _dropped_in(block: MasterBlock, dropped: Ints) -> Ints:
+    first, last = np.searchsorted(dropped, [block.base, block.base + len(block.block)])
+    return dropped[first:last] - block.base
 
 
-def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
-    """Put what was decided in its place."""
-    block, count, tally = one.block, len(one.block), output.tally
-    out = _dropped_in(one, dropped)
+def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
+    """Return the rows of a block after the decisions about them."""
+    count, tally = len(block.block), output.tally
+    out = _dropped_in(block, dropped)
     rows = met.column("row").to_numpy() if met is not None else np.zeros(0, np.int64)
     actions = met.column("action").to_numpy() if met is not None else rows
     gone = np.zeros(count, np.bool_)
@@ -164,14 +164,14 @@ def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
         absent = np.flatnonzero(alone)
         tally.counts["master deleted by absence"] += len(absent)
         if len(absent):
-            orders = one.orders(absent)
-            output.bury(tombstone_table(output.plan, one.hashes[absent], one.keys(absent), orders, output.plan.now))
+            orders = block.orders(absent)
+            output.bury(tombstone_table(output.plan, block.hashes[absent], block.keys(absent), orders, output.plan.now))
     else:
         tally.counts["master kept"] += int(alone.sum())
     changed = gone.copy()
     changed[rows[actions == WRITE]] = True
     places = np.flatnonzero(changed)
-    content = block.written()
+    content = block.block.written()
     if len(places):
         values = content.take(pa.array(places))
         written = np.flatnonzero(actions == WRITE)
@@ -184,32 +184,30 @@ def _applied(one: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
         content = patched(content, places, values, gone[places], exact=output.exact or not output.run_together)
     live = count - int(gone.sum())
     if not output.exact:
-        return content, live, one.hashes[~gone] if output.hashed else None, None
-    sequences = one.sequences
+        return content, live, block.hashes[~gone] if output.hashed else None, None
+    sequences = block.sequences
     if output.plan.by_file_name and met is not None:
         touched = (actions == TOUCH) | (actions == WRITE)
         sequences = sequences.copy()
         sequences[rows[touched]] = met.column("order").to_numpy()[touched]
-    return content, live, one.hashes[~gone], sequences[~gone]
+    return content, live, block.hashes[~gone], sequences[~gone]
 
 
 def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any], output: Output) -> None:
-    """Let winners meet the tombstones of their keys, and keep those that stay."""
+    """Let winners meet the tombstones of their keys; keep the tombstones that remain."""
     tally = output.tally
     for table in tables:
         tally.counts["tombstones in"] += table.num_rows
-        names = [name for name in table.column_names if name.startswith("key_")]
         stay = np.ones(table.num_rows, np.bool_)
         if winners is not None:
-            keys = [table.column(name).combine_chunks() for name in names]
-            rows, places = winners.match(table.column("hash").to_numpy(), partial(_of_rows, keys))
-            stay[rows[winners.met[places]]] = False  # beside a record: the sums will tell
+            rows, places = winners.match_table(table)
+            stay[rows[winners.met[places]]] = False  # beside a record: the sums will not add up
             fresh = ~winners.met[places]
             rows, places = rows[fresh], places[fresh]
             if len(rows):
-                held = from_texts(plan.rows.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
+                orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
                 stay[rows[winners.found.moves[places] == LEAVES]] = False  # it is revived in another partition
-                for decision, chosen in winners.meet_tombstones(places, held):
+                for decision, chosen in winners.meet_tombstones(places, orders):
                     if decision.result == "write":
                         stay[rows[chosen]] = False
                         winners.insert(places[chosen])
@@ -218,16 +216,12 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
         keep_tombstones(plan, table.filter(pa.array(stay)), output)
 
 
-def _of_rows(columns: list[Any], rows: Ints) -> list[Any]:
-    return [column.take(pa.array(rows)) for column in columns]
-
-
 def _touched(plan: Plan, table: Any, rows: Ints, orders: Any) -> Any:
-    """Give tombstones the order values of the deletes that met them."""
+    """Return tombstones with some rows raised to the order values of the deletes that met them."""
     index = np.arange(table.num_rows)
     index[rows] = table.num_rows + np.arange(len(rows))
     old = table.take(pa.array(rows))
-    # The same delete again tells nothing new, so it does not make the tombstone younger.
+    # The same delete again is no news, so it does not make the tombstone younger.
     newer = pc.greater(orders, from_texts(plan.rows.order_type, old.column("order").combine_chunks()))
     times = pc.if_else(newer, pa.scalar(plan.now, pa.int64()), old.column("committed").combine_chunks())
     new = old.set_column(old.column_names.index("order"), "order", to_texts(plan.rows.order_type, orders))
@@ -247,7 +241,7 @@ def keep_tombstones(plan: Plan, table: Any, output: Output) -> None:
 
 
 def insert_and_bury(winners: Winners, output: Output) -> None:
-    """Insert or bury the winners that met nothing, and count what concerns all of them."""
+    """Insert or bury the winners that met nothing, and count the remarks on all winners."""
     insert, bury = winners.meet_nothing()
     winners.insert(insert)
     winners.bury(bury)

@@ -1,4 +1,4 @@
-"""The reduce task of the blocks engine: a group of buckets, from what was shuffled to files and a receipt."""
+"""The reduce task of the blocks engine: shuffled elements of a group of buckets in, files and a receipt out."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
         files = BucketFiles(plan, staging, unit, attempt, stack)
         task = UnitTask(plan, unit, splits, files, stack)
         carrier = Carrier(task, staging, attempt)
-        return task.done(lambda: merge_group(task, Sections(plan, elements, stack), carrier))
+        return task.receipt(lambda: merge_group(task, Sections(plan, elements, stack), carrier))
 
 
 def merge_group(task: UnitTask, sections: Sections, carrier: Carrier | None = None) -> None:
-    """Let what came with the shuffle meet what lies there; carrier: takes over what nothing came for."""
+    """Merge shuffled elements with the master's rows. carrier: carries over the files that no mutation concerns."""
     plan = task.plan
     for found in sections.mutations():
         task.parts.append(found)
@@ -61,7 +61,7 @@ def merge_group(task: UnitTask, sections: Sections, carrier: Carrier | None = No
 
 
 class Sections:
-    """Sorted elements, one kind after the other; kinds are asked for in their order."""
+    """Sorted elements of a group: its runs, then its rows, then its tombstones, to be read in this order."""
 
     def __init__(self, plan: Plan, elements: Iterable[Any], stack: ExitStack) -> None:
         """elements: of one group, as ``blocks.read`` makes them."""
@@ -69,8 +69,8 @@ class Sections:
         self._head = next(self._elements, None)
         self._tombstones = SortedSpool(["hash"], plan.memory, stack)
 
-    def _of(self, kind: int) -> Iterator[Any]:
-        while self._head is not None and self._head[0][2] == kind:
+    def _of(self, content: int) -> Iterator[Any]:
+        while self._head is not None and self._head[0][2] == content:
             value = self._head[1]
             self._head = next(self._elements, None)
             yield value
@@ -84,7 +84,7 @@ class Sections:
         return (Rows(*value) for value in self._of(ROWS))
 
     def tombstones(self) -> Iterator[Any]:
-        """Yield tables of tombstones, as often as it is called."""
-        for value in self._of(TOMBSTONES):  # they come behind the rows, once
+        """Yield tables of tombstones; may be called several times."""
+        for value in self._of(TOMBSTONES):  # they follow the rows, once
             self._tombstones.append(pa.ipc.open_stream(value).read_all())
         yield from self._tombstones.tables()

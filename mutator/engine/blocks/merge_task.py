@@ -1,4 +1,4 @@
-"""The merge of a unit: a partition's buckets, from winners and what the master holds to files and a receipt."""
+"""The merge of a unit: winners and the master's rows and tombstones in, files and a receipt out."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
 
-__all__ = ["Taker", "UnitTask", "no_tombstones"]
+__all__ = ["RowSink", "UnitTask", "no_tombstones"]
 
 
-class Taker(Protocol):
-    """Takes what a merge leaves; ``Files`` writes it."""
+class RowSink(Protocol):
+    """Receives the rows and tombstones that a merge leaves; ``BucketFiles`` writes them."""
 
     def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
-        """Take the next rows, and how many they are."""
+        """Write rows; see ``BucketFiles.write``."""
 
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
-        """Take inserted rows and tombstones, which are the last; count all."""
+        """Write the last tables, of inserted rows and of tombstones; count all rows."""
 
     @property
     def rows(self) -> int:
@@ -64,15 +64,16 @@ class UnitTask:
         plan: Plan,
         unit: MergeUnit,
         splits: Sequence[Split],
-        files: Taker,
+        files: RowSink,
         stack: ExitStack,
         *,
         exact: bool = False,
         hashed: bool = False,
     ) -> None:
-        """splits: what of the master lies where it is merged. files: takes everything that stays.
+        """Merge nothing yet.
 
-        exact: it takes rows one by one. hashed: it takes the hashes of their keys, too.
+        splits: of the master's files that this task reads. files: receives the rows. exact: rows must stay one element
+        each. hashed: the sink needs the hashes of their keys.
         """
         self.plan, self.unit, self.stack, self.files = plan, unit, stack, files
         self.tally = Tally()
@@ -81,12 +82,12 @@ class UnitTask:
         self.kept: list[Part] = []
         self.data = [split for split in splits if plan.inputs[split.input].side == "master"]
         self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
-        # Rows of several buckets part again, and rows that are numbered need to be told apart.
+        # Rows are split by bucket again, or get a sequence each.
         exact = exact or plan.by_file_name or len(unit.numbers) > 1
         self.output = Output(plan, self.tally, exact, stack, hashed=hashed)
         self.parts = Parts(plan, self.tally, stack)
 
-    def done(self, work: Callable[[], None]) -> MergeReceipt:
+    def receipt(self, work: Callable[[], None]) -> MergeReceipt:
         """Do the work, and return its receipt; if a file is damaged, one with nothing but the damage."""
         try:
             work()
@@ -102,14 +103,17 @@ class UnitTask:
         )
 
     def from_master(self) -> Iterator[MasterBlock]:
-        """Read the master's rows where they lie."""
+        """Read the rows of the master's files."""
         return from_files(self.plan, self.data, self._read)
 
-    def _read(self, split: Split, one: Input, _: Any, receipt: SplitReceipt) -> None:
+    def _read(self, split: Split, file: Input, _: Any, receipt: SplitReceipt) -> None:
         self.receipts[split.input, split.number] = receipt
 
     def merge(self, rows: Blocks, shuffled: Callable[[], Iterator[Any]]) -> None:
-        """Let the winners meet rows and tombstones; shuffled: returns tables of those that came with the shuffle."""
+        """Let the winners meet rows and tombstones, and write the result.
+
+        shuffled: returns tables of the tombstones that came with the shuffle.
+        """
         plan, parts = self.plan, self.parts
         dropped = np.zeros(0, np.int64) if plan.unique else duplicates(plan, rows, self.tally, self.stack)
         finish = partial(self._finish, shuffled)
@@ -120,24 +124,24 @@ class UnitTask:
         self.close()
 
     def _finish(self, shuffled: Callable[[], Iterator[Any]], winners: Winners) -> None:
-        """Let winners that have met all rows meet the tombstones, and then nothing."""
+        """Let winners that have met all rows meet the tombstones; insert or bury the others."""
         tombstones = self.parts.filtered(self.tombstones(shuffled), winners)
         merge_tombstones(self.plan, winners, tombstones, self.output)
         insert_and_bury(winners, self.output)
 
     def close(self) -> None:
-        """Write what comes last: inserted rows, and tombstones."""
+        """Write the inserted rows and the tombstones."""
         self.files.finish(self.output.inserted.tables(), self.output.tombstones.tables(), self.tally)
 
     def tombstones(self, shuffled: Callable[[], Iterator[Any]] | None = None) -> Iterator[Any]:
-        """Read the tombstones: those that were shuffled, and those that lie where they are merged."""
+        """Read the tombstones that were shuffled, and those of the master's files."""
         if shuffled is not None:
             yield from shuffled()
         for split in self.buried:
-            one = self.plan.inputs[split.input]
+            file = self.plan.inputs[split.input]
             try:
                 if (split.input, split.number) not in self.receipts:
-                    self.receipts[split.input, split.number] = check_tombstones(self.plan, split, one)
-                yield from tombstones(self.plan, split, one)
+                    self.receipts[split.input, split.number] = check_tombstones(self.plan, split, file)
+                yield from tombstones(self.plan, split, file)
             except MutatorError as fault:
-                raise Damage(*damage_of(one, fault)) from None
+                raise Damage(*damage_of(file, fault)) from None

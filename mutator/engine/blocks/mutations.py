@@ -1,15 +1,15 @@
-"""Bags of mutations as columns, and the fold that leaves one a key: the winner, and what is told of the others.
+"""Mutations as columns, and the fold that leaves one mutation a key: the winner, with remarks on the others.
 
-The fold is a semigroup: mutations may be folded in any grouping, in the map task and again in the reducer, and come to
-the same winners, counts and notes. Tied, for example, combines as (top, winner, mixed): of two folds of one key the
-higher top wins; where the tops are equal, the key is mixed if either is or if their winners differ.
+The fold is a semigroup: mutations may be folded in any grouping, in the map task and again in the reducer, with the
+same winners, counts and notes. Tied, for example, combines as (top, winner, mixed): of two folds of one key the higher
+top wins; where the tops are equal, the key is mixed if either fold is mixed or their winners differ.
 
 Rows are sorted by the 64-bit hash of their key; keys are compared only where hashes are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -31,20 +31,23 @@ __all__ = [
     "fold",
     "groups_of_keys",
     "joined_mutations",
+    "key_columns",
+    "key_names",
     "mutations_of",
     "mutations_of_table",
+    "table_of_columns",
     "table_of_mutations",
 ]
 
 
-# A record that changes its partition leaves one and arrives in another; it is a mutation in both. One whose tombstone
-# lies in another partition is revived, and the tombstone leaves.
+# A record that changes its partition leaves one and arrives in another, as a mutation in each. A record whose tombstone
+# is in another partition is revived, and the tombstone leaves.
 STAYS, LEAVES, ARRIVES, REVIVES = range(4)
 
 
 @dataclass(frozen=True)
 class Mutations:
-    """Mutations, each perhaps the winner of several: a column for whatever is known of them."""
+    """Mutations as columns; each may be the winner of several."""
 
     hashes: Hashes
     keys: tuple[Any, ...]  # a column of canonical bytes for each ID field
@@ -54,22 +57,22 @@ class Mutations:
     deletes: Flags
     rows: Any  # as they were read
     written: Any  # as they would be written
-    counts: Ints  # how many mutations it stands for, itself included
+    counts: Ints  # number of mutations that it is the winner of, itself included
     mixed: Flags  # those with its order value and sequence are not all the same
     upserts: Flags  # one of them is an upsert
-    moves: Ints  # one of STAYS, LEAVES, …: what a record does whose partition changes
+    moves: Ints  # STAYS, LEAVES, ARRIVES or REVIVES
 
     def __len__(self) -> int:
         return len(self.hashes)
 
     @property
     def nbytes(self) -> int:
-        """How many bytes they hold, all columns together."""
+        """Number of bytes of all columns."""
         columns = [*self.keys, *(getattr(self, part.name) for part in fields(self) if part.name != "keys")]
         return sum(column.nbytes for column in columns)
 
     def take(self, rows: Any) -> Mutations:
-        """Return some of them, by number."""
+        """Return the mutations with some numbers. rows: int64 array."""
         index = pa.array(rows)
         columns: dict[str, Any] = {}
         for part in fields(self):
@@ -84,7 +87,10 @@ class Mutations:
 def mutations_of(
     plan: Plan, block: Block, inputs: Ints, offsets: Ints, known: tuple[Ints, Flags, Flags] | None = None
 ) -> Mutations:
-    """Make columns of a block of the feed. known: counts, mixed and upserts of rows that were folded before."""
+    """Return the mutations of a block of the feed.
+
+    inputs, offsets: one per row. known: counts, mixed and upserts of rows that were folded before.
+    """
     count = len(block)
     deletes = block.deletes()
     if plan.by_file_name:
@@ -109,7 +115,7 @@ def mutations_of(
 
 
 def joined_mutations(parts: Sequence[Mutations]) -> Mutations:
-    """Put bags together."""
+    """Concatenate mutations."""
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {}
@@ -126,7 +132,7 @@ def joined_mutations(parts: Sequence[Mutations]) -> Mutations:
 
 def fold(plan: Plan, found: Mutations) -> Mutations:
     """Return one mutation a key, the one with the highest precedence, sorted by the hash of the key."""
-    # Runs that come sorted are merged by this sort, which looks for them.
+    # A stable sort merges runs that are sorted already.
     order = np.argsort(found.hashes, kind="stable")
     hashes = found.hashes[order]
     again = np.zeros(len(order) + 1, np.bool_)
@@ -164,7 +170,7 @@ def _last_of_each(plan: Plan, found: Mutations) -> tuple[Ints, Ints, Flags, Flag
     winner = np.repeat(ends, lengths)
     top = (order == order[winner]) & (sequence == sequence[winner])
     mixed = found.mixed[sort] & top
-    # Content is compared only where another mutation has the winner's order value and sequence.
+    # Contents are compared only with those that have the winner's order value and sequence.
     rivals = np.flatnonzero(top & (winner != np.arange(len(sort))))
     if len(rivals):
         one, other = sort[rivals], sort[winner[rivals]]
@@ -179,7 +185,7 @@ def _last_of_each(plan: Plan, found: Mutations) -> tuple[Ints, Ints, Flags, Flag
 
 
 def groups_of_keys(hashes: Hashes, keys: Sequence[Any]) -> Ints:
-    """Return a number for each row, equal where the keys are equal and ascending with the hash; rows come by hash."""
+    """Return a number for each row, equal for equal keys and ascending with the hash. hashes: sorted."""
     begins = np.zeros(len(hashes), np.bool_)
     begins[1:] = hashes[1:] != hashes[:-1]
     number: Ints = np.cumsum(begins)
@@ -189,23 +195,41 @@ def groups_of_keys(hashes: Hashes, keys: Sequence[Any]) -> Ints:
     differ &= ~begins[1:]
     if not differ.any():
         return number
-    # Two keys with one hash: as good as never by chance, but somebody may have made them so.
+    # Two keys with one hash: nearly impossible by chance, but they may have been constructed.
     known: dict[tuple[Any, ...], int] = {}
     values = zip(number.tolist(), *(column.to_pylist() for column in keys), strict=True)
     return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
 
 
-def table_of_mutations(found: Mutations) -> Any:
-    """Make an Arrow table of mutations, to be written."""
-    columns = {part.name: getattr(found, part.name) for part in fields(found) if part.name != "keys"}
-    columns |= {f"key_{number}": column for number, column in enumerate(found.keys)}
+def key_names(width: int) -> list[str]:
+    """Return the names of the key columns of a table.
+
+    >>> key_names(2)
+    ['key_0', 'key_1']
+    """
+    return [f"key_{number}" for number in range(width)]
+
+
+def key_columns(table: Any) -> list[Any]:
+    """Return the key columns of a pa.Table, each as one pa.Array."""
+    return [table.column(name).combine_chunks() for name in table.column_names if name.startswith("key_")]
+
+
+def table_of_columns(columns: Mapping[str, Any]) -> Any:
+    """Return a pa.Table of numpy and Arrow arrays."""
     return pa.table(
         {name: pa.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()}
     )
 
 
+def table_of_mutations(found: Mutations) -> Any:
+    """Return mutations as a pa.Table, to be written."""
+    columns = {part.name: getattr(found, part.name) for part in fields(found) if part.name != "keys"}
+    return table_of_columns({**columns, **dict(zip(key_names(len(found.keys)), found.keys, strict=True))})
+
+
 def mutations_of_table(table: Any) -> Mutations:
-    """Read what ``table_of_mutations`` made."""
+    """Return the mutations of a pa.Table that ``table_of_mutations`` returned."""
     columns: dict[str, Any] = {name: table.column(name).combine_chunks() for name in table.column_names}
     keys = tuple(columns.pop(name) for name in table.column_names if name.startswith("key_"))
     for part in fields(Mutations):

@@ -1,7 +1,7 @@
-"""The folded feed meets what the master holds, a block at a time; the truth table decides, case by case.
+"""Winners meet the records and tombstones of their keys, a block at a time, as the truth table says.
 
-Whatever a master row or a tombstone may be, there are eight cases of it: upsert or delete, late or not, the same bytes
-or not. Each is looked up once a block in ``outcome.TRUTH_TABLE``, and what it says is done to all rows of the case.
+A row that meets a winner is one of eight cases: upsert or delete, late or not, equal bytes or not. Each case is looked
+up once a block in ``outcome.TRUTH_TABLE``, and its decision is applied to all rows of the case.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations
+from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, key_columns, key_names
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
@@ -24,15 +24,15 @@ from mutator.rules.outcome import Decision, decide
 __all__ = ["GONE", "LEAVE", "TOUCH", "WRITE", "Winners", "tombstone_table"]
 
 _FEW = 256  # winners whose first ID values a block may be asked for
-KEEP, TOUCH, WRITE, GONE, LEAVE = range(5)  # what becomes of a master row that a winner met
+KEEP, TOUCH, WRITE, GONE, LEAVE = range(5)  # actions on a master row that a winner met
 _ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE}
 
 
 class Winners:
-    """One mutation a key, sorted by hash, and what became of each so far."""
+    """One mutation a key, sorted by hash, and the decisions so far."""
 
     def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range = range(0)) -> None:
-        """parts: which ones of the feed they are, where that is more than may be held at once."""
+        """parts: numbers of the hash parts that they belong to, where a task's feed is divided."""
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
         self.met = np.zeros(len(found), np.bool_)
         self.mixed = found.mixed.copy()
@@ -41,7 +41,7 @@ class Winners:
         self._buried: list[Ints] = []
         few = len(found) <= _FEW
         self.firsts = frozenset(found.keys[0].to_pylist()) if few else frozenset[bytes]()  # first ID values, if few
-        # Most rows of a master have no mutation: a table of some bits of the hashes tells so without a search.
+        # Most rows of a master have no mutation: a table of some bits of the hashes excludes them without a search.
         self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 3)))
         self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
         self._seen[self._place(found.hashes)] = True
@@ -49,8 +49,16 @@ class Winners:
     def __len__(self) -> int:
         return len(self.found)
 
+    def match_table(self, table: Any) -> tuple[Ints, Ints]:
+        """Do what ``match`` does with the rows of a pa.Table that has key columns and "hash"."""
+        keys = key_columns(table)
+        return self.match(table.column("hash").to_numpy(), lambda rows: [key.take(pa.array(rows)) for key in keys])
+
     def match(self, hashes: Hashes, keys: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
-        """Return which rows have a mutation, ascending, and which one. keys: returns the key columns of some rows."""
+        """Return the numbers of the rows that have a winner, ascending, and the number of each one's winner.
+
+        hashes: of the keys, one per row. keys: returns the key columns of the rows with some numbers.
+        """
         rows = np.flatnonzero(self._seen[self._place(hashes)])
         known = self.found.hashes
         if not len(rows) or not len(known):
@@ -76,7 +84,10 @@ class Winners:
         return rows[order], places[order]
 
     def meet_rows(self, places: Ints, held_orders: Any, held_rows: Any) -> Ints:
-        """Decide about some records and the winners of their keys; count all; return what becomes of each record."""
+        """Decide about records and their winners, and count them; return the action on each record.
+
+        places: numbers of the winners. held_orders, held_rows: order values and rows of the records.
+        """
         found = self.found
         actions = np.zeros(len(places), np.int64)
         self.met[places] = True
@@ -99,12 +110,15 @@ class Winners:
         return actions
 
     def met_rows(self) -> tuple[Ints, Ints, Ints]:
-        """Return the winners that rows met, one as often as it was met; those that are tied; those to be buried."""
+        """Return numbers of winners: those that rows met, as often as they were met; tied ones; those to be buried."""
         none = np.zeros(0, np.int64)
         return np.concatenate([*self._met, none]), np.flatnonzero(self.mixed), np.concatenate([*self._buried, none])
 
     def meet_tombstones(self, places: Ints, held_orders: Any) -> list[tuple[Decision, Flags]]:
-        """Decide about tombstones and the winners at some places; count all of them."""
+        """Decide about tombstones and their winners, and count them; return the rows of each case.
+
+        places: numbers of the winners. held_orders: order values of the tombstones.
+        """
         orders = self.found.orders.take(pa.array(places))
         deletes = self.found.deletes[places]
         late = flags(pc.greater(held_orders, orders))
@@ -122,7 +136,7 @@ class Winners:
         return decided
 
     def meet_nothing(self) -> tuple[Ints, Ints]:
-        """Decide about the winners that met nothing; return those to insert and those to bury."""
+        """Decide about the winners that met nothing; return the numbers of those to insert and of those to bury."""
         rest = np.flatnonzero(~self.met)
         moves = self.found.moves[rest]
         if (moves == LEAVES).any():
@@ -145,24 +159,24 @@ class Winners:
         return np.concatenate([insert, arrive]), bury
 
     def close(self) -> None:
-        """Count what concerns all winners, once each has met what is held of its key."""
-        found, kind = self.found, self.plan.rows.order_type
+        """Count the remarks on all winners, once each has met the record or tombstone of its key."""
+        found, order_type = self.found, self.plan.rows.order_type
         if len(found):
             self.tally.counts["feed superseded"] += int(found.counts.sum()) - len(found)
-            self.tally.high(to_value(kind, pc.max(found.orders).as_py()))
+            self.tally.high(to_value(order_type, pc.max(found.orders).as_py()))
         self.note("tied", np.flatnonzero(self.mixed))
 
-    def note(self, name: str, places: Ints) -> None:
-        """Count a remark on the keys of some winners, and keep the smallest few."""
+    def note(self, remark: str, places: Ints) -> None:
+        """Count a remark on the keys of some winners, and keep the smallest few keys."""
         if not len(places):
             return
-        self.tally.counts[name] += len(places)
+        self.tally.counts[remark] += len(places)
         index = pa.array(places)
-        names = [f"key_{number}" for number in range(len(self.found.keys))]
+        names = key_names(len(self.found.keys))
         keys = pa.table([column.take(index) for column in self.found.keys], names)
-        order = [(one, "ascending") for one in names]
+        order = [(name, "ascending") for name in names]
         few = keys.take(pc.select_k_unstable(keys, k=min(SAMPLES, len(places)), sort_keys=order))
-        self.tally.sample(name, zip(*(column.to_pylist() for column in few.columns), strict=True))
+        self.tally.sample(remark, zip(*(column.to_pylist() for column in few.columns), strict=True))
 
     def insert(self, places: Ints) -> None:
         """Mark winners to be inserted."""
@@ -173,15 +187,15 @@ class Winners:
         self._buried.append(places)
 
     def inserted(self) -> Any:
-        """Return the keys, hashes, rows and order values of those to be inserted."""
+        """Return the winners to insert, as a pa.Table of key columns, "hash", "row" and "order"."""
         index = pa.array(np.concatenate([*self._inserted, np.zeros(0, np.int64)]))
         found = self.found
-        columns = {f"key_{number}": column.take(index) for number, column in enumerate(found.keys)}
-        columns["hash"] = pa.array(found.hashes).take(index)
-        return pa.table({**columns, "row": found.written.take(index), "order": found.orders.take(index)})
+        columns = [*found.keys, pa.array(found.hashes), found.written, found.orders]
+        names = [*key_names(len(found.keys)), "hash", "row", "order"]
+        return pa.table([column.take(index) for column in columns], names)
 
     def buried(self) -> Any:
-        """Return the new tombstones."""
+        """Return the new tombstones, as ``tombstone_table`` does."""
         places = np.concatenate([*self._buried, np.zeros(0, np.int64)])
         index = pa.array(places)
         return tombstone_table(
@@ -217,11 +231,11 @@ class Winners:
 
 
 def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:
-    """Make a table of tombstones: key columns, order value as text, commit time in ms, and the key's hash."""
-    names = [f"key_{number}" for number in range(len(keys))]
+    """Return a pa.Table of tombstones: key columns, order values as text, commit times in ms, hashes."""
     times = pa.array(np.full(len(hashes), committed, np.int64))
     return pa.table(
-        [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)], [*names, "order", "committed", "hash"]
+        [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)],
+        [*key_names(len(keys)), "order", "committed", "hash"],
     )
 
 

@@ -20,7 +20,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -231,22 +230,13 @@ def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[I
     yield from found
 
 
-def _of_rows(columns: list[Any], rows: Ints) -> list[Any]:
-    return [column.take(pa.array(rows)) for column in columns]
-
-
 def _tombstones(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
     (split,) = splits
     one = plan.inputs[0]
     try:
         check_tombstones(plan, split, one)
         for table in tombstones(plan, split, one):
-            names = [name for name in table.column_names if name.startswith("key_")]
-            keys = [table.column(name).combine_chunks() for name in names]
-            rows, places = winners.match(
-                table.column("hash").to_numpy(),
-                partial(_of_rows, keys),
-            )
+            rows, places = winners.match_table(table)
             if len(rows):
                 orders = table.column("order").combine_chunks().take(pa.array(rows))
                 yield places, from_texts(plan.rows.order_type, orders)

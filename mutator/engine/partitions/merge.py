@@ -48,7 +48,7 @@ def write_units(
                 unit = plan.units[number]
                 files = _BoundedFiles(plan, staging, unit, attempt, own, None if pack is None else pack.path)
                 merge = UnitTask(plan, unit, plan.local[number], files, own, hashed=pack is not None)
-                receipt = merge.done(lambda: work(merge, files, number, arrived))  # noqa: B023  # called at once
+                receipt = merge.receipt(lambda: work(merge, files, number, arrived))  # noqa: B023  # called at once
                 if pack is not None:
                     pack.add(files)
                 yield receipt

@@ -1,8 +1,8 @@
-"""The first step of a partitioned merge: where each mutation belongs, and each row of a master without partitions.
+"""The first step of a partitioned merge: route mutations, and rows of an unpartitioned master, to their partitions.
 
-Where a record ID is unique within its partition alone, rows go to their partitions as they are read. Where it is unique
-in the whole table, the feed is folded by ID first: its winners are looked for in the partitions (``locate``), or meet
-the rows of a master that has no partitions yet, whose survivors are then placed.
+If a record ID is unique only within its partition, rows are routed as they are read. If it is unique in the whole
+table, the feed is folded by ID first; its winners are then located in the partitions (``locate``), or meet the rows of
+a master that has no partitions yet, and the surviving rows are routed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["merged_and_placed", "placed_as_read"]
 
 
 def placed_as_read(plan: Plan, splits: Iterable[Split]) -> Iterator[Route]:
-    """Read the splits of one task; every row goes to the partition that it says."""
+    """Read the splits of one task; route every row to the partition of its fields."""
     keep_freed_memory()
     feed = _PlacedFeed(plan)
 
@@ -52,7 +52,7 @@ def placed_as_read(plan: Plan, splits: Iterable[Split]) -> Iterator[Route]:
 
 
 class _PlacedFeed(Feed):
-    """The mutations of a task, by partition; each is folded with those of its ID and partition."""
+    """The mutations of a task, folded by partition and ID."""
 
     def runs(self) -> Iterator[Route]:
         plan = self.plan
@@ -65,7 +65,7 @@ class _PlacedFeed(Feed):
 
 
 def _folded_apart(plan: Plan, found: Mutations, codes: Ints, names: list[str]) -> tuple[Mutations, Ints]:
-    """Fold the mutations of each partition; return them and the partition of each."""
+    """Fold the mutations of each partition; return the winners and the partition of each, a number into names."""
     salts = np.array([murmur64a(name.encode("utf-8", "surrogateescape")) for name in names], np.uint64)
     salted = {"hashes": found.hashes ^ salts[codes], "keys": (pa.array(codes), *found.keys)}
     folded = fold(plan, Mutations(**{**vars(found), **salted}))
@@ -90,23 +90,23 @@ def _master_rows(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
 
 
 def merged_and_placed(plan: Plan, group: int, elements: Iterable[Any], attempt: int) -> Iterator[Route]:
-    """Merge a group of a master that has no partitions yet, and place what is left of it."""
+    """Merge a group of a master that has no partitions yet, and route the surviving rows."""
     failpoint("task.started", attempt)
     keep_freed_memory()
     with ExitStack() as stack:
-        files = _Placed(plan, group, stack)
+        files = _RouteSink(plan, group, stack)
         task = UnitTask(plan, MergeUnit(group, plan.groups, plan.groups), (), files, stack, exact=True)
-        receipt = task.done(lambda: merge_group(task, Sections(plan, elements, stack)))
+        receipt = task.receipt(lambda: merge_group(task, Sections(plan, elements, stack)))
         yield from files.routes()
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), receipt)
 
 
-class _Placed:
-    """Takes what a merge leaves, as files would, and sends each row to its partition; tombstones say none."""
+class _RouteSink:
+    """Receives the rows that a merge leaves, and routes each to its partition; tombstones have none."""
 
     def __init__(self, plan: Plan, group: int, stack: ExitStack) -> None:
         self._plan, self._group, self._stack = plan, group, stack
-        self._held: list[Route] = []
+        self._routes: list[Route] = []
         self._bytes = 0
         self._file: BinaryIO | None = None
         self.rows = self.tombstones = 0
@@ -121,7 +121,7 @@ class _Placed:
         own = np.zeros(count, np.int64) if sequences is None else sequences
         table = rows_table(rows, np.full(count, self._group, np.int64), places, hashes, own)
         placed = self._plan.block_type.partitions(rows, self._plan.rows.layouts["written"])
-        self._take(routed(ROWS, table, placed.codes, placed.names))
+        self._append(routed(ROWS, table, placed.codes, placed.names))
 
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
         for table in inserted:
@@ -130,21 +130,21 @@ class _Placed:
             self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
         for table in tombstones:
             self.tombstones += table.num_rows
-            self._take(routed(TOMBSTONES, table, np.zeros(table.num_rows, np.int64), [""]))
+            self._append(routed(TOMBSTONES, table, np.zeros(table.num_rows, np.int64), [""]))
         tally.counts["output rows"] += self.rows
         tally.counts["tombstones out"] += self.tombstones
 
-    def _take(self, route: Route) -> None:
-        """Hold a route, on disk where there are many."""
-        self._held.append(route)
+    def _append(self, route: Route) -> None:
+        """Keep a route, on disk if there are many."""
+        self._routes.append(route)
         self._bytes += len(route[2])
         if self._bytes > self._plan.memory:
             if self._file is None:
                 path = os.path.join(scratch_directory(self._stack), "routes")
                 self._file = self._stack.enter_context(open(path, "w+b"))  # noqa: SIM115  # closed by the stack
-            for one in self._held:
+            for one in self._routes:
                 pickle.dump(one, self._file)
-            self._held, self._bytes = [], 0
+            self._routes, self._bytes = [], 0
 
     def routes(self) -> Iterator[Route]:
         """Yield all routes, once."""
@@ -153,4 +153,4 @@ class _Placed:
             self._file.seek(0)
             while self._file.tell() < end:
                 yield pickle.load(self._file)
-        yield from self._held
+        yield from self._routes

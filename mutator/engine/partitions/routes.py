@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.engine.blocks.mutations import Mutations, table_of_mutations
+from mutator.engine.blocks.mutations import Mutations, key_names, table_of_columns, table_of_mutations
 from mutator.engine.blocks.read import table_bytes
 from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.split_content import DAMAGE
@@ -55,7 +55,7 @@ def routed_mutations(found: Mutations, codes: Ints, names: Sequence[str]) -> Rou
 def rows_table(rows: Any, inputs: Ints, places: Ints, hashes: Hashes, sequences: Ints) -> Any:
     """Make a table of rows; input and place tell their order."""
     columns = {"row": rows, "input": inputs, "place": places, "hash": hashes, "sequence": sequences}
-    return pa.table({name: pa.array(one) if isinstance(one, np.ndarray) else one for name, one in columns.items()})
+    return table_of_columns(columns)
 
 
 def spread(
@@ -103,7 +103,7 @@ class ByUnit:
 
     def __init__(self, plan: Plan, kind: int, stack: ExitStack) -> None:
         # Tombstones are written as they come, and a file of them is sorted by key.
-        keys = [f"key_{number}" for number in range(plan.key_width)] if kind == TOMBSTONES else []
+        keys = key_names(plan.key_width) if kind == TOMBSTONES else []
         self._spool = SortedSpool([*_SORTED[kind], *keys], plan.memory, stack)
         self._tables: Iterator[Any] | None = None
         self._head: Any = None
