@@ -1,16 +1,17 @@
-"""Where the record of an ID lies in a partitioned master: the step before a merge that lets records move.
+"""Locate the records of winners in a partitioned master: the step before a merge in which records may move.
 
-A winner says where its row belongs; its record, or its tombstone, may lie elsewhere. Filters say which partitions may
-hold it. Where that is no other than its own, nothing is read: it goes there, and meets what there is. Where it is, the
-key columns of those partitions are read, and
+A winner's row determines the partition it belongs to; the record or tombstone of its ID may be in another one. Filters
+narrow down which partitions may contain the ID. If they exclude all but the winner's own, nothing is read: the winner
+is routed there. Otherwise the key columns of the candidates are read:
 
-    a record that is newer, or a tombstone    the winner goes to it, and is late
+    a record that is newer, or a tombstone    the winner is routed to its partition, and is late
     a record that is older                    it leaves its partition, and the winner arrives in its own
     an older tombstone, and an upsert         it leaves its partition, and the winner revives the record in its own
-    nothing                                   the winner goes to its own partition
+    nothing                                   the winner is routed to its own partition
 
-A delete goes to where its record or tombstone is, whatever partition it says; where there is none, its tombstone is
-kept without a partition. An ID has one place at most, because every merge before has gone by these rules.
+A delete is routed to the partition of its record or tombstone, whatever partition its row belongs to; without either,
+its tombstone is kept without a partition. An ID is in at most one partition, because earlier merges followed the same
+rules.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ NOWHERE = ""  # the directory of tombstones without a partition
 
 
 def located(plan: Plan, group: int, elements: Iterable[Any], attempt: int) -> Iterator[Route]:
-    """Fold the mutations of a group, and send each winner to where its record lies or will lie."""
+    """Fold the mutations of a group, and route each winner to the partition where its record is or will be."""
     failpoint("task.started", attempt)
     keep_freed_memory()
     tally = Tally()
@@ -71,22 +72,22 @@ def located(plan: Plan, group: int, elements: Iterable[Any], attempt: int) -> It
             for winners in parts:
                 yield from _Search(plan, winners.found, tally).routes()
         except Damage as fault:
-            yield LEDGER, {}, ((plan.ledger, (), DAMAGE, (0, group)), fault.args)
+            yield LEDGER, {}, ((plan.ledger, (), DAMAGE, (0, group)), fault.fault)
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), tally.receipt())
 
 
 @dataclass(frozen=True)
-class _Held:
-    """What is held of some winners' keys in one partition."""
+class _Located:
+    """Records or tombstones of winners that one file contains."""
 
-    directory: str
-    places: Ints  # of the winners
-    orders: Any
-    buried: bool
+    directory: str  # of the partition
+    numbers: Ints  # of the winners
+    orders: Any  # order values, one for each
+    buried: bool  # they are tombstones
 
 
 class _Search:
-    """The winners of a group, and the partitions that may hold their keys."""
+    """The winners of a group, and the partitions that may contain their keys."""
 
     def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
         assert plan.master is not None
@@ -97,51 +98,60 @@ class _Search:
             self._files |= {side.path: (directory, side) for side in files.tombstones}
 
     def routes(self) -> Iterator[Route]:
-        """Yield where the winners go."""
-        found, count = self._found, len(self._found)
-        if not count:
+        """Yield the routes of the winners, and of the records that leave their partitions."""
+        if not len(self._found):
             return
+        candidates = self._candidates()
+        own, doubt = self._own(candidates)
+        self._tally.counts["looked for"] += len(doubt)
+        yield from self._settled(own, self._locate(doubt, candidates, own))
+
+    def _own(self, candidates: Mapping[str, Ints]) -> tuple[Any, Ints]:
+        """Return the directory of each winner, as far as it is known, and the numbers of those that are in doubt."""
+        found, count = self._found, len(self._found)
         target, names = self._targets()
-        candidates = self._candidates()  # file -> winners
         own = np.array([names[code] for code in target], object)
-        elsewhere = np.zeros(count, np.int64)  # in how many other partitions it may be
+        elsewhere = np.zeros(count, np.int64)  # number of other partitions that may contain the key
         only = np.array([""] * count, object)
-        for directory, places in self._by_directory(candidates).items():
-            other = places[(own[places] != directory) | found.deletes[places]]
+        for directory, numbers in self._by_directory(candidates).items():
+            other = numbers[(own[numbers] != directory) | found.deletes[numbers]]
             elsewhere[other] += 1
             only[other] = directory
-        # A delete whose key may be in one partition goes there unseen: it is right whether the key is there or not.
+        # A delete with one candidate is routed there unseen: that is right whether the key is there or not.
         alone = found.deletes & (elsewhere == 1)
         own[alone] = only[alone]
-        doubt = np.flatnonzero((elsewhere > 0) & ~alone)
-        self._tally.counts["looked for"] += len(doubt)
-        moves = found.moves.copy()
-        mixed = found.mixed.copy()
+        return own, np.flatnonzero((elsewhere > 0) & ~alone)
+
+    def _settled(self, own: Any, located: Iterable[_Located]) -> Iterator[Route]:
+        """Yield all routes, given the directory of each winner and what the search has located."""
+        found = self._found
+        moves, mixed = found.moves.copy(), found.mixed.copy()
         leaving: list[tuple[str, Ints]] = []
-        for held in self._look(doubt, candidates, own):
-            places = held.places
-            order = found.orders.take(pa.array(places))
-            late = flags(pc.greater(held.orders, order))
-            stays = late | found.deletes[places] | (own[places] == held.directory)
-            own[places[stays]] = held.directory
-            gone = places[~stays]
+        for part in located:
+            numbers = part.numbers
+            order = found.orders.take(pa.array(numbers))
+            late = flags(pc.greater(part.orders, order))
+            stays = late | found.deletes[numbers] | (own[numbers] == part.directory)
+            own[numbers[stays]] = part.directory
+            gone = numbers[~stays]
             if not len(gone):
                 continue
-            leaving.append((held.directory, gone))
-            moves[gone] = REVIVES if held.buried else ARRIVES
-            mixed[gone] |= flags(pc.equal(held.orders, order))[~stays]
+            leaving.append((part.directory, gone))
+            moves[gone] = REVIVES if part.buried else ARRIVES
+            mixed[gone] |= flags(pc.equal(part.orders, order))[~stays]
         names = sorted(set(own.tolist()))
-        number = {name: code for code, name in enumerate(names)}
-        codes = np.array([number[name] for name in own], np.int64)
+        code_of = {name: code for code, name in enumerate(names)}
+        codes = np.array([code_of[name] for name in own], np.int64)
         yield routed_mutations(Mutations(**{**vars(found), "moves": moves, "mixed": mixed}), codes, names)
-        for directory, places in leaving:
-            one = found.take(places)
-            changed = {"moves": np.full(len(one), LEAVES), "mixed": np.zeros(len(one), np.bool_)}
-            changed |= {"counts": np.ones(len(one), np.int64)}
-            yield routed_mutations(Mutations(**{**vars(one), **changed}), np.zeros(len(one), np.int64), [directory])
+        for directory, numbers in leaving:
+            left = found.take(numbers)
+            count = len(left)
+            changed = {"moves": np.full(count, LEAVES), "mixed": np.zeros(count, np.bool_)}
+            changed |= {"counts": np.ones(count, np.int64)}
+            yield routed_mutations(Mutations(**{**vars(left), **changed}), np.zeros(count, np.int64), [directory])
 
     def _targets(self) -> tuple[Ints, list[str]]:
-        """Return where winners say that their rows belong; deletes nowhere."""
+        """Return the partition of each winner's row, as a number into names; that of deletes is NOWHERE."""
         upserts = np.flatnonzero(~self._found.deletes)
         codes = np.zeros(len(self._found), np.int64)
         rows = self._found.written.take(pa.array(upserts))
@@ -150,7 +160,7 @@ class _Search:
         return codes, [NOWHERE, *placed.names]
 
     def _candidates(self) -> dict[str, Ints]:
-        """Return, for each file that may hold keys, the winners with these keys."""
+        """Return the numbers of the winners whose keys each file may contain, by its path."""
         assert self._plan.master is not None
         firsts = self._found.keys[0]
         order = pc.sort_indices(firsts).to_numpy().astype(np.int64)
@@ -165,7 +175,7 @@ class _Search:
                 with storage_for(path).open(path) as stream:
                     for one in read_filters(stream):
                         if one.path not in missing:
-                            continue  # of a file that is no more
+                            continue  # of a file that was removed
                         missing.remove(one.path)
                         begin = bisect.bisect_left(sorted_firsts, one.low)
                         end = len(order) if one.high is None else bisect.bisect_right(sorted_firsts, one.high)
@@ -175,9 +185,9 @@ class _Search:
                             found[one.path] = hit
             except (ArrowException, OSError, ValueError, LookupError, MutatorError) as fault:
                 raise Damage("manifest.damage", {"path": path, "why": f"a pack of filters: {fault}"}) from None
-            if missing:  # Parquet's checksums cover its pages alone: a bit of the rest can hide a filter
+            if missing:  # Parquet's checksums cover only its pages: a flipped bit elsewhere can hide a filter
                 raise Damage("manifest.damage", {"path": path, "why": f"it has no filter of {min(missing)}"})
-        # What has no filter may hold anything.
+        # A file without a filter may contain any key.
         everything = np.arange(len(self._found))
         return found | {path: everything for path, (_, part) in self._files.items() if part.filter is None}
 
@@ -187,8 +197,8 @@ class _Search:
             found[self._files[path][0]].append(places)
         return {directory: np.unique(np.concatenate(places)) for directory, places in found.items()}
 
-    def _look(self, doubt: Ints, candidates: Mapping[str, Ints], own: Any) -> Iterator[_Held]:
-        """Read the keys of files that may hold winners whose place is in doubt."""
+    def _locate(self, doubt: Ints, candidates: Mapping[str, Ints], own: Any) -> Iterator[_Located]:
+        """Read the keys of the files that may contain winners in doubt."""
         assert self._plan.master is not None
         for path in sorted(candidates):
             places = candidates[path][np.isin(candidates[path], doubt)]
@@ -206,7 +216,7 @@ class _Search:
             plan = replace(self._plan, inputs=tuple(inputs))
             splits = splits_of(inputs, plan.chunks.master, plan.chunks.feed)
             for rows, orders in (_tombstones if buried else _rows)(plan, splits, winners):
-                yield _Held(directory, places[rows], orders, buried)
+                yield _Located(directory, places[rows], orders, buried)
 
 
 def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
