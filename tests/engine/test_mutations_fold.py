@@ -25,6 +25,7 @@ from mutator.engine.blocks.mutations import (
 )
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.tally import Tally
+from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.rules.order_columns import column_type
 
 # Files: two of one name in two directories, an earlier name of the same sequence, one of another sequence.
@@ -57,11 +58,11 @@ def plan_of(kind="long"):
         sequences=np.array([one.sequence for one in files]),
         ranks=np.array([one.rank for one in files]),
         key_width=1,
-        order_type=kind,
+        rows=SimpleNamespace(order_type=kind),
         by_file_name=False,
         memory=0,
         horizon=None,
-        format="text",
+        block_type=BLOCK_TYPES["text"],
     )
 
 
