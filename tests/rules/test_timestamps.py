@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.timestamps import parse_timestamp, parse_timestamps
-from tests.rules.test_order_columns import TIMESTAMPS
+from tests.support.order_texts import TIMESTAMPS
 
 
 def parsed(field):
