@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from mutator.rules.partition_transforms import PartitionField, parse_fields, text_of
+from mutator.rules.partition_transforms import PartitionField, checked_fields, parse_fields
 
 __all__ = [
     "codes",
@@ -162,7 +162,7 @@ def partition_fields(text: str, names: tuple[str, ...]) -> tuple[PartitionField,
         if isinstance(field.source, int) and field.source < len(names) and name == f"field_{field.source}":
             name = names[field.source] if field.transform == "identity" else name
         found.append(replace(field, source=ordinal(str(field.source), names), name=name))
-    return parse_fields(text_of(found))  # again, because two names may be equal now
+    return checked_fields(found)  # two names may be equal now
 
 
 def field_count(text: str) -> int | str:

@@ -39,6 +39,7 @@ from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS, date_of, 
 __all__ = [
     "PartitionField",
     "RowPartitions",
+    "checked_fields",
     "directory_of_row",
     "parse_fields",
     "partition_rows",
@@ -57,6 +58,7 @@ _SHAPE = re.compile(
     r"|(?P<source>[^=(),]*))\s*\Z"
 )
 _COMMAS = re.compile(r",(?![^(]*\))")  # not those in parentheses
+_EXPECTED = "is no partition field: expected store_id, day=date(ts) or bucket(id,16)"
 _ORDINAL = re.compile(r"[0-9]{1,9}\Z")
 _MOST_BYTES = 255  # of a name, on nearly all storages
 
@@ -81,14 +83,27 @@ class RowPartitions(NamedTuple):
 
 def parse_fields(text: str) -> tuple[PartitionField, ...]:
     """Read partition fields. Raises ValueError that says what was expected."""
-    fields = tuple(_field(part) for part in _COMMAS.split(text))
-    names = [field.name.lower() for field in fields]
-    for place, field in enumerate(fields):
-        if names[place] in names[:place]:  # Hive does not tell capitals from others
+    return checked_fields(tuple(_field(part) for part in _COMMAS.split(text)))
+
+
+def checked_fields(fields: Sequence[PartitionField]) -> tuple[PartitionField, ...]:
+    """Return partition fields. Raises ValueError where ``parse_fields`` could not read them back, or names are equal.
+
+    >>> checked_fields([PartitionField("id", 0), PartitionField("ID", 1)])
+    Traceback (most recent call last):
+    ValueError: two partition fields are called 'ID': give one another name, as in day=date(ts)
+    """
+    names: set[str] = set()
+    for field in fields:
+        if any(char in "=()," for char in f"{field.name}{field.source}"):
+            raise ValueError(f"{_text(field)!r} {_EXPECTED}")
+        _check_name(field.name)
+        if field.name.lower() in names:  # Hive ignores case
             raise ValueError(
                 f"two partition fields are called {field.name!r}: give one another name, as in day=date(ts)"
             )
-    return fields
+        names.add(field.name.lower())
+    return tuple(fields)
 
 
 def text_of(fields: Sequence[PartitionField]) -> str:
@@ -136,14 +151,13 @@ def values_text(fields: Sequence[PartitionField], directory: str) -> dict[str, s
 def _field(text: str) -> PartitionField:
     match = _SHAPE.match(text)
     if not match or not (inner := (match["source"] or match["inner"] or "").strip()):
-        raise ValueError(f"{text.strip()!r} is no partition field: expected store_id, day=date(ts) or bucket(id,16)")
+        raise ValueError(f"{text.strip()!r} {_EXPECTED}")
     source = int(inner) if _ORDINAL.match(inner) else inner
     transform, argument = "identity", None
     if match["transform"] is not None:
         transform = match["transform"].strip()
         argument = _argument(transform, None if match["argument"] is None else match["argument"].strip())
     name = _default_name(source, transform) if match["name"] is None else match["name"].strip()
-    _check_name(name)
     return PartitionField(name, source, transform, argument)
 
 

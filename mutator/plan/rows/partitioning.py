@@ -10,7 +10,7 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
 from mutator.errors import error
-from mutator.rules.partition_transforms import PartitionField, parse_fields, text_of
+from mutator.rules.partition_transforms import PartitionField, checked_fields, parse_fields, text_of
 
 __all__ = ["Partitioning", "check_names", "moved", "partitioning_of"]
 
@@ -51,7 +51,7 @@ def partitioning_of(config: Config, known: Manifest | None) -> Partitioning | No
 def check_names(fields: Sequence[PartitionField]) -> None:
     """Raise ConfigError for fields that could not be parsed from the manifest, now that ordinals have names."""
     try:
-        parse_fields(text_of(fields))
+        checked_fields(fields)
     except ValueError as fault:
         raise error("config", where="partitioned.by", faults=fault) from None
 
