@@ -190,7 +190,7 @@ def sum_of_receipts(receipts: Sequence[MergeReceipt]) -> tuple[Counter[str], dic
 
 
 def check(plan: Plan, known: Manifest | None, result: Result) -> None:
-    """Raise the error of whatever must not be published: rejects, limits, guards, and sums that do not hold."""
+    """Raise the error of a result that must not be published: rejects, limits, guards, and sums that do not add up."""
     counts = result.counts
     for side in ("master", "feed"):
         _check_rejects(side, plan.limits.rejects[side], result)

@@ -93,7 +93,7 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
         if entry_type is None:
             problems.append(f"{name}: is missing")
         elif entry_type != "file":
-            problems.append(f"{name}: is a {entry_type} and no file")
+            problems.append(f"{name}: is a {entry_type}, not a file")
         elif bytes_ != size:
             problems.append(f"{name}: has {bytes_} bytes and should have {size}")
         else:

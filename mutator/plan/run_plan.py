@@ -102,12 +102,12 @@ class Plan:
     @property
     def is_partitioned(self) -> bool:
         """Return whether the output is partitioned."""
-        return self.rows.partitioning is not None
+        return self.rows.is_partitioned
 
     @property
     def by_table(self) -> bool:
         """Return whether the output is partitioned, and a record may move from one partition to another."""
-        return self.rows.partitioning is not None and self.rows.partitioning.by_table
+        return self.rows.by_table
 
     @property
     def block_type(self) -> BlockType:
@@ -240,7 +240,7 @@ def _partitioned_master(survey: Survey, rows: RowPlan) -> PartitionedMaster | No
 
 def _check_tombstones(survey: Survey, rows: RowPlan) -> None:
     """Raise StateError where the tombstones of a master without partitions would have to be in one."""
-    if survey.tombstones and rows.partitioning is not None and not rows.partitioning.by_table:
+    if survey.tombstones and rows.is_partitioned and not rows.by_table:
         raise error("partition.tombstones", path=survey.master_path)
 
 

@@ -43,7 +43,7 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strate
     form = BLOCK_TYPES[rows.block_type]
     refused = form.unsupported(rows.layouts["feed"]) or form.unsupported(rows.layouts["master"])
     buckets, why_buckets = _buckets(config, survey)
-    if rows.partitioning is not None and (wanted == "records" or refused):
+    if rows.is_partitioned and (wanted == "records" or refused):
         raise error("partition.engine", why=refused or "--engine records is asked for")
     if wanted == "records" or refused:
         why = "it was asked for" if wanted == "records" else refused
@@ -51,7 +51,7 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strate
             why = f"blocks was asked for, but {why}"
         why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
         return Strategy("records", "shuffle", buckets, buckets, why)
-    if rows.partitioning is not None:
+    if rows.is_partitioned:
         return _partitioned(config, survey)
     if survey.manifest is not None and survey.manifest.buckets is not None:
         return _managed(survey.manifest.buckets, buckets, why_buckets)

@@ -146,7 +146,7 @@ def test_parquet_that_is_said_to_be_csv(tmp_path):
     work.put("master/m", table, "parquet")
     work.put("feed/f_1", table, "parquet")
 
-    with pytest.raises(DataError, match=r"f_1.parquet: is Parquet, and no csv"):
+    with pytest.raises(DataError, match=r"f_1.parquet: is Parquet, not csv"):
         work.run({"feed.format": "csv"})
 
 

@@ -146,7 +146,7 @@ def test_one_compression_with_the_name_of_another(job):
 def test_empty_file_with_the_name_of_a_compression(job, kind):
     path = job.put(f"ups.{kind}", b"")
 
-    job.refused(DataError, path, "it is empty, and no ", " file is; the file is damaged")
+    job.refused(DataError, path, "it is empty, but ", " files never are; the file is damaged")
 
 
 @pytest.mark.parametrize(

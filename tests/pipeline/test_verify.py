@@ -240,8 +240,8 @@ def test_file_that_became_something_else_is_found(plain, copy):
     os.mkfifo(second)
 
     assert plain(copy).problems == (
-        f"{first.name}: is a symbolic link and no file",
-        f"{second.name}: is a FIFO and no file",
+        f"{first.name}: is a symbolic link, not a file",
+        f"{second.name}: is a FIFO, not a file",
     )
 
 

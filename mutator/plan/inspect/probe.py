@@ -72,7 +72,7 @@ def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | 
     container = _CONTAINERS.get(content or "")
     if container is not None:
         if wanted not in (None, container):
-            what = f"is {content}, and no {wanted}"
+            what = f"is {content}, not {wanted}"
             raise error("format", path=path, what=what, cure="leave out the setting that says so")
         content = None
     if content is not None and content not in file_names.COMPRESSIONS.values():
@@ -82,7 +82,7 @@ def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | 
         raise error("compression", path=path, name=suffix[1:], content=content or "plain text")
     if promised != content:
         if not head:
-            raise error("damaged", path=path, why=f"it is empty, and no {promised} file is")
+            raise error("damaged", path=path, why=f"it is empty, but {promised} files never are")
         raise error("compression", path=path, name=promised or "plain text", content=content or "plain text")
     if wanted is None and content is not None:
         try:
@@ -172,7 +172,7 @@ def _probe_schema(
     def read(dialect: Dialect) -> FileSchema:
         with storage.open(entry.path) as stream:
             if not entry.bytes and not delimited:
-                raise NotReadable(f"it is empty, and no {file_format} file is")
+                raise NotReadable(f"it is empty, but {file_format} files never are")
             return FILE_FORMATS[file_format].probe(whole(stream, compression), dialect)
 
     try:

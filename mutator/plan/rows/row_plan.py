@@ -31,3 +31,13 @@ class RowPlan:
     partitioning: Partitioning | None = None  # if set, "written" is a layout, too
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Return whether the output is partitioned."""
+        return self.partitioning is not None
+
+    @property
+    def by_table(self) -> bool:
+        """Return whether the output is partitioned, and a record may move from one partition to another."""
+        return self.partitioning is not None and self.partitioning.by_table
