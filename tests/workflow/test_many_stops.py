@@ -97,7 +97,7 @@ def test_what_is_being_published_is_finished(folder, sc, monkeypatch):
 
     done = many.run(folder.tables(), lambda: sc, only=["t0"])
 
-    assert begun[0].is_told_to_stop
+    assert begun[0].is_stopping
     assert states(done) == {"t0": "done"}
     assert rows_of(folder, "t0") == folder.expected("t0")
 

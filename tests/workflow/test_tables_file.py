@@ -4,7 +4,7 @@ import pytest
 
 from mutator.errors import MutatorError
 from mutator.workflow import many
-from mutator.workflow.many.path_conflicts import Places, clashes
+from mutator.workflow.many.path_conflicts import TablePaths, clashes
 from tests.support.many_tables import Folder
 
 
@@ -148,7 +148,7 @@ def test_override_of_the_command_line(folder):
 
 def place(name, **places):
     writes = {key: path for key, path in places.items() if key in ("output", "base")}
-    return Places(name, writes, {key: path for key, path in places.items() if key not in writes})
+    return TablePaths(name, writes, {key: path for key, path in places.items() if key not in writes})
 
 
 A = place("a", master="/m/a", feed=("/f/a",), output="/o/a")

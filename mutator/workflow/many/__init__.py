@@ -1,15 +1,15 @@
-"""Many tables in one Spark application: an operator with two hundred tables and thirty minutes.
+"""Many tables in one Spark application: for an operator with two hundred tables and thirty minutes.
 
 tables_file      the tables file → Table, each with a configuration of its own
-path_conflicts   no table may write where another one reads or writes
+path_conflicts   no table may write to a path that another one reads or writes
 largest_first    the order in which tables are begun
 attempt          one table being merged: its Spark jobs, its deadline, and how it is stopped
-event_log        each event as a line of JSON, so that a run that was killed is resumed
+event_log        each event as a line of JSON, so that a killed run can be resumed
 scheduler        a bounded number of tables at once; one that fails does not stop the others
 summary          the state of each table, and of all
 
-Each table is a run as ``mutator run`` or ``mutator workflow run`` does it, with the same commit point: whatever happens
-to the others, and whenever everything is killed, it is merged whole or not at all.
+Each table is merged as by ``mutator run`` or ``mutator workflow run``, with the same commit point: whole or not at all,
+even if other tables fail or the whole application is killed.
 """
 
 from mutator.workflow.many.scheduler import run

@@ -1,4 +1,4 @@
-"""One table under way: its Spark jobs have a pool and a group of their own, and can be stopped until it is published.
+"""One table being merged: its Spark jobs have their own pool and group, and can be stopped until it is published.
 
 Spark keeps pool and group for each thread of the driver (``PYSPARK_PIN_THREAD``, which is on by default), so a table
 stays in one thread.
@@ -32,10 +32,10 @@ class Stopped(Exception):
 
 
 class Attempt:
-    """One table under way.
+    """One table being merged.
 
-    run: the run id that its Spark jobs go by. pool: name of its pool in a fair scheduler. latest: the moment, by
-    ``time.monotonic``, at which every table is stopped, None for none. context: returns Spark when it is needed.
+    run: run ID, also in the name of its Spark job group. pool: name of its pool in a fair scheduler. latest: the time,
+    by ``time.monotonic``, at which every table is stopped; None for none. context: returns the Spark context.
     """
 
     def __init__(
@@ -50,50 +50,50 @@ class Attempt:
 
     @property
     def seconds(self) -> float:
-        """How long it has been under way."""
+        """The seconds since it began."""
         return time.monotonic() - self._began
 
     @property
     def until(self) -> float | None:
-        """The moment at which it is stopped, None for none."""
+        """The time, by ``time.monotonic``, at which it is stopped; None for none."""
         own = None if self.table.deadline is None else self._began + self.table.deadline
         return min((moment for moment in (own, self._latest) if moment is not None), default=None)
 
     def forgive(self, seconds: float) -> None:
-        """Leave out of its time what it has waited for Spark to start."""
+        """Leave the seconds that it waited for Spark to start out of its time."""
         self._began = min(self._began + seconds, time.monotonic())
 
     @property
-    def is_told_to_stop(self) -> bool:
-        """Tell whether it was told to stop."""
+    def is_stopping(self) -> bool:
+        """Whether ``stop`` was called."""
         return self._stop.is_set()
 
     def stop(self, why: str) -> None:
-        """Tell it to stop, unless it is being published. why: STOPPED or DEADLINE.
+        """Stop it, unless it is being published. why: STOPPED or DEADLINE.
 
-        Whoever calls this does so again until the table has ended: a job that begins just then is not cancelled.
+        Call this again until the table has ended, because a job that begins at this moment is not cancelled.
         """
         self._why = self._why or why
         self._stop.set()
         sc = self._sc
         if sc is not None:
-            with suppress(MutatorError), spark_faults(sc):  # without its JVM nothing runs any more
+            with suppress(MutatorError), spark_faults(sc):  # without its JVM no job runs
                 sc.cancelJobGroup(self._group)
 
     def check(self) -> None:
-        """Raise what ends it, where it was told to stop."""
+        """Raise Stopped or StateError if ``stop`` was called."""
         if self._why == DEADLINE:
             raise error("many.deadline", table=self.table.name, seconds=f"{self.seconds:.1f}")
         if self._why == STOPPED:
             raise Stopped
 
     def sleep(self, seconds: float) -> None:
-        """Wait, unless it is told to stop."""
+        """Wait, but only until ``stop`` is called."""
         self._stop.wait(seconds)
         self.check()
 
     def merge_on(self, plan: Plan, staging: str | None) -> Receipts:
-        """Do the merge of a plan on Spark: the engine of this table."""
+        """Merge a plan on Spark: the engine of this table."""
         self.check()
         sc = self._context()
         merge = single_task.merge if single_task.is_small(plan) else engine_of(plan)
@@ -105,11 +105,11 @@ class Attempt:
                 self.check()
                 receipts = merge(sc, plan, staging)
         except MutatorError:
-            self.check()  # a job that was cancelled looks like a fault
+            self.check()  # a cancelled job looks like a fault
             raise
         finally:
             self._sc = None
-        self.check()  # the last look: what is published now is published whole
+        self.check()  # the last check: from here on the table is published whole
         return receipts
 
     @property

@@ -1,11 +1,11 @@
-"""The record of a run: a line of JSON for each thing that happened, so that a run that was killed can be resumed.
+"""The record of a run: a line of JSON for each event, so that a killed run can be resumed.
 
-    {"record": 1, "run": …, "resumes": …}      the run was begun
-    {"begun": NAME, "run": …, "place": …}      a table is about to be merged, under this run id
-    {"ended": {…}, "place": …}                 what became of it
+    {"record": 1, "run": …, "resumes": …}      the run has begun
+    {"begun": NAME, "run": …, "place": …}      a table is about to be merged, with this run ID
+    {"ended": {…}, "place": …}                 the result of a table
 
-It is no truth about the data: whether an output is there, and which run made it, its manifest says. A line that a kill
-has cut short is no line. The file is locked for as long as the run lives, by the kernel.
+The record does not define the data: only a manifest shows that an output exists, and which run made it. A line that was
+cut short by a kill is ignored. The kernel keeps the file locked while the run lives.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ _FORMAT = 1
 
 @dataclass
 class Past:
-    """What the record says of the runs before."""
+    """The runs that a record describes."""
 
-    run: str | None = None  # the latest; None: there is no record
-    began: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # table and place -> run ids
+    run: str | None = None  # the latest run; None: no record exists
+    began: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # table and path -> run IDs
     ended: dict[tuple[str, str], Result] = field(default_factory=dict)  # the latest result
 
 
 class Record:
-    """The record of the run that is under way."""
+    """The record of the present run."""
 
     def __init__(self, path: str, stream: BinaryIO, past: Past) -> None:
         self._path, self._stream = path, stream
         self.past = past
 
     def run(self, run: str) -> None:
-        """Write down that a run has begun."""
+        """Note that a run has begun."""
         self._write({"record": _FORMAT, "run": run, "resumes": self.past.run})
 
     def begun(self, table: str, place: str, run: str | None) -> None:
-        """Write down that a table is about to be merged; durable when it returns."""
+        """Note, durably, that a table is about to be merged."""
         self._write({"begun": table, "place": place, "run": run})
-        os.fdatasync(self._stream.fileno())  # before its output can be there
+        os.fdatasync(self._stream.fileno())  # before its output can exist
 
     def ended(self, result: Result, place: str) -> None:
-        """Write down what became of a table."""
+        """Note the result of a table."""
         self._write({"ended": asdict(result), "place": place})
 
     def _write(self, line: dict[str, Any]) -> None:
         try:
-            # One call, at the end of the file: lines of several threads do not mix.
+            # One call that appends, so that lines of several threads do not mix.
             os.write(self._stream.fileno(), json.dumps(line).encode("ascii") + b"\n")
         except OSError as fault:
             raise error("storage", path=self._path, why=fault.strerror or fault) from None
@@ -65,9 +65,9 @@ class Record:
 
 @contextmanager
 def recording(path: str, run: str, resume: bool) -> Iterator[Record]:
-    """Hold the record of a run inside of the ``with`` block. resume: go on with the one that is there.
+    """Open and lock the record of a run within the ``with`` block. resume: continue the existing record.
 
-    Raises StateError where another run has it, ConfigError where there is none to resume.
+    Raises StateError if another run has it, ConfigError if there is none to resume.
     """
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -83,8 +83,8 @@ def recording(path: str, run: str, resume: bool) -> Iterator[Record]:
         if resume:
             stream.seek(0)
             past = _parsed(path, stream.read())
-        # What runs before have made stays known, also to who resumes later: an output is ours if its manifest has a run
-        # that stands here. A kill may have cut the last line short.
+        # Earlier lines stay, also for a later resume: an output belongs to this record if its manifest names a run in
+        # it. The last line may have been cut short by a kill.
         stream.write(b"\n")
         record = Record(path, stream, past)
         record.run(run)
@@ -108,7 +108,7 @@ def _parsed(path: str, data: bytes) -> Past:
                 result = Result.parse(found["ended"])
                 past.ended[result.table, found["place"]] = result
         except (ValueError, TypeError, KeyError):
-            continue  # cut short by a kill: then nothing is known, and the manifest decides
+            continue  # cut short by a kill: the manifest decides
     if past.run is None:
         raise error("many.nothing", path=path)
     return past

@@ -1,4 +1,4 @@
-"""Which table is begun first: the largest, for whatever is begun last decides when all of them are done."""
+"""The order of tables: largest first, because a large table that begins last would end long after the others."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["bytes_of", "largest_first"]
 
 
 def largest_first(tables: Sequence[Table], at_once: int) -> list[Table]:
-    """Return tables by what they have to read, master and feed; of equally large ones by name.
+    """Return tables by the size of master and feed, largest first; equally large ones by name.
 
-    at_once: how many are looked at together, for a listing of a remote storage is mostly waiting.
+    at_once: number of tables that are listed together, because listing a remote storage is mostly waiting.
     """
-    with ThreadPoolExecutor(at_once) as looks:
-        sizes = dict(zip((table.name for table in tables), looks.map(bytes_of, tables), strict=True))
+    with ThreadPoolExecutor(at_once) as threads:
+        sizes = dict(zip((table.name for table in tables), threads.map(bytes_of, tables), strict=True))
     return sorted(tables, key=lambda table: (-sizes[table.name], table.name))
 
 
 def bytes_of(table: Table) -> int:
-    """Return the bytes of a table's master and feed as listings have them, 0 of what is not there.
+    """Return the bytes of a table's master and feed, as listed; 0 for missing paths.
 
-    It is only an estimate: a listing is never the truth, and a run finds its own faults.
+    This is only an estimate, and faults are left for the run to report.
     """
     if table.base is not None:
         paths: tuple[str, ...] = tuple(posixpath.join(table.base, name) for name in ("master", "incr"))
@@ -47,5 +47,5 @@ def _bytes_at(path: str) -> int:
         else:
             found = storage.entries(path) if entry.type == "directory" else [entry]
     except MutatorError:
-        return 0  # the run will say why
-    return sum(one.bytes for one in found if one.type == "file" and not is_hidden(one.name))
+        return 0  # the run reports the fault
+    return sum(entry.bytes for entry in found if entry.type == "file" and not is_hidden(entry.name))

@@ -1,8 +1,7 @@
 """A bounded number of tables at once, the largest first, in one Spark application.
 
-Threads of the driver take one table after the other and do with it what ``mutator run`` or ``mutator workflow run``
-does. The main thread starts Spark when the first of them needs it, watches the deadlines and the signals, and writes
-down what became of each table.
+Threads of the driver merge one table after the other, like ``mutator run`` or ``mutator workflow run``. The main thread
+starts Spark when the first of them needs it, watches deadlines and signals, and notes the result of each table.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_AGAIN = 0.2  # seconds until a table that was told to stop is told so again
-_FATAL = ("spark.missing", "spark.connect", "spark.lost")  # no other table would do better
+_AGAIN = 0.2  # seconds until a table that is stopping is stopped again
+_FATAL = ("spark.missing", "spark.connect", "spark.lost")  # every other table would fail as well
 
-Tell = Callable[[Result, int, int], None]  # a table's result, how many have ended, and of how many
+Tell = Callable[[Result, int, int], None]  # a table's result, number of ended tables, number of all tables
 
 
 def run(
@@ -54,13 +53,13 @@ def run(
     engine: str = "auto",
     tell: Tell = lambda result, ended, total: None,
 ) -> Summary:
-    """Merge the tables of a tables file; what goes wrong with one of them is in its result.
+    """Merge the tables of a tables file. The fault of a table is in its result.
 
     spark: returns the Spark context; called once, from this thread, when it is needed. only: names of tables.
-    resume: leave out what the run before has done. at_once, deadline (seconds): in the place of those of the file.
-    tell: is called from this thread whenever a table has ended.
+    resume: leave out tables that the run before has merged. at_once, deadline (seconds): override those of the file.
+    tell: called from this thread when a table has ended.
 
-    Raises ConfigError, StorageError or StateError where no table could be begun.
+    Raises ConfigError, StorageError or StateError if no table could begin.
     """
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
         raise error("many.threads")
@@ -85,7 +84,7 @@ def run(
 
 
 class _Application:
-    """The tables of one run, and what becomes of them."""
+    """The tables of one run and their results."""
 
     def __init__(
         self, spark: Callable[[], SparkContext], record: Record, engine: str, deadline: int | None, tell: Tell
@@ -96,8 +95,8 @@ class _Application:
         self._until = None if deadline is None else self.began + deadline
         self._spark, self._record, self._engine, self._tell = spark, record, engine, tell
         self._sc: Future[SparkContext] = Future()
-        self._wanted = threading.Lock()  # taken, for good, by the first table that needs Spark
-        self._taking = threading.Lock()  # a table waits, or is under way
+        self._wanted = threading.Lock()  # acquired, for good, by the first table that needs Spark
+        self._choosing = threading.Lock()  # guards the waiting tables and those under way
         self._waiting: deque[Table] = deque()
         self._going: dict[str, Attempt] = {}
         self._results: dict[str, Result] = {}
@@ -105,7 +104,7 @@ class _Application:
         self._events: queue.SimpleQueue[Result | None] = queue.SimpleQueue()  # None: Spark is needed
 
     def run(self, tables: Sequence[Table], at_once: int) -> dict[str, Result]:
-        """Do all tables that are left to do; return the result of each."""
+        """Merge all tables that are not done; return the result of each."""
         self._total = len(tables)
         try:
             self._waiting.extend(largest_first(tables, at_once))
@@ -122,8 +121,8 @@ class _Application:
         return self._results
 
     def _work(self, pool: str) -> None:
-        """Take one table after the other."""
-        while (attempt := self._take(pool)) is not None:
+        """Merge one table after the other."""
+        while (attempt := self._next(pool)) is not None:
             result = self._result_of(attempt)
             if result.kind in _FATAL:
                 self._begin_no_more()
@@ -132,11 +131,11 @@ class _Application:
             self._events.put(result)
 
     def _begin_no_more(self) -> None:
-        with self._taking:
+        with self._choosing:
             self._waiting.clear()
 
-    def _take(self, pool: str) -> Attempt | None:
-        with self._taking:
+    def _next(self, pool: str) -> Attempt | None:
+        with self._choosing:
             if not self._waiting:
                 return None
             table = self._waiting.popleft()
@@ -153,7 +152,7 @@ class _Application:
         except MutatorError as fault:
             state = DEADLINE if fault.kind == "many.deadline" else FAILED
             return Result(name, state, code=fault.exit_code, error=str(fault), kind=fault.kind, run=attempt.run)
-        except Exception as fault:  # noqa: BLE001  # whatever it is, the other tables go on
+        except Exception as fault:  # noqa: BLE001  # the other tables go on
             why = error("bug", what=f"{type(fault).__name__}: {fault}\n{traceback.format_exc()}")
             return Result(name, FAILED, code=why.exit_code, error=str(why), kind=why.kind, run=attempt.run)
 
@@ -175,7 +174,7 @@ class _Application:
         return Result(table.name, DONE, run=attempt.run, report=asdict(made))
 
     def _context(self) -> SparkContext:
-        """Return Spark, which the main thread starts: only there are signals kept off meanwhile."""
+        """Return Spark, started by the main thread: only there can signals be deferred."""
         if self._wanted.acquire(blocking=False):
             self._events.put(None)
         return self._sc.result()
@@ -190,10 +189,10 @@ class _Application:
                 self._start_spark()
             elif isinstance(event, Result):
                 self._end(event)
-            self._look_at_deadlines()
+            self._check_deadlines()
 
     def _is_left(self) -> bool:
-        with self._taking:
+        with self._choosing:
             return bool(self._waiting or self._under_way())
 
     def _start_spark(self) -> None:
@@ -214,13 +213,13 @@ class _Application:
             raise
 
     def _end(self, result: Result) -> None:
-        """Write down what became of a table."""
+        """Note the result of a table."""
         self._results[result.table] = result
         attempt = self._going.get(result.table)
         if attempt is not None:
             try:
                 self._record.ended(result, attempt.table.base or attempt.table.output)
-            except MutatorError as fault:  # a resumed run asks the manifest, and a base knows what it has merged
+            except MutatorError as fault:  # a resumed run reads the manifest, or the log of the base, instead
                 self.warnings = (str(fault),)
         self._tell(result, len(self._results), self._total)
 
@@ -228,25 +227,25 @@ class _Application:
         return [attempt for name, attempt in list(self._going.items()) if name not in self._results]
 
     def _patience(self) -> float | None:
-        """Return the seconds until there is something to do even if nothing happens."""
+        """Return the seconds until a deadline or another stop is due; None if none is."""
         under_way = self._under_way()
-        if any(one.is_told_to_stop for one in under_way):
+        if any(one.is_stopping for one in under_way):
             return _AGAIN
         moments = [one.until - time.monotonic() for one in under_way if one.until is not None]
         if self._waiting:
-            moments.append(1.0)  # a table that is begun meanwhile may have an earlier one
+            moments.append(1.0)  # a table that begins meanwhile may have an earlier deadline
         return max(0.0, min(moments)) if moments else None
 
-    def _look_at_deadlines(self) -> None:
+    def _check_deadlines(self) -> None:
         now = time.monotonic()
         if self._until is not None and now >= self._until:
             self._begin_no_more()
         for one in self._under_way():
-            if one.is_told_to_stop or (one.until is not None and now >= one.until):
+            if one.is_stopping or (one.until is not None and now >= one.until):
                 one.stop(DEADLINE)
 
     def _stop_all(self, stop: KeyboardInterrupt) -> None:
-        """Begin nothing more, and wait for what is being published; a second signal is not waited for."""
+        """Begin no more tables, and wait for those being published; a second signal ends the wait."""
         self.signal = stop.number if isinstance(stop, Interrupted) else Interrupted().number
         self._begin_no_more()
         if not self._sc.done():
@@ -262,9 +261,9 @@ class _Application:
 
 
 def done_before(table: Table, past: Past) -> Result | None:
-    """Return the result of a table that an earlier run has done, None where it has not.
+    """Return the result of a table that an earlier run has merged; None if none has.
 
-    Of an output the manifest says which run made it: it may have been published just before a kill.
+    The manifest of an output shows which run made it, even if it was published just before a kill.
     """
     place = table.base or table.output
     result = past.ended.get((table.name, place))
@@ -275,7 +274,7 @@ def done_before(table: Table, past: Past) -> Result | None:
         try:
             there = published(storage, storage.resolve(path)) if began else None
         except MutatorError:
-            return None  # the run will say what is there
+            return None  # the run reports the fault
         if there is None or there.run not in began:
             return None
         if result is None or not result.is_done:

@@ -1,4 +1,4 @@
-"""What became of each table, and of all: values, as text for a terminal and as JSON."""
+"""The result of each table and of the whole run: values, as text for a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["BEFORE", "DEADLINE", "DONE", "FAILED", "LEFT", "NOT_BEGUN", "STATES"
 DONE = "done"
 BEFORE = "done before"  # by the run that this one resumes
 FAILED = "failed"
-DEADLINE = "deadline"  # stopped, because its time or that of the run was over
+DEADLINE = "deadline"  # stopped: its time, or that of the run, was over
 STOPPED = "stopped"  # from outside, or with Spark
-LEFT = "left"  # it did not stop when it was told to, and the process ended; a resumed run finds out
+LEFT = "left"  # it did not stop in time, and the process ended; a resumed run finds out
 NOT_BEGUN = "not begun"
 STATES = (DONE, BEFORE, FAILED, DEADLINE, STOPPED, LEFT, NOT_BEGUN)
 
-# Of several exit codes the one that tells most: what needs a hand comes before what only needs another run.
+# Exit codes by priority: faults that need an operator come before those that only need another run.
 _TELLING = (70, 4, 3, 2, 5)
 _AGAIN = 5
 _COLUMNS = (
@@ -32,31 +32,31 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one table."""
+    """The result of one table."""
 
     table: str
     state: str  # one of STATES
-    seconds: float | None = None  # None: it was not begun
-    code: int = 0  # what the run of this table alone would have ended with
+    seconds: float | None = None  # None: it did not begin
+    code: int = 0  # exit code that a run of this table alone would have had
     error: str | None = None
-    kind: str | None = None  # of the error, in the catalogue
-    run: str | None = None  # its run id
-    version: int | None = None  # of a base; None where there was nothing to merge
+    kind: str | None = None  # error kind, from the catalogue
+    run: str | None = None  # its run ID
+    version: int | None = None  # new version of a base; None if there was nothing to merge
     report: Mapping[str, Any] | None = None  # of its merge
 
     @property
     def is_done(self) -> bool:
-        """Tell whether nothing is left to do."""
+        """Whether the table needs no other run."""
         return self.state in (DONE, BEFORE)
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """The counts of its merge, none without one."""
+        """The counts of its merge; empty without one."""
         return self.report["counts"] if self.report is not None else {}
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Result:
-        """Return the result that was written as JSON. Raises TypeError, ValueError."""
+        """Return a result from its JSON object. Raises TypeError or ValueError."""
         known = {part.name for part in fields(cls)}
         made = cls(**{name: value for name, value in found.items() if name in known})
         if made.state not in STATES:
@@ -66,7 +66,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Summary:
-    """What became of all tables of a run."""
+    """The results of all tables of a run."""
 
     run: str
     tables: str  # path of the tables file
@@ -76,30 +76,30 @@ class Summary:
     results: tuple[Result, ...]  # in the order of the file
     seconds: float
     warnings: tuple[str, ...] = ()
-    stopped: int | None = None  # the signal that stopped it
+    stopped: int | None = None  # the signal that stopped the run
 
     @property
     def undone(self) -> tuple[str, ...]:
-        """The tables that another run has to do."""
+        """The tables that need another run."""
         return tuple(one.table for one in self.results if not one.is_done)
 
     @property
     def exit_code(self) -> int:
-        """0 where all is done; 128 and the signal where one came; else of the tables' codes the one that tells most."""
+        """0 if all tables are done; 128 plus the signal that stopped the run; else the code of highest priority."""
         if self.stopped is not None:
             return 128 + self.stopped
         codes = {one.code or _AGAIN for one in self.results if not one.is_done}
         return next((code for code in _TELLING if code in codes), 0)
 
     def json(self) -> str:
-        """Return a JSON document, with a member for each table."""
+        """Return a JSON document, with an object for each table."""
         own = {name: value for name, value in asdict(self).items() if name != "results"}
         totals = {"states": self._states(), "counts": self._counts(), "undone": self.undone}
         results = [asdict(one) for one in self.results]
         return json.dumps({**own, "exit_code": self.exit_code, "totals": totals, "results": results}, indent=1)
 
     def text(self) -> str:
-        """Return a line a table, and the totals."""
+        """Return a line for each table, and the totals."""
         head = ("table", "state", *(name for name, _ in _COLUMNS), "time", "")
         rows = [head, *map(_cells, self.results), ("total", "", *_numbers(self._counts()), _time(self.seconds), "")]
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]

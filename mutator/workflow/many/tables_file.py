@@ -1,11 +1,11 @@
-"""The tables file: which tables there are, and the configuration of each, as frozen values.
+"""The tables file: the tables of a run and the configuration of each, as frozen values.
 
     [run]                               at-once, deadline, record
-    [defaults]                          what tables have that do not say otherwise
+    [defaults]                          keys for tables that do not have them
     [tables.NAME]                       master, feed, output; or base; config, deadline
     [tables.NAME.settings]              settings of the configuration
 
-``{table}`` in a path is the table's name. Paths are relative to the file. Every fault is found at once.
+``{table}`` in a path is the table's name. Paths are relative to the file. All faults are reported together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mutator import config as configuration
 from mutator.config import Config, parsers
 from mutator.config.sources import flat, layered, parse_override, read_settings
 from mutator.errors import MutatorError, error
-from mutator.workflow.many.path_conflicts import Places, clashes
+from mutator.workflow.many.path_conflicts import TablePaths, clashes
 
 __all__ = ["Table", "Tables", "load"]
 
@@ -44,14 +44,14 @@ class Table:
     feed: tuple[str, ...]
     output: str
     base: str | None = None  # None: master, feed and output are set
-    deadline: int | None = None  # seconds from its begin; None: as long as the run has
+    deadline: int | None = None  # seconds from when it begins; None: only the run has a deadline
 
     @property
-    def places(self) -> Places:
-        """What it reads, and what it writes."""
+    def paths(self) -> TablePaths:
+        """The paths that it reads and writes."""
         if self.base is not None:
-            return Places(self.name, {"base": self.base}, {})
-        return Places(self.name, {"output": self.output}, {"master": self.master, "feed": self.feed})
+            return TablePaths(self.name, {"base": self.base}, {})
+        return TablePaths(self.name, {"output": self.output}, {"master": self.master, "feed": self.feed})
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Tables:
     deadline: int | None = None  # seconds, for all
 
     def only(self, names: Iterable[str]) -> tuple[Table, ...]:
-        """Return the tables with these names. Raises ConfigError where there is no such table."""
+        """Return the tables with these names. Raises ConfigError for an unknown name."""
         known = {table.name: table for table in self.tables}
         wanted = set(names)
         unknown = [f"{name}: is not one of its tables{_near(name, known)}" for name in sorted(wanted - set(known))]
@@ -75,12 +75,12 @@ class Tables:
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
-    """Read a tables file. overrides: ``key=value`` settings of all tables, which win.
+    """Read a tables file. overrides: ``key=value`` settings for all tables, with the highest priority.
 
     Raises ConfigError with every fault found.
     """
     for text in overrides:
-        parse_override(text)  # its fault is one of the command line
+        parse_override(text)  # a fault in it is one of the command line
     given = _read(Path(path))
     reader = _Reader(Path(path), overrides)
     tables = reader.tables(given)
@@ -88,11 +88,11 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
     at_once = reader.value("run.at-once", run.get("at-once"), parsers.positive)
     deadline = reader.value("run.deadline", run.get("deadline"), parsers.duration)
     record = reader.text("run.record", run.get("record")) or f".{Path(path).stem}.run"
-    reader.faults += clashes([table.places for table in tables])
+    reader.faults += clashes([table.paths for table in tables])
     if reader.faults:
         faults = "\n  ".join(["the tables file cannot be used:", *dict.fromkeys(reader.faults)])
         raise error("config", where=path, faults=faults)
-    return Tables(str(path), reader.beside(record), tuple(tables), at_once, deadline)
+    return Tables(str(path), reader.resolved(record), tuple(tables), at_once, deadline)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 class _Reader:
-    """Take a file apart, and collect the faults."""
+    """Reads the sections of a file and collects the faults."""
 
     def __init__(self, path: Path, overrides: Sequence[str]) -> None:
         self.faults: list[str] = []
@@ -116,7 +116,7 @@ class _Reader:
         self._settings_of = cache(read_settings)  # two hundred tables may share one file
 
     def tables(self, given: Mapping[str, Any]) -> list[Table]:
-        """Return the tables that have no fault."""
+        """Return the tables without faults."""
         for name in given:
             if name not in ("run", "defaults", "tables"):
                 self.faults.append(f"{name}: is not a known section{_near(name, ('run', 'defaults', 'tables'))}")
@@ -129,7 +129,7 @@ class _Reader:
         return [table for table in found if table is not None]
 
     def section(self, given: Mapping[str, Any], name: str, known: Sequence[str]) -> Mapping[str, Any]:
-        """Return a section, nothing where there is none; keys that are not known are faults."""
+        """Return a section, empty if missing. Unknown keys are faults."""
         found = given.get(name, {})
         if not isinstance(found, Mapping):
             self.faults.append(f"{name}: must be a section, [{name}]")
@@ -140,7 +140,7 @@ class _Reader:
         return found
 
     def value(self, key: str, given: Any, convert: Callable[[str], Any]) -> Any:
-        """Convert a value as settings are; None where it is unset or wrong."""
+        """Convert a value like a setting; None if it is unset or wrong."""
         if given is None:
             return None
         try:
@@ -150,14 +150,14 @@ class _Reader:
             return None
 
     def text(self, key: str, given: Any) -> str | None:
-        """Return a path or pattern as it was given."""
+        """Return a path or pattern as given; None if it is unset. Other values are faults."""
         if given is not None and (not isinstance(given, str) or not given):
             self.faults.append(f"{key}: '{given}' must be a path, as text")
             return None
         return given
 
-    def beside(self, path: str) -> str:
-        """Return a path of the file as one that holds here."""
+    def resolved(self, path: str) -> str:
+        """Return a path, relative to the file, as one relative to the working directory."""
         return path if _NOT_LOCAL.match(path) else posixpath.normpath(posixpath.join(self._directory.as_posix(), path))
 
     def _table(self, name: str, entry: Any, defaults: Mapping[str, Any]) -> Table | None:
@@ -193,10 +193,10 @@ class _Reader:
 
     def _path(self, where: str, key: str, given: Any, name: str) -> str | None:
         text = self.text(f"{where}.{key}", given)
-        return None if text is None else self.beside(text.replace("{table}", name))
+        return None if text is None else self.resolved(text.replace("{table}", name))
 
     def _config(self, where: str, name: str, own: Mapping[str, Any], defaults: Mapping[str, Any]) -> Config | None:
-        """Read the configuration: what stands nearer to the table wins, and the command line over all."""
+        """Read the configuration: the table's settings win over the defaults, the command line over both."""
         layers = []
         try:
             for whose, section in (("defaults", defaults), (where, own)):
@@ -217,14 +217,14 @@ class _Reader:
 
 
 def _without(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what a table of the other kind has no use for: a base takes no master, and the other way round."""
+    """Return the defaults without paths that the table cannot have: a base has no master, a master no base."""
     places = {"master", "feed", "output"}
     other = places if "base" in own else {"base"} if places & set(own) else set()
     return {key: value for key, value in defaults.items() if key not in other}
 
 
 def _faults_of(text: str, where: str) -> list[str]:
-    """Return the faults of a configuration one by one, each with its table."""
+    """Return the faults of a configuration, each with its table."""
     first, *more = text.split("\n  ")
     return [f"{where}.settings: {one}" for one in more] or [f"{where}: {first}"]
 
