@@ -1,1 +1,1 @@
-"""How the rows move: read, shuffle, reduce, write. Only ``records`` imports pyspark."""
+"""How the rows move: read, shuffle, reduce, write. Only ``engine.spark`` imports pyspark."""

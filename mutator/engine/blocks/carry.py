@@ -1,7 +1,7 @@
-"""Files of the master that no mutation concerns: they become the output's, too, without being read.
+"""Carry over the files of the master that no mutation concerns, without reading them.
 
-The partitions of a master that nothing came for are linked where they will stay. What must be copied goes by way of the
-place that tasks work in, as all that they write: a task that dies there leaves nothing that is published.
+Files of untouched partitions are linked into the output directory. Files that must be copied are written to the
+directory that tasks work in, like everything they write: a task that dies leaves nothing that is published.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _AT_ONCE = 16  # files that a task copies
 
 
 class Carrier:
-    """Takes the files of buckets without mutations as they are; only tombstones that expire are written anew."""
+    """Carries over the files of buckets without mutations; only tombstones that expire are rewritten."""
 
     def __init__(self, task: UnitTask, staging: str | None, attempt: int) -> None:
         self._task, self._staging, self._attempt = task, staging, attempt
 
     def carry_over(self) -> None:
-        """Make all files of a task the output's, too."""
+        """Carry over all files of a task."""
         task = self._task
         for index in dict.fromkeys(split.input for split in task.data):
             self._carry(index)
@@ -86,7 +86,7 @@ class Carrier:
 
 
 def link_or_copy(source: str, target: str, checksum: str) -> None:
-    """Make a file of the master one of the output, too; raises Damage where a copy shows that it is not as it was."""
+    """Link or copy a file of the master into the output. Raises Damage where a copied file has another checksum."""
     storage = storage_for(target)
     try:
         if same_storage(source, target) and storage.link_new(source, target):
@@ -108,14 +108,14 @@ def link_or_copy(source: str, target: str, checksum: str) -> None:
 
 
 def check_master(plan: Plan) -> None:
-    """Raise StateError where the directory of a partitioned master is not what its manifest says."""
+    """Raise StateError where the directory of a partitioned master differs from its manifest."""
     if plan.master is not None:
         path = plan.master.path
         check_files(storage_for(path), path, plan.master.parts, walk(path))
 
 
 def make_directories(plan: Plan, staging: str) -> None:
-    """Make the directories of the partitions that are written: a task that comes too late must find none."""
+    """Create the directories of the partitions that are written; tasks create none, so a late task finds none."""
     kinds = ["", "_mutator/tombstones/", *(["_mutator/order/"] if plan.by_file_name else [])]
     directories = sorted({unit.partition for unit in plan.units if unit.partition})
     storage = storage_for(staging)
@@ -124,7 +124,7 @@ def make_directories(plan: Plan, staging: str) -> None:
 
 
 def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) -> list[Sequence[tuple[str, str, str]]]:
-    """Link the files of the partitions that are not touched to where they will stay.
+    """Link the files of untouched partitions into the output directory.
 
     Returns (source, target, checksum) of those that must be copied, because the storage has no links, a few at a time;
     the directories of the targets are there.
@@ -135,7 +135,7 @@ def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) 
     parts = [part for _, part in untouched(plan, touched)]
     storage.make_directories(sorted({posixpath.dirname(f"{place}/{part.path}") for part in parts}))
     left: list[tuple[str, str, str]] = []
-    linked = same_storage(plan.master.path, place)  # until it is seen that there are no links
+    linked = same_storage(plan.master.path, place)  # until the storage turns out to have no links
     for part in parts:
         source, target = f"{plan.master.path}/{part.path}", f"{place}/{part.path}"
         if linked:
@@ -150,7 +150,7 @@ def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) 
 
 
 def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> None:
-    """Copy files that are carried over; raises what a damaged one is."""
+    """Copy files that are carried over. Raises the error of a damaged one."""
     for part in parts:
         try:
             link_or_copy(*part)
@@ -161,7 +161,7 @@ def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> 
 
 
 def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> SideFile | None:
-    """Write one pack of the filters of several; return what the manifest says of it, None where there is none.
+    """Write one pack with the filters of several; return its entry in the manifest, None if no packs are joined.
 
     Raises StateError where one is damaged.
     """
@@ -181,7 +181,7 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> Sid
 
 
 def _filters_of(master: str, packs: Sequence[str], live: dict[str, str | None]) -> Iterator[KeyFilter]:
-    """Yield the filters of some files, and forget these. live: path of a file -> its pack."""
+    """Yield the filters of live files, and remove these from ``live``. live: path of a file -> its pack."""
     for pack in packs:
         path = f"{master}/{pack}"
         try:

@@ -1,4 +1,4 @@
-"""The feed of a reduce task: whole, or in parts by the hash of the key where it is more than the task may hold."""
+"""The feed of a reduce task: whole, or in parts by the hash of the key if it exceeds the task's memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PART_BITS = np.uint64(56)  # the highest eight bits of a hash are the number of
 
 
 class Parts:
-    """The folded feed of a task: whole, or in parts by hash where it is more than may be held."""
+    """The folded feed of a task: whole, or in parts by hash if it exceeds the task's memory."""
 
     def __init__(self, plan: Plan, tally: Tally, stack: ExitStack) -> None:
         self._plan, self._tally, self._stack = plan, tally, stack
@@ -37,13 +37,13 @@ class Parts:
         self._sizes = [0] * _PARTS
 
     def append(self, found: Mutations) -> None:
-        """Take folded mutations."""
+        """Add folded mutations."""
         self._held.append(found)
         self._bytes += found.nbytes
         if self._bytes > self._plan.memory:
             whole = fold(self._plan, joined_mutations(self._held))
             self._held, self._bytes = [whole], whole.nbytes
-            if self._bytes > self._plan.memory // 2:  # most keys have but one: folding again and again would not help
+            if self._bytes > self._plan.memory // 2:  # most keys have one mutation: folding again would not help
                 self._spill()
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Parts:
         return found
 
     def __iter__(self) -> Iterator[Winners]:
-        """Yield the winners of as many neighbouring parts at a time as may be held."""
+        """Yield the winners, of as many neighbouring parts at a time as fit into memory."""
         if self._directory is None:
             if self._held:
                 yield self._winners(self._held, range(_PARTS))

@@ -1,1 +1,1 @@
-"""The two steps of a merge into a partitioned master: plain functions."""
+"""The two steps of a merge into a partitioned master: plain functions, no Spark."""

@@ -1,9 +1,9 @@
-"""What travels between the two steps of a partitioned merge: tables whose rows say which partition they belong to.
+"""The elements between the two steps of a partitioned merge: tables whose rows have their partitions.
 
     (FEED, sizes, table)        mutations, each perhaps the winner of several
     (ROWS, sizes, table)        rows of a master that is not partitioned yet, each with its place
     (TOMBSTONES, sizes, table)  tombstones
-    (LEDGER, {}, element)       what is no record (``engine.content``)
+    (LEDGER, {}, element)       everything else (``engine.split_content``)
 
 The first step does not know yet which units there are, so a row has the directory of its partition; in the second each
 has the number of its unit. A table is Arrow IPC, and sizes are the bytes of its rows, by directory.
@@ -36,7 +36,7 @@ _SORTED = {FEED: ["unit"], ROWS: ["unit", "input", "place"], TOMBSTONES: ["unit"
 
 
 def routed(kind: int, table: Any, codes: Ints, names: Sequence[str]) -> Route:
-    """Make a route of a table. codes: the directory of each row, as a number into names."""
+    """Return the route of a table. codes: the directory of each row, as a number into names."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=len(names))
     content = next((table.column(name) for name in ("written", "row") if name in table.column_names), table)
@@ -48,7 +48,7 @@ def routed(kind: int, table: Any, codes: Ints, names: Sequence[str]) -> Route:
 
 
 def routed_mutations(found: Mutations, codes: Ints, names: Sequence[str]) -> Route:
-    """Make a route of mutations."""
+    """Return the route of mutations."""
     return routed(FEED, table_of_mutations(found), codes, names)
 
 
@@ -80,7 +80,7 @@ def spread(
         column = table.column("directory").combine_chunks()
         names = column.dictionary.to_pylist()
         strange = sorted(set(names) - set(first))
-        if strange:  # an executor was lost with its routes, and what they are computed of again has changed
+        if strange:  # an executor was lost with its routes, and the files they are computed from again have changed
             paths = file_names.first_few([one.source.path for one in plan.inputs if one.side == "feed"])
             fault = ("changed.between", {"paths": paths, "partition": strange[0]})
             yield (len(tasks), (), DAMAGE, (number, count)), fault
@@ -109,7 +109,7 @@ class ByUnit:
         self._head: Any = None
 
     def append(self, table: Any) -> None:
-        """Take a table."""
+        """Add a table."""
         self._spool.append(table)
 
     def of(self, unit: int) -> Iterator[Any]:

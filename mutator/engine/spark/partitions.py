@@ -42,10 +42,10 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
-    known = plan.master if plan.by_table else None  # who looks for records needs to know the files
+    known = plan.master if plan.by_table else None  # locating records needs the files
     known = known and replace(known, parts=())
     with ExitStack() as stack, shared_with(sc, replace(plan, master=known)) as shared:
-        # While it waits for Spark, this process looks at thousands of partitions, and links what they have.
+        # While it waits for Spark, this process checks thousands of partitions, and links their files.
         beside = stack.enter_context(ThreadPoolExecutor(1))
         checking = beside.submit(check_master, plan)
         # [split, ...]
@@ -65,7 +65,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
         # large elements into its heap, before it looks whether there is room, that there is none.
         routes = routes.persist(StorageLevel.DISK_ONLY)
         try:
-            # -> bytes by directory
+            # -> Counter of the bytes of each directory
             arrived = sum(routes.mapPartitions(_sizes).collect(), Counter[str]())
             checking.result()
             whole = with_units(plan, arrived)
