@@ -1,8 +1,8 @@
-"""A Bloom filter of record IDs: which files may hold an ID, so that the others need not be read to look for it.
+"""Bloom filters of record IDs: a run only reads the files that may contain an ID.
 
-A filter is blocks of 16 words of 64 bits. A key belongs to one block and sets one bit in each of its words, so a key
-that is not there is mostly told by the first word. Of 32 bits a key, about four of ten million absent keys are taken
-for present: with thousands of keys that are looked for in thousands of files, hardly a file is read in vain.
+A filter consists of blocks of 16 words of 64 bits. A key belongs to one block and sets one bit in each of its words, so
+the first word rules out most absent keys. With 32 bits per key, about four in ten million absent keys look present:
+with thousands of keys and thousands of files, hardly a file is read in vain.
 
 After Bloom, Space/time trade-offs in hash coding with allowable errors (1970), and the split blocks of Putze, Sanders
 and Singler, Cache-, hash- and space-efficient Bloom filters (2007), which Parquet has too, with 8 words of 32 bits.
@@ -31,7 +31,11 @@ _SALTS = [np.uint64(murmur64a(b"word", number) | 1) for number in range(_WORDS)]
 
 
 def filter_of(hashes: Words) -> Words:
-    """Return the words of a filter of some key hashes."""
+    """Return the words of a filter of key hashes.
+
+    >>> len(filter_of(np.array([1, 2, 3], np.uint64)))
+    16
+    """
     words = np.zeros(_WORDS * max(-(-len(hashes) // _KEYS), 1), np.uint64)
     block = _blocks(words, hashes)
     for number in range(_WORDS):
@@ -40,7 +44,11 @@ def filter_of(hashes: Words) -> Words:
 
 
 def may_contain(words: Words, hashes: Words) -> Flags:
-    """Tell which key hashes may be in a filter; those that are, are."""
+    """Return which key hashes may be in a filter: True for all that are, and by chance for others.
+
+    >>> may_contain(filter_of(np.array([1], np.uint64)), np.array([1, 2], np.uint64)).tolist()
+    [True, False]
+    """
     block = _blocks(words, hashes)
     found = np.zeros(len(hashes), np.bool_)
     rows = np.arange(len(hashes))

@@ -1,4 +1,4 @@
-"""What a file's name says: its sequence, whether it is a delete file, and its compression.
+"""Names of files: the sequence, the compression, delete files, and the names that runs give.
 
 >>> sequence("ups_prod_1427761080.txt.gz")
 1427761080
@@ -46,7 +46,11 @@ def base_name(path: str) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether Hive, Spark and Hadoop readers, and this program, pass a file over."""
+    """Return whether Hive, Spark and Hadoop readers, and this program, ignore a file of this name.
+
+    >>> is_hidden("_SUCCESS"), is_hidden("part-0.txt")
+    (True, False)
+    """
     return name.startswith(("_", "."))
 
 
@@ -82,7 +86,7 @@ def new_run_id(now: float) -> str:
 
 
 def is_run_id(text: str) -> bool:
-    """Tell whether a text has the form of a run's id.
+    """Return whether a text has the form of a run's id.
 
     >>> is_run_id("20261121T024702Z-23d57ff1"), is_run_id("mine")
     (True, False)
@@ -91,7 +95,7 @@ def is_run_id(text: str) -> bool:
 
 
 def is_data_file(name: str) -> bool:
-    """Tell whether a file has a name as runs give them to data files.
+    """Return whether a file is named as runs name data files.
 
     >>> is_data_file("part-00003-20261121T024702Z-23d57ff1_7.txt"), is_data_file("part-00003")
     (True, False)
@@ -100,7 +104,7 @@ def is_data_file(name: str) -> bool:
 
 
 def has_run_id(name: str) -> bool:
-    """Tell whether the id of a run stands in a name, as in those of all files that runs write.
+    """Return whether a name contains the id of a run, as the names of all files that runs write do.
 
     >>> has_run_id("rejected-20261121T024702Z-23d57ff1-1.tsv"), has_run_id("part-00003")
     (True, False)
@@ -109,12 +113,16 @@ def has_run_id(name: str) -> bool:
 
 
 def has_control(name: str) -> bool:
-    """Tell whether a name holds a control character, which no listing or report can show safely."""
+    """Return whether a name contains a control character, which no listing or report can show safely.
+
+    >>> has_control("a\\nb.txt")
+    True
+    """
     return any(ord(char) < 32 or ord(char) == 127 for char in name)
 
 
 def first_few(names: Sequence[str], most: int = 5) -> str:
-    """Write the first few of many names.
+    """Write the first few names, and how many more there are.
 
     >>> first_few(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -123,7 +131,7 @@ def first_few(names: Sequence[str], most: int = 5) -> str:
 
 
 def is_delete_file(name: str, prefix: str | None) -> bool:
-    """Tell whether every row of a feed file is a delete.
+    """Return whether every row of a feed file is a delete.
 
     >>> is_delete_file("del_prod_7.txt", "del")
     True

@@ -10,7 +10,6 @@ Canonical bytes do not depend on the file format: bytes as they are; text as UTF
 "-" where negative (so a key ``12`` hashes alike as text, Avro long or Parquet int32); booleans as ``true`` and
 ``false``; dates, timestamps (UTC, "Z", fraction without trailing zeros) as ISO 8601; decimals in plain notation
 without trailing zeros in the fraction.
-
 """
 
 from __future__ import annotations
@@ -65,7 +64,11 @@ def hash_key(key: Iterable[bytes]) -> int:
 
 
 def bucket_of(key: Iterable[bytes], buckets: int) -> int:
-    """Return the bucket of a record ID, 0 to ``buckets - 1``."""
+    """Return the bucket of a record ID, 0 to ``buckets - 1``.
+
+    >>> bucket_of((b"ab", b"c"), 7)
+    6
+    """
     return hash_key(key) % buckets
 
 

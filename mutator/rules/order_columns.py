@@ -1,8 +1,8 @@
-"""Order values a column at a time: Arrow arrays that compare as ``order_values`` does value by value.
+"""Columns of order values: Arrow arrays that compare as the single values of ``order_values`` do.
 
-``long`` and ``sequence`` are 64-bit integers. The others are binaries whose bytes compare as the values do: a string
-is itself, a timestamp and a decimal are written so that the first byte that differs decides. What the column code does
-not know, the row code of ``order_values`` reads, so both always agree.
+``long`` and ``sequence`` are int64. The other types are large_binary whose bytes compare as the values do: a string is
+itself; timestamps and decimals are encoded so that the first byte that differs decides. ``order_values`` parses every
+field that the column code does not know, so both always agree.
 
 >>> column, bad = parse_column("long", ByteColumn.of([b"12", b"+7", b"x"]))
 >>> column.to_pylist(), bad.tolist()
@@ -39,98 +39,120 @@ _BIAS = 1 << 63
 _STAMP = np.dtype([("seconds", ">u8"), ("nanos", ">u4")])
 
 
-def column_type(kind: str) -> Any:
-    """Return the Arrow type of a column of order values."""
-    return pa.int64() if kind in ("long", "sequence") else pa.large_binary()
+def column_type(order_type: str) -> Any:
+    """Return the Arrow type of a column of order values.
+
+    >>> column_type("long"), column_type("decimal")
+    (DataType(int64), DataType(large_binary))
+    """
+    return pa.int64() if order_type in ("long", "sequence") else pa.large_binary()
 
 
-def parse_column(kind: str, fields: ByteColumn) -> tuple[Any, Flags]:
-    """Read a column of fields; return it, and which of them are no order values."""
-    if kind == "long":
+def parse_column(order_type: str, fields: ByteColumn) -> tuple[Any, Flags]:
+    """Read a column of fields; return a column of order values, and which fields are not order values.
+
+    >>> parse_column("string", ByteColumn.of([b"b", b"a"]))[0].to_pylist()
+    [b'b', b'a']
+    """
+    if order_type == "long":
         values, plain = _longs(fields)
-    elif kind == "string":
+    elif order_type == "string":
         return fields.take(), np.zeros(len(fields), np.bool_)
-    elif kind == "timestamp":
+    elif order_type == "timestamp":
         seconds, nanos, plain = parse_usual(fields)
         values = timestamp_column(seconds[plain], nanos[plain])
     else:
         values, plain = None, np.zeros(len(fields), np.bool_)
     bad = np.zeros(len(fields), np.bool_)
     if plain.all():
-        return (pa.array([], column_type(kind)) if values is None else values), bad
-    parse = ORDER_TYPES[kind][0]
+        return (pa.array([], column_type(order_type)) if values is None else values), bad
+    parse = ORDER_TYPES[order_type][0]
     rows = np.flatnonzero(~plain)
-    read: list[Any] = []
+    encoded: list[Any] = []
     for row, field in zip(rows, fields.take(rows).to_pylist(), strict=True):
         try:
-            read.append(_encode(kind, parse(field)))
+            encoded.append(_encode(order_type, parse(field)))
         except ValueError:
             bad[row] = True
-            read.append(0 if kind == "long" else b"")
-    others = pa.array(read, column_type(kind))
+            encoded.append(0 if order_type == "long" else b"")
+    others = pa.array(encoded, column_type(order_type))
     if values is None:
         return others, bad
-    place = np.empty(len(fields), np.int64)
-    place[np.flatnonzero(plain)] = np.arange(len(values))
-    place[rows] = len(values) + np.arange(len(rows))
-    return pa.concat_arrays([values, others]).take(pa.array(place)), bad
+    positions = np.empty(len(fields), np.int64)
+    positions[np.flatnonzero(plain)] = np.arange(len(values))
+    positions[rows] = len(values) + np.arange(len(rows))
+    return pa.concat_arrays([values, others]).take(pa.array(positions)), bad
 
 
-def to_value(kind: str, encoded: Any) -> Any:
+def to_value(order_type: str, encoded: Any) -> Any:
     """Return the Python value, as ``order_values`` has it, of one value of a column.
 
     >>> to_value("timestamp", parse_column("timestamp", ByteColumn.of([b"1970-01-01T00:00:01.25"]))[0][0].as_py())
     (1, b'25')
     """
-    if encoded == b"" and kind != "string":
-        return LOWEST[kind]
-    if kind == "timestamp":
+    if encoded == b"" and order_type != "string":
+        return LOWEST[order_type]
+    if order_type == "timestamp":
         seconds, nanos = np.frombuffer(encoded[:12], _STAMP)[0]
         return int(seconds) - _BIAS, (b"%09d" % nanos + encoded[12:]).rstrip(b"0")
-    return _decode_decimal(encoded) if kind == "decimal" else encoded
+    return _decode_decimal(encoded) if order_type == "decimal" else encoded
 
 
-def to_column(kind: str, values: list[Any]) -> Any:
-    """Make a column of Python values; the inverse of ``to_value``."""
-    return pa.array([_encode(kind, value) for value in values], column_type(kind))
+def to_column(order_type: str, values: list[Any]) -> Any:
+    """Make a column of Python values; the inverse of ``to_value``.
+
+    >>> to_column("timestamp", [(1, b"25")]) == parse_column("timestamp", ByteColumn.of([b"1970-01-01T00:00:01.25"]))[0]
+    True
+    """
+    return pa.array([_encode(order_type, value) for value in values], column_type(order_type))
 
 
-def to_texts(kind: str, column: Any) -> Any:
-    """Write a column as ``format_order`` does, null for what is lower than every value; undone by ``from_texts``.
+def to_texts(order_type: str, column: Any) -> Any:
+    """Write a column as ``format_order`` does, with null for the lowest value; undone by ``from_texts``.
 
     >>> to_texts("sequence", pa.array([12, -1])).to_pylist()
     [b'12', None]
     """
     if column.type == pa.int64():
         found = column.cast(pa.large_string()).cast(pa.large_binary())
-        if kind == "long":
+        if order_type == "long":
             return found
-        return pc.if_else(pc.equal(column, LOWEST[kind]), pa.scalar(None, found.type), found)
-    if kind == "string":
+        return pc.if_else(pc.equal(column, LOWEST[order_type]), pa.scalar(None, found.type), found)
+    if order_type == "string":
         return column
-    found = [None if value is None else format_order(kind, to_value(kind, value)) for value in column.to_pylist()]
+    found = [
+        None if value is None else format_order(order_type, to_value(order_type, value)) for value in column.to_pylist()
+    ]
     return pa.array(found, pa.large_binary())
 
 
-def from_texts(kind: str, column: Any) -> Any:
-    """Read a column of texts that ``texts`` wrote."""
+def from_texts(order_type: str, column: Any) -> Any:
+    """Read a column that ``to_texts`` wrote.
+
+    >>> from_texts("sequence", pa.array([b"12", None])).to_pylist()
+    [12, -1]
+    """
     column = column.cast(pa.large_binary())
     null = column.is_null()
     if not column.null_count:
-        return parse_column("long" if kind == "sequence" else kind, ByteColumn.of_array(column))[0]
-    found = from_texts(kind, column.drop_null())
+        return parse_column("long" if order_type == "sequence" else order_type, ByteColumn.of_array(column))[0]
+    found = from_texts(order_type, column.drop_null())
     return pc.replace_with_mask(pa.nulls(len(column), found.type), pc.invert(null), found).fill_null(
-        pa.scalar(encoded_lowest(kind), found.type)
+        pa.scalar(encoded_lowest(order_type), found.type)
     )
 
 
-def encoded_lowest(kind: str) -> Any:
-    """Return what stands in a column for a value that is lower than every other."""
-    return LOWEST[kind] if kind in ("long", "sequence") else b""
+def encoded_lowest(order_type: str) -> Any:
+    """Return the encoded form of the value that is lower than every other.
+
+    >>> encoded_lowest("sequence"), encoded_lowest("decimal")
+    (-1, b'')
+    """
+    return LOWEST[order_type] if order_type in ("long", "sequence") else b""
 
 
 def timestamp_column(seconds: Ints, nanos: Ints) -> Any:
-    """Make a column of timestamps of seconds since 1970 and nanoseconds.
+    """Make a column of timestamps from seconds since 1970 and nanoseconds.
 
     >>> to_value("timestamp", timestamp_column(np.array([1]), np.array([250_000_000]))[0].as_py())
     (1, b'25')
@@ -142,7 +164,7 @@ def timestamp_column(seconds: Ints, nanos: Ints) -> Any:
 
 
 def ranks(column: Any) -> Ints:
-    """Return integers that compare as the values of a column do.
+    """Return int64 values that compare as the values of a column do.
 
     >>> ranks(pa.array([b"b", b"a", b"b"], pa.large_binary())).tolist()
     [1, 0, 1]
@@ -160,32 +182,36 @@ def ranks(column: Any) -> Ints:
 
 
 def flags(values: Any) -> Flags:
-    """Return an Arrow array of booleans without nulls as a numpy array."""
+    """Return an Arrow array of booleans without nulls as a numpy array.
+
+    >>> flags(pa.array([True, False])).tolist()
+    [True, False]
+    """
     found: Flags = values.to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)
     return found
 
 
-def _encode(kind: str, value: Any) -> Any:
-    if value == LOWEST[kind]:
-        return encoded_lowest(kind)
-    if kind == "timestamp":
+def _encode(order_type: str, value: Any) -> Any:
+    if value == LOWEST[order_type]:
+        return encoded_lowest(order_type)
+    if order_type == "timestamp":
         seconds, fraction = value
         stamp = (seconds + _BIAS).to_bytes(8, "big") + int(fraction[:9].ljust(9, b"0")).to_bytes(4, "big")
         return stamp + fraction[9:]
-    return _encode_decimal(value) if kind == "decimal" else value
+    return _encode_decimal(value) if order_type == "decimal" else value
 
 
 def _encode_decimal(value: Decimal) -> bytes:
-    """Write sign, exponent and digits; the two latter complemented where the value is negative."""
+    """Encode sign, exponent and digits; exponent and digits are complemented in negative values."""
     sign, digits, exponent = value.as_tuple()
-    text = bytes(digit + 1 for digit in digits).lstrip(b"\1")  # one digit a byte, and none of them 0
+    text = bytes(digit + 1 for digit in digits).lstrip(b"\1")  # one digit a byte, and no byte 0
     assert isinstance(exponent, int)
     exponent += len(text)
     text = text.rstrip(b"\1")
     if not text:
         return b"\x01"
     body = (exponent + _BIAS).to_bytes(8, "big") + text
-    # Behind the digits of a negative value comes what is higher than any of them: of two, the shorter one is higher.
+    # The digits of a negative value end with a byte above all others, because the shorter of two values is higher.
     return b"\x00" + bytes(255 - byte for byte in body) + b"\xff" if sign else b"\x02" + body
 
 
@@ -212,9 +238,9 @@ def _longs(fields: ByteColumn) -> tuple[Any, Flags]:
     longest = int(lengths[plain].max(initial=0))
     total = np.zeros(len(fields), np.int64)
     last = len(fields.data) - 1
-    for place in range(longest):
-        inside = lengths > place
-        digit = fields.data[np.minimum(fields.starts + place, last)].astype(np.int64) - 48
+    for offset in range(longest):
+        inside = lengths > offset
+        digit = fields.data[np.minimum(fields.starts + offset, last)].astype(np.int64) - 48
         plain &= ~inside | ((digit >= 0) & (digit <= 9))
         total = np.where(inside, total * 10 + digit, total)
     return pa.array(total[plain]), plain

@@ -5,7 +5,7 @@ Among the mutations of one key the highest of
     (order value, sequence of the file, base name of the file, byte offset in the uncompressed file, the row's bytes)
 
 wins, compared left to right. Every part belongs to the data and none to the run, so no tie is decided by arrival,
-partitioning or batching. Against what the master holds only the order value counts (``outcome``).
+partitioning or batching. Against the master's entry only the order value counts (``outcome``).
 
 An order value is parsed from bytes to a Python value that compares as its type does:
 
@@ -14,7 +14,7 @@ True
 >>> parse_timestamp(b"2026-01-31T10:00:00.5Z") == parse_timestamp(b"2026-01-31 12:00:00.50+02:00")
 True
 
-A value that cannot be read raises ``ValueError`` with the reason; it is never compared as text instead.
+A field that is not an order value raises ``ValueError`` with the reason; it is never compared as text instead.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ def precedence(order: Any, sequence: int, name: Any, offset: int, row: bytes) ->
     """Return the sort key of a mutation among those of its record; the highest wins.
 
     name: the file's base name as bytes, or its rank among the base names of the run, which compares the same.
+
+    >>> precedence(2, 7, b"ups_7.txt", 0, b"a") > precedence(1, 8, b"ups_8.txt", 0, b"a")
+    True
     """
     return (order, sequence, name, offset, row)
 
@@ -85,12 +88,20 @@ def parse_decimal(field: bytes) -> Decimal:
 
 
 def parse_string(field: bytes) -> bytes:
-    """Take the bytes as they are: they compare in byte order."""
+    """Return the bytes as they are: they compare in byte order.
+
+    >>> parse_string(b"a")
+    b'a'
+    """
     return field
 
 
 def parse_sequence(field: bytes) -> int:
-    """Read a sequence as ``format_order`` writes it."""
+    """Read a sequence as ``format_order`` writes it.
+
+    >>> parse_sequence(b"12")
+    12
+    """
     return int(field)
 
 
@@ -109,7 +120,7 @@ def _format_string(value: bytes) -> bytes:
     return value
 
 
-# What is older than every value, by type: where a record has no order value, and that is allowed.
+# The value that is older than every other, by order type: that of a record without an order value, where allowed.
 LOWEST: dict[str, Any] = {
     "long": _MIN_LONG,
     "decimal": Decimal("-Infinity"),
@@ -121,7 +132,7 @@ LOWEST: dict[str, Any] = {
 Parser = Callable[[bytes], Any]
 Formatter = Callable[[Any], bytes]
 
-# The types of an order value: how to read one, and how to write it down in a manifest or a tombstone.
+# Order type to its parser, and to its formatter for manifests and tombstones.
 ORDER_TYPES: dict[str, tuple[Parser, Formatter]] = {
     "long": (parse_long, _format_integer),
     "decimal": (parse_decimal, _format_decimal),
@@ -131,30 +142,30 @@ ORDER_TYPES: dict[str, tuple[Parser, Formatter]] = {
 }
 
 
-def format_order(kind: str, value: Any) -> bytes | None:
-    """Write an order value so that the type's parser reads the same value again; None for the lowest.
+def format_order(order_type: str, value: Any) -> bytes | None:
+    """Write an order value so that the type's parser reads the same value again; return None for the lowest.
 
     >>> format_order("timestamp", parse_timestamp(b"2026-01-31 12:00:00.50+02:00"))
     b'2026-01-31T10:00:00.5Z'
     """
-    lowest = kind in ("decimal", "timestamp", "sequence") and value == LOWEST[kind]
-    return None if lowest else ORDER_TYPES[kind][1](value)
+    lowest = order_type in ("decimal", "timestamp", "sequence") and value == LOWEST[order_type]
+    return None if lowest else ORDER_TYPES[order_type][1](value)
 
 
-def order_text(kind: str, value: Any) -> str | None:
-    """Write an order value as a manifest keeps it; None for none, and for the lowest.
+def order_text(order_type: str, value: Any) -> str | None:
+    """Write an order value as manifests do; return None for None and for the lowest value.
 
     >>> order_text("long", 12)
     '12'
     """
-    text = None if value is None else format_order(kind, value)
+    text = None if value is None else format_order(order_type, value)
     return None if text is None else text.decode("utf-8", "surrogateescape")
 
 
-def order_value(kind: str, text: str | None) -> Any:
-    """Read what ``order_text`` wrote; None for none.
+def order_value(order_type: str, text: str | None) -> Any:
+    """Read an order value that ``order_text`` wrote; return None for None.
 
     >>> order_value("long", "12")
     12
     """
-    return None if text is None else ORDER_TYPES[kind][0](text.encode("utf-8", "surrogateescape"))
+    return None if text is None else ORDER_TYPES[order_type][0](text.encode("utf-8", "surrogateescape"))

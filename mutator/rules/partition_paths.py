@@ -1,6 +1,6 @@
-"""Names of partition directories, ``dt=2026-01-31/store=7``, as Hive escapes them; which rows go together.
+"""Names of partition directories, ``dt=2026-01-31/store=7``, as Hive escapes them.
 
-Bytes that are not UTF-8, which Hive cannot have, are escaped as well, so every value comes back as it was.
+Bytes that are not UTF-8, which Hive cannot have, are escaped as well, so every value can be read back.
 
 >>> directory_of(("a", "b"), ("x/y", None))
 'a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__'
@@ -27,7 +27,11 @@ _ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 def directory_of(fields: Sequence[str], values: Sequence[str | None]) -> str:
-    """Return the directory of a partition, relative to that of the table."""
+    """Return the directory of a partition, relative to that of the table.
+
+    >>> directory_of(("dt", "store"), ("2026-01-31", "7"))
+    'dt=2026-01-31/store=7'
+    """
     return "/".join(
         f"{_escaped(name)}={DEFAULT if not value else _escaped(value)}"
         for name, value in zip(fields, values, strict=True)
@@ -35,35 +39,39 @@ def directory_of(fields: Sequence[str], values: Sequence[str | None]) -> str:
 
 
 def values_of(directory: str) -> tuple[tuple[str, str | None], ...]:
-    """Return the fields and values that a directory says. Raises ValueError where it is no partition's."""
+    """Return the fields and values in the path of a partition. Raises ValueError for any other path.
+
+    >>> values_of("dt=2026-01-31/store=7")
+    (('dt', '2026-01-31'), ('store', '7'))
+    """
     found = []
     for part in directory.split("/"):
         name, mark, value = part.partition("=")
         if not name or not mark:
-            raise ValueError(f"{part} is no partition")
+            raise ValueError(f"{part} is not a partition")
         found.append((_unescaped(name), None if value in (DEFAULT, "") else _unescaped(value)))
     return tuple(found)
 
 
 def number_combinations(columns: Sequence[Ints]) -> tuple[Ints, list[tuple[int, ...]]]:
-    """Number the combinations of what several columns say of each row, in the order of their first rows.
+    """Number the different combinations of the values of several columns, in the order of their first rows.
 
-    Returns the number of each row, and what the columns say for each number. A row with a negative value in any of
-    the columns is in no combination, and has -1.
+    Returns the number of each row, and the values of each number. A row with a negative value in any of the columns
+    has no combination, and gets -1.
 
-    >>> numbers, said = number_combinations([np.array([5, 5, 0, 5]), np.array([1, -1, 1, 1])])
-    >>> numbers.tolist(), said
+    >>> numbers, combinations = number_combinations([np.array([5, 5, 0, 5]), np.array([1, -1, 1, 1])])
+    >>> numbers.tolist(), combinations
     ([0, -1, 1, 0], [(5, 1), (0, 1)])
     """
     codes = np.zeros(len(columns[0]), np.int64)
-    said: list[tuple[int, ...]] = [()]
+    combinations: list[tuple[int, ...]] = [()]
     for column in columns:
         # Numbered anew for each column, so that no number outgrows its type.
         size = int(column.max(initial=0)) + 1
         pairs = pa.array(codes * size + column, mask=(codes < 0) | (column < 0)).dictionary_encode()
         codes = pairs.indices.fill_null(-1).to_numpy().astype(np.int64)
-        said = [(*said[pair // size], pair % size) for pair in pairs.dictionary.to_pylist()]
-    return codes, said
+        combinations = [(*combinations[pair // size], pair % size) for pair in pairs.dictionary.to_pylist()]
+    return codes, combinations
 
 
 def _escaped(text: str) -> str:
@@ -71,5 +79,5 @@ def _escaped(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Return what a name stands for: Hive escapes ASCII alone, others the bytes of UTF-8."""
+    """Return the name behind an escaped one: Hive escapes only ASCII, other programs the bytes of UTF-8."""
     return _ESCAPED.sub(lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "surrogateescape"), text)

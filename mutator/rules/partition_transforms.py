@@ -1,4 +1,4 @@
-"""Which partition a row belongs to: what ``partitioned.by`` and ``--by`` say, and the directory of each row.
+"""Partition transforms: read ``partitioned.by`` and ``--by``, and return the partition of each row.
 
 Partition fields are separated by commas. Each is a field of the rows (its name, or an ordinal), or is derived from
 one, and may be given a name:
@@ -6,11 +6,11 @@ one, and may be given a name:
     store_id, day=date(ts), date(ts,ms), year(ts), month(ts), prefix(id,2), bucket(id,16), store=0
 
 ``date``, ``year`` and ``month`` read ISO 8601 (UTC where there is no zone), or with a unit (``s``, ``ms``, ``us``,
-``ns``) integers since 1970, and are in UTC: ``2026-01-31``, ``2026``, ``01``. A month is that of any year, so that
-``year(ts),month(ts)`` nest as they do elsewhere. ``prefix`` counts characters, and a byte that is no part of one as
-one. ``bucket`` is the key hash of the value alone, modulo a number. NULL and the empty value stay NULL.
+``ns``) integers since 1970, and are in UTC: ``2026-01-31``, ``2026``, ``01``. A month is that of any year, so
+``year(ts),month(ts)`` nest as in other systems. ``prefix`` counts characters; a byte that belongs to none counts as one
+character. ``bucket`` is the key hash of the value alone, modulo a number. NULL and the empty value stay NULL.
 
-The rules for a row (``directory_of_row``) are the reference; those for columns (``place``) give the same answers.
+``directory_of_row`` has the rules for one row and is the reference; ``partition_rows`` gives the same for columns.
 
 >>> directory_of_row(parse_fields("store,date(ts)"), [b"7", b"2026-01-31T23:30:00-01:00"])
 'store=7/ts_date=2026-02-01'
@@ -58,14 +58,14 @@ _SHAPE = re.compile(
     r"|(?P<source>[^=(),]*))\s*\Z"
 )
 _COMMAS = re.compile(r",(?![^(]*\))")  # not those in parentheses
-_EXPECTED = "is no partition field: expected store_id, day=date(ts) or bucket(id,16)"
+_EXPECTED = "is not a partition field: expected store_id, day=date(ts) or bucket(id,16)"
 _ORDINAL = re.compile(r"[0-9]{1,9}\Z")
 _MOST_BYTES = 255  # of a name, on nearly all storages
 
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One level of partition directories: how it is called, and what its value is derived from."""
+    """One level of partition directories: its name, and the field and transform that give its value."""
 
     name: str
     source: str | int  # name or ordinal of a field
@@ -74,15 +74,19 @@ class PartitionField:
 
 
 class RowPartitions(NamedTuple):
-    """Where rows belong."""
+    """The partitions of rows."""
 
-    codes: Ints  # a number into ``names`` for each row; -1 where it has a reason
+    codes: Ints  # an index into ``names`` for each row; -1 for rows with a reason
     names: list[str]  # directories
-    reasons: dict[int, str]  # why rows belong nowhere
+    reasons: dict[int, str]  # row to the reason why it has no partition
 
 
 def parse_fields(text: str) -> tuple[PartitionField, ...]:
-    """Read partition fields. Raises ValueError that says what was expected."""
+    """Read partition fields. Raises ValueError that says what was expected.
+
+    >>> parse_fields("day=date(ts)")
+    (PartitionField(name='day', source='ts', transform='date', argument=None),)
+    """
     return checked_fields(tuple(_field(part) for part in _COMMAS.split(text)))
 
 
@@ -116,7 +120,11 @@ def text_of(fields: Sequence[PartitionField]) -> str:
 
 
 def partition_rows(fields: Sequence[PartitionField], columns: Sequence[Any]) -> RowPartitions:
-    """Return the partitions of rows, given the column of each field's source: large binaries, canonical text."""
+    """Return the partitions of rows, given for each field its source: a pa.Array of large_binary, canonical text.
+
+    >>> partition_rows(parse_fields("store"), [pa.array([b"7", b"8", b"7"], pa.large_binary())]).names
+    ['store=7', 'store=8']
+    """
     reasons: dict[int, str] = {}
     numbered, levels = [], []
     for field, column in zip(fields, columns, strict=True):
@@ -126,25 +134,29 @@ def partition_rows(fields: Sequence[PartitionField], columns: Sequence[Any]) -> 
             reasons.setdefault(row, _refusal(field, value))
         numbered.append(codes)
         levels.append(names)
-    codes, said = number_combinations(numbered)
-    names = ["/".join(names[code] for names, code in zip(levels, one, strict=True)) for one in said]
+    codes, derived_values = number_combinations(numbered)
+    names = ["/".join(names[code] for names, code in zip(levels, one, strict=True)) for one in derived_values]
     return RowPartitions(codes, names, reasons)
 
 
 def directory_of_row(fields: Sequence[PartitionField], values: Sequence[bytes | None]) -> str:
-    """Return the directory of one row. Raises ValueError with the reason where it belongs nowhere."""
+    """Return the directory of one row. Raises ValueError with the reason if it has none.
+
+    >>> directory_of_row(parse_fields("bucket(id,16)"), [b"ab"])
+    'id_bucket=8'
+    """
     return "/".join(_level(field, _derived(field, value), value) for field, value in zip(fields, values, strict=True))
 
 
 def values_text(fields: Sequence[PartitionField], directory: str) -> dict[str, str | None]:
-    """Return the values that a directory says, by partition field. Raises ValueError where it says other fields.
+    """Return the values of a directory by partition field. Raises ValueError if it has other fields.
 
     >>> values_text(parse_fields("a,b"), "a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__")
     {'a': 'x/y', 'b': None}
     """
     found, names = values_of(directory), [field.name for field in fields]
     if [name for name, _ in found] != names:
-        raise ValueError(f"{directory} is no partition by {', '.join(names)}")
+        raise ValueError(f"{directory} is not a partition by {', '.join(names)}")
     return dict(found)
 
 
@@ -168,7 +180,7 @@ def _argument(transform: str, text: str | None) -> int | str | None:
         return text
     if transform not in _NUMBERED:
         known = ", ".join((*_TIMES, *_NUMBERED))
-        raise ValueError(f"{transform!r} is no derivation of a partition field: expected one of {known}")
+        raise ValueError(f"{transform!r} is not a transform of a partition field: expected one of {known}")
     if text is None or not _ORDINAL.match(text) or int(text) == 0:
         raise ValueError(f"{transform} expects a field and a number from 1, as in {transform}(id,16)")
     return int(text)
@@ -183,7 +195,7 @@ def _check_name(name: str) -> None:
     if not name or name[0] in "_." or "/" in name or "=" in name or not name.isprintable():
         raise ValueError(
             f"{name!r} cannot be the name of a partition: expected one without '/', '=' and control characters, and "
-            "without '_' or '.' at its front, which hide a directory; day=date(ts) gives one"
+            "without a leading '_' or '.', which hide a directory; rename it, as in day=date(ts)"
         )
     if len(directory_of((name,), (None,)).encode()) > _MOST_BYTES:
         raise ValueError(f"{name!r} is too long for the name of a partition: it leaves no room for a value")
@@ -195,11 +207,11 @@ def _text(field: PartitionField) -> str:
     return text if field.name == _default_name(field.source, field.transform) else f"{field.name}={text}"
 
 
-# The rules for a row.
+# The rules for one row.
 
 
 def _derived(field: PartitionField, value: bytes | None) -> bytes | None:
-    """Return what a value says of its partition. Raises ValueError with the reason why it says nothing."""
+    """Return the partition value of a value. Raises ValueError with the reason if it has none."""
     if not value or field.transform == "identity":
         return value
     if field.transform == "bucket":
@@ -216,7 +228,7 @@ def _derived(field: PartitionField, value: bytes | None) -> bytes | None:
 
 
 def _level(field: PartitionField, derived: bytes | None, value: bytes | None) -> str:
-    """Return the name of a directory. Raises ValueError with the reason where it is none."""
+    """Return the name of a directory. Raises ValueError with the reason if there can be no such directory."""
     name = directory_of((field.name,), (None if derived is None else derived.decode("utf-8", "surrogateescape"),))
     if len(name.encode()) > _MOST_BYTES:
         why = f"is longer than a directory's name can be ({_MOST_BYTES} bytes)"
@@ -250,30 +262,30 @@ def _ticks(field: PartitionField) -> int:
     return TICKS[field.argument]
 
 
-# The same for columns: over the different values of each, and over what these say, which mostly is far less.
+# The same for columns: once for each different value, and once for each different partition value, mostly far fewer.
 
 
 def _levels(field: PartitionField, column: Any) -> tuple[Ints, list[str]]:
-    """Return the directories of one level, and which of them each row belongs to; -1 where it is none."""
+    """Return the directory of each row as an index, -1 for none, and the directories of one level."""
     encoded = column.dictionary_encode()
-    codes, said = _derived_column(field, encoded.dictionary)
+    codes, derived_values = _derived_column(field, encoded.dictionary)
     numbers: dict[str, int] = {}
-    places = np.full(len(said) + 1, -1, np.int64)  # the last one is that of the values that say nothing
-    for code, derived in enumerate(said):
+    codes_of = np.full(len(derived_values) + 1, -1, np.int64)  # the last one is for values without a partition
+    for code, derived in enumerate(derived_values):
         try:
             name = _level(field, derived, None)
         except ValueError:
             continue
-        places[code] = numbers.setdefault(name, len(numbers))
+        codes_of[code] = numbers.setdefault(name, len(numbers))
     null = numbers.setdefault(_level(field, None, None), len(numbers)) if encoded.null_count else -1
     rows = encoded.indices.fill_null(len(codes)).to_numpy()
-    return np.append(places[codes], null)[rows], list(numbers)
+    return np.append(codes_of[codes], null)[rows], list(numbers)
 
 
 def _derived_column(field: PartitionField, values: Any) -> tuple[Ints, list[bytes]]:
-    """Return what values say of their partition, and which of it each of them says; -1 where it says nothing.
+    """Return the partition value of each value as an index, -1 for none, and the partition values.
 
-    Not all that is returned need be different, or be said by a value.
+    These may have duplicates, and ones that no value has.
     """
     if field.transform == "identity":
         return np.arange(len(values)), values.to_pylist()
@@ -287,13 +299,13 @@ def _derived_column(field: PartitionField, values: Any) -> tuple[Ints, list[byte
         days, bad = _days(field, ByteColumn.of_array(values))
         found, bad = pa.array(days, mask=bad), bad & ~empty
     encoded = pc.if_else(pa.array(empty), pa.scalar(None, found.type), found).dictionary_encode()
-    said = [_said(field, value) for value in encoded.dictionary.to_pylist()]
-    codes = encoded.indices.fill_null(len(said)).to_numpy().astype(np.int64)
+    derived_values = [_derived_text(field, value) for value in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.fill_null(len(derived_values)).to_numpy().astype(np.int64)
     codes[bad] = -1
-    return codes, [*said, b""]
+    return codes, [*derived_values, b""]
 
 
-def _said(field: PartitionField, value: Any) -> bytes:
+def _derived_text(field: PartitionField, value: Any) -> bytes:
     if field.transform in _TIMES:
         return _day_text(field, value)
     return b"%d" % value if field.transform == "bucket" else value
@@ -302,12 +314,12 @@ def _said(field: PartitionField, value: Any) -> bytes:
 def _prefixes(field: PartitionField, values: Any) -> Any:
     try:
         return pc.utf8_slice_codeunits(values.cast(pa.large_string()), 0, _number(field)).cast(pa.large_binary())
-    except pa.ArrowInvalid:  # not all of it is UTF-8
+    except pa.ArrowInvalid:  # some values are not UTF-8
         return pa.array([_derived(field, value) for value in values.to_pylist()], pa.large_binary())
 
 
 def _days(field: PartitionField, values: ByteColumn) -> tuple[Ints, Flags]:
-    """Return the days since 1970, and which values say none."""
+    """Return the days since 1970, and which values have none."""
     if field.argument is None:
         seconds, _, _, bad = parse_timestamps(values)
     else:

@@ -1,8 +1,8 @@
-"""Schemas of files with named fields, and the one that a run writes: decided once, on the driver.
+"""The schema that a run writes, from the schemas of its files: decided once, on the driver.
 
-The result has the fields of one file's schema, the newest feed file's or a given one. What the others lack is filled
-with a default or NULL, what they have beside it is left out, and a field that has several types gets one that holds all
-of them: int, long, decimal; float, double; date, timestamp; a unit of time and a finer one. Nothing else is guessed.
+The result has the fields of one schema, the newest feed file's or a given one. Fields that other files lack get a
+default or NULL, fields that only others have are left out, and a field of several types gets the type that fits all of
+them: int, long, decimal; float, double; date, timestamp; a unit of time and a finer one. Nothing else is guessed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = [
     "widened",
 ]
 
-_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # of an integer of so many bits
-_MOST_DIGITS = 38  # of a decimal that every format holds
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # bits of an integer to its decimal digits
+_MOST_DIGITS = 38  # of a decimal that every format can store
 
 
 @dataclass(frozen=True)
@@ -43,86 +43,109 @@ class SchemaVersion:
 
     schema: Any  # pa.Schema, of normal types
     path: str  # one of the files
-    typed: bool = True  # False: delimited text, where each field takes the type that others give it
-    partial: bool = False  # delete files, which may have the fields of the ID alone
-    defaults: Mapping[str, Any] = field(default_factory=dict)  # what others get where they lack a field: pa.Scalar
+    typed: bool = True  # False: delimited text, where each field gets the type that it has in other files
+    partial: bool = False  # delete files, which may have only the ID fields
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # for files that lack a field: pa.Scalar
 
 
 @dataclass(frozen=True)
 class ResolvedSchema:
-    """The schema of a result, and what is told of the way to it."""
+    """The schema of a result, the defaults of its fields, and notes for the report."""
 
     schema: Any
     defaults: Mapping[str, Any]  # for rows that lack a field: pa.Scalar of the field's type
     notes: tuple[str, ...]
 
 
-def normal_type(kind: Any) -> Any:
-    """Return the type that values of a type are held in, None for none: no dictionaries, views and 64-bit offsets."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return normal_type(kind.storage_type)
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return normal_type(kind.value_type)
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+def normal_type(data_type: Any) -> Any:
+    """Return the type in which values are kept, without dictionaries, views and 64-bit offsets; None for no such type.
+
+    >>> normal_type(pa.large_string()), normal_type(pa.dictionary(pa.int8(), pa.string()))
+    (DataType(string), DataType(string))
+    """
+    if isinstance(data_type, pa.BaseExtensionType):
+        return normal_type(data_type.storage_type)
+    if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
+        return normal_type(data_type.value_type)
+    if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
         return pa.string()
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+    if pa.types.is_large_binary(data_type) or pa.types.is_binary_view(data_type):
         return pa.binary()
-    if pa.types.is_date64(kind):
+    if pa.types.is_date64(data_type):
         return pa.date32()
-    if pa.types.is_decimal(kind):  # from 32 bits on in some files; a decimal is as wide as it must be
-        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= _MOST_DIGITS else None
-    if pa.types.is_struct(kind):
-        parts = [(one, normal_type(one.type)) for one in kind]
+    if pa.types.is_decimal(data_type):  # some files have 32 bits
+        return pa.decimal128(data_type.precision, data_type.scale) if data_type.precision <= _MOST_DIGITS else None
+    if pa.types.is_struct(data_type):
+        parts = [(one, normal_type(one.type)) for one in data_type]
         return None if any(part is None for _, part in parts) else pa.struct([one.with_type(t) for one, t in parts])
-    if pa.types.is_map(kind):
-        key, item = normal_type(kind.key_type), normal_type(kind.item_type)
+    if pa.types.is_map(data_type):
+        key, item = normal_type(data_type.key_type), normal_type(data_type.item_type)
         if key is None or item is None:
             return None
-        return pa.map_(kind.key_field.with_type(key), kind.item_field.with_type(item))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        value = normal_type(kind.value_type)
-        return None if value is None else pa.list_(kind.value_field.with_type(value))
-    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind) or pa.types.is_union(kind):
+        return pa.map_(data_type.key_field.with_type(key), data_type.item_field.with_type(item))
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_fixed_size_list(data_type):
+        value = normal_type(data_type.value_type)
+        return None if value is None else pa.list_(data_type.value_field.with_type(value))
+    if pa.types.is_list_view(data_type) or pa.types.is_large_list_view(data_type) or pa.types.is_union(data_type):
         return None
-    if pa.types.is_interval(kind):
+    if pa.types.is_interval(data_type):
         return None
-    return kind
+    return data_type
 
 
 def normal(schema: Any, path: str) -> Any:
-    """Return a schema of normal types; raises DataError for a field that cannot be held, and for two of one name."""
+    """Return a schema of normal types. Raises DataError for types without one, and for two fields of one name.
+
+    >>> normal(pa.schema({"id": pa.large_string()}), "a.parquet").field("id").type
+    DataType(string)
+    """
     fields = []
     for one in schema:
-        kind = normal_type(one.type)
-        if kind is None:
+        data_type = normal_type(one.type)
+        if data_type is None:
             raise error(
                 "schema.field", path=path, field=one.name, what=f"is of type {one.type}, which is not read here"
             )
-        fields.append(pa.field(one.name, kind, one.nullable))
+        fields.append(pa.field(one.name, data_type, one.nullable))
     return distinct(pa.schema(fields), path)
 
 
 def distinct(schema: Any, path: str) -> Any:
-    """Return a schema as it is; raises DataError for two fields of one name."""
+    """Return the schema as it is. Raises DataError for two fields of one name.
+
+    >>> distinct(pa.schema({"id": pa.string()}), "a.parquet").names
+    ['id']
+    """
     for name in schema.names:
         if schema.names.count(name) > 1:
-            raise error("schema.field", path=path, field=name, what="stands in it twice")
+            raise error("schema.field", path=path, field=name, what="is in the schema twice")
     return schema
 
 
 def to_text(schema: Any) -> dict[str, Any]:
-    """Write a schema for a manifest: for people, and exactly."""
+    """Write a schema for a manifest, once for people and once exactly.
+
+    >>> to_text(pa.schema({"id": pa.string()}))["fields"]
+    ['id string']
+    """
     fields = [f"{one.name} {one.type}{'' if one.nullable else ' not null'}" for one in schema]
     return {"fields": fields, "arrow": base64.b64encode(schema.serialize()).decode()}
 
 
 def from_text(text: Mapping[str, Any]) -> Any:
-    """Read what ``to_text`` wrote. Raises ValueError or ArrowException."""
+    """Read a schema that ``to_text`` wrote. Raises ValueError or ArrowException.
+
+    >>> from_text(to_text(pa.schema({"id": pa.string()}))).names
+    ['id']
+    """
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text["arrow"], validate=True)))
 
 
 def check_key(version: SchemaVersion, names: Sequence[str]) -> None:
-    """Raise DataError where fields are missing in a file's schema; the message has the nearest name."""
+    """Raise DataError if the schema of a file lacks one of the fields; the message has the nearest name.
+
+    >>> check_key(SchemaVersion(pa.schema({"id": pa.string()}), "a.parquet"), ["id"])
+    """
     for name in names:
         if version.schema.get_field_index(name) < 0:
             if f"/{name}=" in posixpath.dirname(version.path):
@@ -136,7 +159,7 @@ def check_key(version: SchemaVersion, names: Sequence[str]) -> None:
 
 
 def widened(one: Any, other: Any) -> Any:
-    """Return the type that holds all values of two types; None where there is none.
+    """Return the type that fits all values of two types; None if no type does.
 
     >>> widened(pa.int32(), pa.int64()), widened(pa.int32(), pa.decimal128(5, 2)), widened(pa.int64(), pa.string())
     (DataType(int64), Decimal128Type(decimal128(12, 2)), None)
@@ -149,17 +172,17 @@ def widened(one: Any, other: Any) -> Any:
     if types.is_integer(one) and types.is_integer(other):
         return _integer(one, other)
     if types.is_floating(one) and types.is_floating(other):
-        return max(one, other, key=lambda kind: kind.bit_width)
-    numbers = [_as_decimal(kind) for kind in (one, other)]
+        return max(one, other, key=lambda data_type: data_type.bit_width)
+    numbers = [_as_decimal(data_type) for data_type in (one, other)]
     if None not in numbers:
-        scale = max(kind.scale for kind in numbers)
-        digits = max(kind.precision - kind.scale for kind in numbers)
+        scale = max(data_type.scale for data_type in numbers)
+        digits = max(data_type.precision - data_type.scale for data_type in numbers)
         return pa.decimal128(digits + scale, scale) if digits + scale <= _MOST_DIGITS else None
     if types.is_timestamp(one) and types.is_timestamp(other):
         finer = max(one.unit, other.unit, key=list(TICKS).index)
         if one.tz is None or other.tz is None:
             return pa.timestamp(finer) if one.tz == other.tz else None
-        # A zone is how moments are shown, and only Arrow's own schema keeps any but UTC.
+        # A zone only says how to show times, and only Arrow's own schema keeps one other than UTC.
         return pa.timestamp(finer, one.tz if one.tz == other.tz else "UTC")
     for date, time in ((one, other), (other, one)):
         if types.is_date(date) and types.is_timestamp(time):
@@ -168,12 +191,12 @@ def widened(one: Any, other: Any) -> Any:
 
 
 def _with_nulls(one: Any, other: Any) -> Any:
-    """Return the type of two that differ in where NULL may be within lists, maps and structs; None for others."""
+    """Return the type of two lists, maps or structs that differ only in which parts may be NULL; else None."""
     types = pa.types
 
     def both(left: Any, right: Any) -> Any:
-        kind = left.type if left.type == right.type else _with_nulls(left.type, right.type)
-        return None if kind is None else left.with_type(kind).with_nullable(left.nullable or right.nullable)
+        data_type = left.type if left.type == right.type else _with_nulls(left.type, right.type)
+        return None if data_type is None else left.with_type(data_type).with_nullable(left.nullable or right.nullable)
 
     if types.is_struct(one) and types.is_struct(other):
         if [field.name for field in one] != [field.name for field in other]:
@@ -192,16 +215,16 @@ def _with_nulls(one: Any, other: Any) -> Any:
 def _integer(one: Any, other: Any) -> Any:
     signed = pa.types.is_signed_integer
     if signed(one) == signed(other):
-        return max(one, other, key=lambda kind: kind.bit_width)
+        return max(one, other, key=lambda data_type: data_type.bit_width)
     plus, minus = (one, other) if signed(other) else (other, one)
     bits = max(2 * plus.bit_width, minus.bit_width)
     return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}.get(bits)
 
 
-def _as_decimal(kind: Any) -> Any:
-    if pa.types.is_decimal(kind):
-        return kind
-    return pa.decimal128(_DIGITS[kind.bit_width], 0) if pa.types.is_signed_integer(kind) else None
+def _as_decimal(data_type: Any) -> Any:
+    if pa.types.is_decimal(data_type):
+        return data_type
+    return pa.decimal128(_DIGITS[data_type.bit_width], 0) if pa.types.is_signed_integer(data_type) else None
 
 
 def resolve(
@@ -211,83 +234,98 @@ def resolve(
     defaults: Mapping[str, Any],
     *,
     given: bool,
-    held: Callable[[Any], Any] = lambda kind: kind,
+    stored_as: Callable[[Any], Any] = lambda data_type: data_type,
 ) -> ResolvedSchema:
-    """Decide the schema of a result.
+    """Return the schema of a result. Raises DataError that names field, types and files.
 
-    base: gives the fields and their order. others: all other files of the run, the master's first. fixed: fields of the
-    ID, whose type may not change. defaults: field to a function from its type to a pa.Scalar. given: the types of the
-    base are the user's, and not widened. held: returns the type that a type is written as; two that are written alike
-    are one, or the next feed would not fit what was made of the last.
+    base: gives the fields and their order. others: all other files of the run, the master's first. fixed: ID fields,
+    whose type may not change. defaults: field to a function from its type to a pa.Scalar. given: the types of the base
+    are the user's, and not widened. stored_as: returns the type as which a type is written; two types that are written
+    alike count as one, or the next feed would not fit the output of this run.
 
-    Raises DataError that names field, types and files.
+    >>> base = SchemaVersion(pa.schema({"id": pa.int32(), "price": pa.int64()}), "ups_2.parquet")
+    >>> older = SchemaVersion(pa.schema({"id": pa.int32()}), "ups_1.parquet")
+    >>> resolve(base, [older], ["id"], {}, given=False).notes
+    ('field price is new in ups_2.parquet; rows without it get NULL',)
     """
     fields, fill = [], dict[str, Any]()
-    notes = dict[tuple[str, str], list[str]]()  # before and after the names of the files that it is told of
-    for one in base.schema:
-        having = [other for other in others if other.schema.get_field_index(one.name) >= 0]
-        lacking = [other for other in others if other.schema.get_field_index(one.name) < 0 and not other.partial]
-        kind = _one_type(base, one, having, one.name in fixed, given, held)
-        default = _default_of(base, one.name, kind, defaults)
+    notes = dict[tuple[str, str], list[str]]()  # the text before and after the names of files, to these names
+    for column in base.schema:
+        having = [other for other in others if other.schema.get_field_index(column.name) >= 0]
+        lacking = [other for other in others if other.schema.get_field_index(column.name) < 0 and not other.partial]
+        data_type = _data_type(base, column, having, column.name in fixed, given, stored_as)
+        default = _default_of(base, column.name, data_type, defaults)
         if default is not None:
-            fill[one.name] = default
-        nullable = one.nullable or any(other.schema.field(one.name).nullable for other in having if not given)
-        if lacking and default is None and not nullable:
-            if given:
-                what = f"is missing in {lacking[0].path}, has no default, and may not be NULL"
-                raise error("schema.field", path=base.path, field=one.name, what=what)
-            nullable = True
-        nullable = nullable and (given or one.name not in fixed)
+            fill[column.name] = default
         if lacking:
-            with_what = "NULL" if default is None else shown(default)
-            notes[f"field {one.name} is new in {base_name(base.path)}; rows without it get {with_what}", ""] = []
+            filler = "NULL" if default is None else shown(default)
+            notes[f"field {column.name} is new in {base_name(base.path)}; rows without it get {filler}", ""] = []
         for other in having:
-            before = other.schema.field(one.name).type
-            if other.typed and before != kind:
-                note = (f"field {one.name} is widened from {before} (", f") to {kind}")
+            before = other.schema.field(column.name).type
+            if other.typed and before != data_type:
+                note = (f"field {column.name} is widened from {before} (", f") to {data_type}")
                 notes.setdefault(note, []).append(base_name(other.path))
-        fields.append(pa.field(one.name, kind, nullable))
-    names = {one.name for one in fields}
+        nullable = _is_nullable(base, column, having, lacking if default is None else [], given)
+        fields.append(pa.field(column.name, data_type, nullable and (given or column.name not in fixed)))
     for other in others:
-        gone = [name for name in other.schema.names if name not in names]
-        if gone:
-            note = (f"left out, as {base_name(base.path)} has no such fields: {', '.join(gone)} (of ", ")")
+        dropped = [name for name in other.schema.names if name not in base.schema.names]
+        if dropped:
+            note = (f"left out, as {base_name(base.path)} has no such fields: {', '.join(dropped)} (of ", ")")
             notes.setdefault(note, []).append(base_name(other.path))
-    told = tuple(before + first_few(files, 1) + after for (before, after), files in notes.items())
-    return ResolvedSchema(pa.schema(fields), fill, told)
+    texts = tuple(before + first_few(files, 1) + after for (before, after), files in notes.items())
+    return ResolvedSchema(pa.schema(fields), fill, texts)
+
+
+def _is_nullable(
+    base: SchemaVersion, field: Any, having: Sequence[SchemaVersion], lacking: Sequence[SchemaVersion], given: bool
+) -> bool:
+    """Return whether a field may be NULL. lacking: files without it, if it has no default."""
+    if field.nullable or (not given and any(other.schema.field(field.name).nullable for other in having)):
+        return True
+    if lacking and given:
+        what = f"is missing in {lacking[0].path}, has no default, and may not be NULL"
+        raise error("schema.field", path=base.path, field=field.name, what=what)
+    return bool(lacking)
 
 
 def shown(value: Any) -> str:
-    """Write a scalar for a message; Python has no nanoseconds, and no year beyond 9999."""
+    """Write a scalar for a message; Python itself has no nanoseconds, and no year after 9999.
+
+    >>> shown(pa.scalar(7))
+    '7'
+    """
     return str(value.cast(pa.string()) if pa.types.is_temporal(value.type) else value)
 
 
-def _one_type(
-    base: SchemaVersion, one: Any, having: Sequence[SchemaVersion], fixed: bool, given: bool, held: Any
+def _data_type(
+    base: SchemaVersion, field: Any, having: Sequence[SchemaVersion], fixed: bool, given: bool, stored_as: Any
 ) -> Any:
-    kind, path = (one.type, base.path) if base.typed else (None, base.path)
+    """Return the type of a field in the result. Raises DataError if there is none."""
+    found, path = (field.type, base.path) if base.typed else (None, base.path)
     for other in having:
         if not other.typed:
             continue
-        now = other.schema.field(one.name).type
-        if kind is None:
-            kind, path = now, other.path
+        now = other.schema.field(field.name).type
+        if found is None:
+            found, path = now, other.path
             continue
-        wider = widened(kind, now) or widened(held(kind), held(now))
-        alike = held(kind) == held(now)
+        wider = widened(found, now) or widened(stored_as(found), stored_as(now))
+        alike = stored_as(found) == stored_as(now)
         other_key = fixed and not alike
-        if wider is None or other_key or (given and wider != kind and not alike):
-            why = "a field of the ID keeps its type" if wider is not None else "no type holds both"
+        if wider is None or other_key or (given and wider != found and not alike):
+            why = "a field of the ID keeps its type" if wider is not None else "no type fits both"
             if given and wider is not None and not other_key:
-                why = f"{now} does not fit into {kind}"
-            raise error("schema.type", field=one.name, one=kind, path=path, other=now, other_path=other.path, why=why)
-        if wider != kind and not given:
-            kind, path = wider, other.path
-    return one.type if kind is None else kind
+                why = f"{now} does not fit into {found}"
+            raise error(
+                "schema.type", field=field.name, one=found, path=path, other=now, other_path=other.path, why=why
+            )
+        if wider != found and not given:
+            found, path = wider, other.path
+    return field.type if found is None else found
 
 
-def _default_of(base: SchemaVersion, name: str, kind: Any, defaults: Mapping[str, Any]) -> Any:
+def _default_of(base: SchemaVersion, name: str, data_type: Any, defaults: Mapping[str, Any]) -> Any:
     if name in defaults:
-        return defaults[name](kind)
+        return defaults[name](data_type)
     default = base.defaults.get(name)
-    return None if default is None or not default.is_valid else default.cast(kind)
+    return None if default is None or not default.is_valid else default.cast(data_type)

@@ -44,7 +44,7 @@ def gaps(before: Iterable[int], fresh: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def counts_files(before: Sequence[int], fresh: Sequence[int], missing: Sequence[tuple[int, int]]) -> bool:
-    """Tell whether sequences look like a counter of files, where a gap means something, and not like a clock.
+    """Return whether sequences look like a counter of files, where a gap means something, and not like a clock.
 
     They do if no more numbers are missing than are known.
 

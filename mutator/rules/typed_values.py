@@ -1,7 +1,7 @@
-"""Typed values: the canonical bytes of a key, the order value, and a form that Python can hold without a loss.
+"""Typed columns: the canonical bytes of keys, order values, and a form that Python can represent without loss.
 
-Canonical bytes do not depend on the format of a file, nor on how wide a type is: the key 12 is the text ``12``, whether
-it stood in a CSV file, in a 32-bit or in a 64-bit column, and a decimal has no zeros at its end.
+Canonical bytes depend neither on the file format nor on the width of a type: the key 12 is the text ``12`` in a CSV
+file, a 32-bit and a 64-bit column, and a decimal has no trailing zeros.
 
 >>> canonical(pa.array([12, -3], pa.int32())).to_pylist()
 [b'12', b'-3']
@@ -31,79 +31,90 @@ __all__ = [
     "convert_leaf_types",
     "convert_leaves",
     "from_row_bytes",
-    "moments",
     "order_column",
     "out_of_years",
     "plain_decimals",
     "row_bytes",
+    "seconds_and_nanos",
 ]
 
 _DAY = 86400
 
 
 def canonical(column: Any) -> Any:
-    """Return the canonical bytes (large binaries) of a column of key values; null stays null."""
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+    """Return the canonical bytes (pa.Array of large_binary) of a column of key values; null stays null.
+
+    >>> canonical(pa.array([True, None])).to_pylist()
+    [b'true', None]
+    """
+    data_type = column.type
+    if pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_binary(data_type):
         return column.cast(pa.large_binary())
-    if pa.types.is_fixed_size_binary(kind):
+    if pa.types.is_fixed_size_binary(data_type):
         return column.cast(pa.binary()).cast(pa.large_binary())
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(data_type):
         return to_texts("timestamp", _stamps(column))
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(data_type):
         text = plain_decimals(column)
-        if kind.scale > 0:
+        if data_type.scale > 0:
             text = pc.replace_substring_regex(text, r"\.?0*$", "")
         return text.cast(pa.large_string()).cast(pa.large_binary())
     return column.cast(pa.large_string()).cast(pa.large_binary())
 
 
-def column_order_type(kind: Any, stated: str) -> str | None:
-    """Return the type of order values that a column gives; None where it cannot give any.
+def column_order_type(data_type: Any, stated: str) -> str | None:
+    """Return the order type of a column's data type; None if it cannot have order values.
 
-    stated: what the configuration says, which decides how text is read.
+    stated: the order type of the configuration, which decides how text is read.
+
+    >>> column_order_type(pa.int32(), "long"), column_order_type(pa.date32(), "long"), column_order_type(pa.bool_(), "")
+    ('long', 'timestamp', None)
     """
-    if pa.types.is_string(kind):
+    if pa.types.is_string(data_type):
         return stated
-    if pa.types.is_integer(kind):
-        return "long" if kind != pa.uint64() else "decimal"
-    if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+    if pa.types.is_integer(data_type):
+        return "long" if data_type != pa.uint64() else "decimal"
+    if pa.types.is_decimal(data_type) or pa.types.is_floating(data_type):
         return "decimal"
-    return "timestamp" if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else None
+    return "timestamp" if pa.types.is_timestamp(data_type) or pa.types.is_date(data_type) else None
 
 
-def order_column(kind: str, column: Any, null_lowest: bool) -> tuple[Any, Flags, str]:
-    """Return a column of order values, which of them are none, and why.
+def order_column(order_type: str, column: Any, null_lowest: bool) -> tuple[Any, Flags, str]:
+    """Return a column of order values, which rows have no valid one, and why.
 
-    null_lowest: NULL is older than every value; else it is no order value.
+    null_lowest: NULL is older than every value; otherwise it is not valid.
+
+    >>> column, bad, _ = order_column("long", pa.array([7, None], pa.int32()), null_lowest=False)
+    >>> column[0].as_py(), bad.tolist()
+    (7, [False, True])
     """
     null = flags(column.is_null())
     if null.any():
         column = column.drop_null()
-    found, bad, why = _orders(kind, column)
+    found, bad, why = _orders(order_type, column)
     if not null.any():
         return found, bad, why
-    place = np.zeros(len(null), np.int64)
-    place[~null] = np.arange(len(found))
-    place[null] = len(found)
+    positions = np.zeros(len(null), np.int64)
+    positions[~null] = np.arange(len(found))
+    positions[null] = len(found)
     all_bad = null & (not null_lowest)
     all_bad[~null] |= bad
-    found = pa.concat_arrays([found, pa.array([encoded_lowest(kind)], column_type(kind))])
-    return found.take(pa.array(place)), all_bad, why
+    found = pa.concat_arrays([found, pa.array([encoded_lowest(order_type)], column_type(order_type))])
+    return found.take(pa.array(positions)), all_bad, why
 
 
-def _orders(kind: str, column: Any) -> tuple[Any, Flags, str]:
+def _orders(order_type: str, column: Any) -> tuple[Any, Flags, str]:
     good = np.zeros(len(column), np.bool_)
     if pa.types.is_string(column.type):
-        found, bad = parse_column(kind, ByteColumn.of_array(column.cast(pa.large_binary())))
+        found, bad = parse_column(order_type, ByteColumn.of_array(column.cast(pa.large_binary())))
         return (
             found,
             bad,
-            {"long": "is not an integer", "decimal": "is not a decimal number"}.get(kind, "cannot be read"),
+            {"long": "is not an integer", "decimal": "is not a decimal number"}.get(order_type, "cannot be read"),
         )
-    if kind == "long":
+    if order_type == "long":
         return column.cast(pa.int64()), good, ""
-    if kind == "timestamp":
+    if order_type == "timestamp":
         return _stamps(column), out_of_years(column), "is not in the years 1 to 9999"
     if pa.types.is_floating(column.type):  # as a double: the shortest text of a 32-bit float is another number
         column = column.cast(pa.float64())
@@ -113,7 +124,11 @@ def _orders(kind: str, column: Any) -> tuple[Any, Flags, str]:
 
 
 def plain_decimals(column: Any) -> Any:
-    """Write decimals without an exponent."""
+    """Write a column of decimals as text without an exponent.
+
+    >>> plain_decimals(pa.array([Decimal("0.00000012")], pa.decimal128(9, 8))).to_pylist()
+    ['0.00000012']
+    """
     text = column.cast(pa.string())
     rows = pc.fill_null(pc.match_substring(text, "E"), False)
     if not flags(rows).any():
@@ -122,7 +137,7 @@ def plain_decimals(column: Any) -> Any:
 
 
 def _from_digits(column: Any) -> Any:
-    """Write decimals without an exponent by the digits that they are held as."""
+    """Write decimals without an exponent, from the digits that Arrow stores."""
     scale = column.type.scale
     whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(column), column.buffers(), offset=column.offset)
     digits, none = whole.cast(pa.string()), pa.scalar("", pa.string())
@@ -135,8 +150,12 @@ def _from_digits(column: Any) -> Any:
     return pc.binary_join_element_wise(sign, *parts, none)
 
 
-def moments(column: Any) -> tuple[Ints, Ints]:
-    """Return the seconds since 1970 and the nanoseconds of a column of timestamps or dates without nulls."""
+def seconds_and_nanos(column: Any) -> tuple[Ints, Ints]:
+    """Return the seconds since 1970 and the nanoseconds of a column of timestamps or dates without nulls.
+
+    >>> [values.tolist() for values in seconds_and_nanos(pa.array([1250], pa.timestamp("ms")))]
+    [[1], [250000000]]
+    """
     if pa.types.is_date(column.type):
         days = column.cast(pa.date32()).view(pa.int32()).to_numpy().astype(np.int64)
         return days * _DAY, np.zeros(len(days), np.int64)
@@ -146,88 +165,116 @@ def moments(column: Any) -> tuple[Ints, Ints]:
 
 
 def out_of_years(column: Any) -> Flags:
-    """Tell which times are not in the years 1 to 9999, which ISO 8601 cannot write; none of what is no time."""
+    """Return which timestamps or dates lie outside of the years 1 to 9999, which ISO 8601 cannot write.
+
+    In a column of any other type, no row does.
+
+    >>> out_of_years(pa.array([0, -800_000], pa.date32())).tolist()
+    [False, True]
+    """
     if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
         return np.zeros(len(column), np.bool_)
-    seconds, _ = moments(pc.fill_null(column, _epoch(column.type)) if column.null_count else column)
+    seconds, _ = seconds_and_nanos(pc.fill_null(column, _epoch(column.type)) if column.null_count else column)
     found: Flags = (seconds < FIRST_SECOND) | (seconds > LAST_SECOND)
     return found
 
 
-def _epoch(kind: Any) -> Any:
-    return pa.scalar(0, pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind)
+def _epoch(data_type: Any) -> Any:
+    return pa.scalar(0, pa.int32() if pa.types.is_date(data_type) else pa.int64()).cast(data_type)
 
 
 def _stamps(column: Any) -> Any:
-    """Return timestamps as ``order_columns`` has them; null for null."""
+    """Return order values of timestamps; null stays null."""
     if column.null_count:
         found = _stamps(pc.fill_null(column, _epoch(column.type)))
         return pc.if_else(column.is_null(), pa.scalar(None, found.type), found)
-    return timestamp_column(*moments(column))
+    return timestamp_column(*seconds_and_nanos(column))
 
 
 # --- rows as bytes
 
 
 def row_bytes(rows: Any) -> Any:
-    """Return bytes (large binaries) for each struct of an array: equal where all values are, to the last bit."""
+    """Return bytes (pa.Array of large_binary) for each struct of an array; equal bytes mean equal values, to the bit.
+
+    >>> row_bytes(pa.array([{"id": 7, "price": 1.5}])).to_pylist()
+    [b"{'id': 7, 'price': 4609434218613702656}"]
+    """
     return pa.array([repr(row).encode() for row in comparable(rows).to_pylist()], pa.large_binary())
 
 
-def from_row_bytes(values: Sequence[bytes], kind: Any) -> Any:
-    """Read what ``row_bytes`` made."""
+def from_row_bytes(values: Sequence[bytes], data_type: Any) -> Any:
+    """Return the structs that ``row_bytes`` encoded.
+
+    >>> rows = pa.array([{"id": 7, "price": 1.5}])
+    >>> from_row_bytes(row_bytes(rows).to_pylist(), rows.type) == rows
+    True
+    """
     rows = [ast.literal_eval(value.decode()) for value in values]
-    return _restored(pa.array(rows, convert_leaf_types(kind, _exact_type)), kind)
+    return _restored(pa.array(rows, convert_leaf_types(data_type, _exact_type)), data_type)
 
 
 def comparable(column: Any) -> Any:
-    """Return a column whose Python values are equal where the values are: no float, and no time of any resolution."""
+    """Return a column whose Python values are equal exactly if the column's are.
+
+    Floats and times become integers, and decimals text.
+
+    >>> comparable(pa.array([1.5])).to_pylist()
+    [4609434218613702656]
+    """
     return convert_leaves(column, _exact_type, _exact)
 
 
-def convert_leaves(column: Any, kind_of: Callable[[Any], Any], convert: Callable[[Any], Any]) -> Any:
-    """Convert the values within a column, however deep they lie in lists, maps and structs.
+def convert_leaves(column: Any, type_of: Callable[[Any], Any], convert: Callable[[Any], Any]) -> Any:
+    """Convert the values of a column, at any depth of lists, maps and structs. Maps become lists of structs.
 
-    kind_of: returns the type that values of a type get. convert: converts a column of values to it. Maps become lists
-    of structs.
+    type_of: returns the type to which values of a type are converted. convert: converts a column to it.
+
+    >>> column = pa.array([[1, 2]], pa.list_(pa.int32()))
+    >>> convert_leaves(column, lambda data_type: pa.string(), lambda leaf: leaf.cast(pa.string())).to_pylist()
+    [['1', '2']]
     """
-    kind = column.type
-    plain = convert_leaf_types(kind, kind_of)
-    if kind == plain:
+    data_type = column.type
+    plain = convert_leaf_types(data_type, type_of)
+    if data_type == plain:
         return column
-    if pa.types.is_struct(kind):
-        parts = [convert_leaves(part, kind_of, convert) for part in column.flatten()]
+    if pa.types.is_struct(data_type):
+        parts = [convert_leaves(part, type_of, convert) for part in column.flatten()]
         return pa.StructArray.from_arrays(parts, fields=list(plain), mask=column.is_null())
-    if pa.types.is_map(kind):
-        parts = [convert_leaves(column.keys, kind_of, convert), convert_leaves(column.items, kind_of, convert)]
+    if pa.types.is_map(data_type):
+        parts = [convert_leaves(column.keys, type_of, convert), convert_leaves(column.items, type_of, convert)]
         return _listed(column, pa.StructArray.from_arrays(parts, fields=list(plain.value_type)), plain)
-    if pa.types.is_list(kind):
-        return _listed(column, convert_leaves(column.values, kind_of, convert), plain)
+    if pa.types.is_list(data_type):
+        return _listed(column, convert_leaves(column.values, type_of, convert), plain)
     return convert(column)
 
 
-def convert_leaf_types(kind: Any, kind_of: Callable[[Any], Any]) -> Any:
-    """Return the type that ``mapped`` makes of a type."""
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(convert_leaf_types(field.type, kind_of)) for field in kind])
-    if pa.types.is_map(kind):
-        key, item = convert_leaf_types(kind.key_type, kind_of), convert_leaf_types(kind.item_type, kind_of)
+def convert_leaf_types(data_type: Any, type_of: Callable[[Any], Any]) -> Any:
+    """Return the type to which ``convert_leaves`` converts a type.
+
+    >>> convert_leaf_types(pa.list_(pa.int32()), lambda data_type: pa.string()) == pa.list_(pa.string())
+    True
+    """
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(convert_leaf_types(field.type, type_of)) for field in data_type])
+    if pa.types.is_map(data_type):
+        key, item = convert_leaf_types(data_type.key_type, type_of), convert_leaf_types(data_type.item_type, type_of)
         return pa.list_(pa.struct([pa.field("key", key), pa.field("value", item)]))
-    if pa.types.is_list(kind):
-        return pa.list_(convert_leaf_types(kind.value_type, kind_of))
-    return kind_of(kind)
+    if pa.types.is_list(data_type):
+        return pa.list_(convert_leaf_types(data_type.value_type, type_of))
+    return type_of(data_type)
 
 
 def _exact(column: Any) -> Any:
     return plain_decimals(column) if pa.types.is_decimal(column.type) else column.view(_exact_type(column.type))
 
 
-def _exact_type(kind: Any) -> Any:
-    if pa.types.is_decimal(kind):
+def _exact_type(data_type: Any) -> Any:
+    if pa.types.is_decimal(data_type):
         return pa.string()
-    if pa.types.is_temporal(kind) or pa.types.is_floating(kind):
-        return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
-    return kind
+    if pa.types.is_temporal(data_type) or pa.types.is_floating(data_type):
+        return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[data_type.bit_width]
+    return data_type
 
 
 def _listed(column: Any, values: Any, plain: Any) -> Any:
@@ -238,23 +285,23 @@ def _listed(column: Any, values: Any, plain: Any) -> Any:
     return pa.ListArray.from_arrays(offsets, values, type=plain, mask=mask)
 
 
-def _restored(column: Any, kind: Any) -> Any:
-    """Turn the exact form back."""
-    if column.type == kind:
+def _restored(column: Any, data_type: Any) -> Any:
+    """Undo ``comparable``."""
+    if column.type == data_type:
         return column
-    if pa.types.is_struct(kind):
-        parts = [_restored(part, field.type) for part, field in zip(column.flatten(), kind, strict=True)]
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
-    if pa.types.is_map(kind):
+    if pa.types.is_struct(data_type):
+        parts = [_restored(part, field.type) for part, field in zip(column.flatten(), data_type, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=column.is_null())
+    if pa.types.is_map(data_type):
         entries, offsets = column.values, column.offsets
-        keys, items = _restored(entries.field(0), kind.key_type), _restored(entries.field(1), kind.item_type)
+        keys, items = _restored(entries.field(0), data_type.key_type), _restored(entries.field(1), data_type.item_type)
         if column.null_count:  # a null offset is a null map
             null = pa.array(np.append(flags(column.is_null()), False))
             offsets = pc.if_else(null, pa.scalar(None, pa.int32()), offsets)
-        return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
-    if pa.types.is_list(kind):
-        return _listed(column, _restored(column.values, kind.value_type), kind)
-    if pa.types.is_decimal(kind):
+        return pa.MapArray.from_arrays(offsets, keys, items, type=data_type)
+    if pa.types.is_list(data_type):
+        return _listed(column, _restored(column.values, data_type.value_type), data_type)
+    if pa.types.is_decimal(data_type):
         values = [None if value is None else Decimal(value) for value in column.to_pylist()]
-        return pa.array(values, kind)
-    return column.view(kind)
+        return pa.array(values, data_type)
+    return column.view(data_type)

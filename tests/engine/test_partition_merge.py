@@ -137,7 +137,7 @@ def refused(work: Path, settings_: dict[str, str], master: str, family: type, *p
             ["partitioned.by", "field 9 is beyond the 3 fields"],
         ),
         ({"partitioned.by": "shop"}, ConfigError, ["partitioned.by", "'shop' is a name", "set field.names"]),
-        ({"partitioned.by": "week(2)"}, ConfigError, ["partitioned.by", "no derivation", "date, year, month"]),
+        ({"partitioned.by": "week(2)"}, ConfigError, ["partitioned.by", "is not a transform", "date, year, month"]),
         ({"key.scope": "row"}, ConfigError, ["key.scope", "'row'", "table", "partition"]),
         ({"op.code.field.ordinal": "2"}, ConfigError, ["partitioned.by", "field 2 is also the op.code.field.ordinal"]),
         ({"field.delim.regex": r"\s*,\s*"}, ConfigError, ["merges a partitioned master", "a delimiter of one byte"]),

@@ -276,7 +276,7 @@ def test_two_fields_of_one_name(work):
             (pq.write_table if file_format == "parquet" else orc.write_table)(twice, content)
             content = content.getvalue().to_pybytes()
         path = work.put(f"feed/f_1.{file_format}", content)
-        with pytest.raises(DataError, match=r"f_1.*field at stands in it twice"):
+        with pytest.raises(DataError, match=r"f_1.*field at is in the schema twice"):
             work.run()
         path.unlink()
         (work.path / f"master/m.{file_format}").unlink()

@@ -217,14 +217,17 @@ def test_fields_are_read_as_they_are_written(named):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "'' is no partition field: expected store_id, day=date(ts) or bucket(id,16)"),
-        ("a,", "'' is no partition field"),
-        ("day=", "'day=' is no partition field"),
-        ("date()", "'date()' is no partition field"),
-        ("date(a", "'date(a' is no partition field"),
-        ("date(a))", "is no partition field"),
-        ("a=b=c", "'a=b=c' is no partition field"),
-        ("week(ts)", "'week' is no derivation of a partition field: expected one of date, year, month, prefix, bucket"),
+        ("", "'' is not a partition field: expected store_id, day=date(ts) or bucket(id,16)"),
+        ("a,", "'' is not a partition field"),
+        ("day=", "'day=' is not a partition field"),
+        ("date()", "'date()' is not a partition field"),
+        ("date(a", "'date(a' is not a partition field"),
+        ("date(a))", "is not a partition field"),
+        ("a=b=c", "'a=b=c' is not a partition field"),
+        (
+            "week(ts)",
+            "'week' is not a transform of a partition field: expected one of date, year, month, prefix, bucket",
+        ),
         ("date(ts,h)", "date expects a field and perhaps a unit, s, ms, us, ns, not 'h'"),
         ("prefix(id)", "prefix expects a field and a number from 1, as in prefix(id,16)"),
         ("bucket(id,0)", "bucket expects a field and a number from 1"),
@@ -249,7 +252,7 @@ def test_what_is_no_field_is_told(text, says):
 
 @pytest.mark.parametrize("directory", ["a=1", "a=1/c=2", "a=1/b=2/c=3", "a/b"])
 def test_directories_of_other_fields_are_refused(directory):
-    with pytest.raises(ValueError, match="is no partition"):
+    with pytest.raises(ValueError, match="is not a partition"):
         values_text(parse_fields("a,b"), directory)
 
 

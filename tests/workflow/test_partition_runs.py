@@ -312,7 +312,7 @@ def test_two_at_once(case):
         ("master/stray.txt", "stray.txt: is beside partition directories"),
         ("master/other/x.txt", "other: is beside partition directories"),
         ("master/k=a/day=1/x.txt", "is a partition by k, day, and"),
-        ("master/=a/x.txt", "=a is no partition"),
+        ("master/=a/x.txt", "=a is not a partition"),
         ("master/k=%61/x.txt", "k=a: is the partition that k=%61 is"),
         ("split-1/k=a/more.txt", "the files differ from the record: k=a/more.txt"),
     ],

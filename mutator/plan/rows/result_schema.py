@@ -100,7 +100,7 @@ def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data
     defaults = {name: partial(parse_default, name, text) for name, text in run.config.defaults.items()}
     unused = notes_on_defaults(run.config, [base, *others])
     given = run.survey.output_schema is not None
-    found = schemas.resolve(base, others, run.fields.ids, defaults, given=given, held=stored_as)
+    found = schemas.resolve(base, others, run.fields.ids, defaults, given=given, stored_as=stored_as)
     return replace(found, notes=(*found.notes, *unused))
 
 
