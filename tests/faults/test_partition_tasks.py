@@ -353,7 +353,7 @@ def test_hidden_file_in_a_partition_is_no_data(place, tmp_path, scope, name):
 @pytest.mark.parametrize("kind", ["data", "tombstones"])
 def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeypatch, kind):
     """The file belongs to an untouched partition; here the filters admit every key in every file."""
-    monkeypatch.setattr("mutator.engine.partitions.locate.may_hold", lambda _, hashes: hashes == hashes)
+    monkeypatch.setattr("mutator.engine.partitions.locate.may_contain", lambda _, hashes: hashes == hashes)
     monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_left", lambda *_: 0)
     monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_right", lambda found, _: len(found))
     own = place("table")
