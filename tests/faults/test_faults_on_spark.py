@@ -90,7 +90,7 @@ CALL_OF_A_DYING_JVM = """
 import os, signal, threading, time
 from pathlib import Path
 from py4j.protocol import Py4JError
-from mutator.session import spark_context
+from mutator.engine.spark.session import spark_context
 with spark_context("dies") as sc:
     java = sc._jvm.java.lang
     pid = java.ProcessHandle.current().pid()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = """
 import contextlib, io, json, sys
 from mutator import cli
-from mutator.session import spark_context
+from mutator.engine.spark.session import spark_context
 
 answers = []
 with spark_context("remote"):
