@@ -281,7 +281,7 @@ def test_base_that_has_lost_its_log_is_left_alone(tmp_path):
         with pytest.raises(MutatorError, match="the log, _mutator/log/, is missing") as caught:
             act(base)
         assert caught.value.exit_code == 5
-    assert "is not there" in look(base).problems[0]
+    assert "is missing" in look(base).problems[0]
     assert tree(base) == {name: data for name, data in before.items() if not name.startswith("_mutator")}
 
 

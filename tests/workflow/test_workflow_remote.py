@@ -434,7 +434,7 @@ def test_base_that_has_lost_its_log_is_left_alone(s3):
     storage_for(base).remove(f"{base}/_mutator/log")
     before = tree(base)
     assert "the log, _mutator/log/, is missing" in look(base).problems[0]
-    with pytest.raises(MutatorError, match="is not there"):
+    with pytest.raises(MutatorError, match="is missing"):
         run_it(base)
     assert tree(base) == before
 
