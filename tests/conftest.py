@@ -36,7 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     cases: dict[tuple[object, str], list[pytest.Item]] = {}
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        needs = {*getattr(item, "fixturenames", ()), *(params.get(name) for name in ("place", "moving", "holding"))}
+        needs = set(getattr(item, "fixturenames", ()))
+        needs |= {params.get(name) for name in ("place", "moving", "holding", *(["kind"] if "lake" in needs else []))}
         for server in ("hdfs", "s3"):
             if server in needs:
                 item.add_marker(pytest.mark.server)

@@ -185,7 +185,7 @@ def test_content_that_is_not_the_text_that_was_promised(job, content, name, wher
     job.refused(
         DataError,
         path,
-        f"is {name}, and no text; leave out the setting that says so",
+        f"is {name}, not text; leave out the setting that says so",
         settings={**CONFIG, setting.format(where): "text"},
     )
 
