@@ -40,7 +40,7 @@ hadoop: venv java  ## fetch Hadoop's servers for the tests, if Maven is reachabl
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV)/bin/python build/hadoop
 
 test-unit: venv  ## the tests that need no Java and no servers, in a minute and a half
-	JAVA_HOME=/nonexistent $(VENV)/bin/python -m pytest -n 2 -m "not (jvm or server or rest or soak)" $(UNIT)
+	JAVA_HOME=/nonexistent $(VENV)/bin/python -m pytest -n 2 -m "not (jvm or server or processes or rest or soak)" $(UNIT)
 
 test: venv java hadoop  ## one case of each engine, join, format, storage and protocol, in six minutes
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"

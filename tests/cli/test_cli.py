@@ -328,7 +328,7 @@ def test_promise_of_unique_ids_that_is_broken(place, capsys):
     before = listing(place)
     argv = ["run", *options("out", "-Dmaster.unique=true", master="sample/master")]
 
-    err = fails(capsys, 3, argv, "the master has several rows for", "IDs that the feed mutates", "leave it out")
+    err = fails(capsys, 3, argv, "the master has several rows for", "IDs that the feed mutates", "remove that setting")
 
     assert re.search(r"for example [A-Z0-9]{10}(; [A-Z0-9]{10}){4};", err)
     assert listing(place) == before

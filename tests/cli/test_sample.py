@@ -105,6 +105,7 @@ def test_rows_of_a_seed_are_these_forever():
     assert list(new_sales(2, seed=42)) == SALES_42
 
 
+@pytest.mark.processes
 def test_another_process_makes_the_same_rows():
     code = "from mutator.cli import sample; b = list(sample.new(50, 3)); print(b, list(sample.upsert(20, 3, b)))"
     root = SAMPLE_DATA.parent

@@ -260,6 +260,7 @@ def live_run(output, run):
             process.kill()
 
 
+@pytest.mark.processes
 def test_live_run_on_the_same_output_is_a_state_error(output, tmp_path):
     with live_run(output, "first") as other:
         before = os.listdir(tmp_path)
@@ -279,6 +280,7 @@ def test_live_run_on_the_same_output_is_a_state_error(output, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["out", "out2"]
 
 
+@pytest.mark.processes
 def test_litter_of_a_killed_run_is_named_and_removed_by_the_next(output, tmp_path):
     with live_run(output, "first") as killed:
         killed.send_signal(signal.SIGKILL)
@@ -328,6 +330,7 @@ def test_staging_that_another_sweep_takes_before_it_is_claimed_is_made_again(out
     assert tree(output) == WHOLE
 
 
+@pytest.mark.processes
 def test_many_runs_at_once_publish_one_output(output, tmp_path):
     """Each of the others says why it did not; nothing of them is left."""
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}

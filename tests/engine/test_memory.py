@@ -166,6 +166,7 @@ CASES = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.thorough(keep=2)
 @JOINS
 @pytest.mark.parametrize("name", CASES)

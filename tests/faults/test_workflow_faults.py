@@ -20,10 +20,12 @@ from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory.base import Base, probe_dataset
 from mutator.workflow.directory.phases import Run
 from mutator.workflow.directory.recovery import recover
+from tests.support import process_deaths
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
 from tests.support.process_deaths import copy_of, dying
 
+process = process_deaths.process  # a fixture that is also used by itself
 every_kind = pytest.mark.parametrize("kind", KINDS)
 # The first run has no version before it; the third one has backups to prune and tombstones to keep.
 every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])

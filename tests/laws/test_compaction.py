@@ -319,8 +319,8 @@ def test_control_file_may_have_a_digest(tmp_path):
 
 def test_a_note_on_many_files_names_one():
     kinds = {"id": pa.int64(), "units": pa.int32(), "fax": pa.string()}
-    old = [schema.Version(pa.schema(kinds), f"/data/part-{number}") for number in range(3)]
-    new = schema.Version(pa.schema({"id": pa.int64(), "units": pa.int64()}), "/data/orders_1")
+    old = [schema.SchemaVersion(pa.schema(kinds), f"/data/part-{number}") for number in range(3)]
+    new = schema.SchemaVersion(pa.schema({"id": pa.int64(), "units": pa.int64()}), "/data/orders_1")
 
     found = schema.resolve(new, old, ("id",), {}, given=False)
 

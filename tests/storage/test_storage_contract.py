@@ -242,6 +242,7 @@ def test_link_of_what_is_not_there_is_a_storage_error(holding, source, target):
 # --- races ---
 
 
+@pytest.mark.processes
 @pytest.mark.thorough(keep=6)
 @pytest.mark.race
 @pytest.mark.parametrize(
@@ -256,6 +257,7 @@ def test_one_of_many_creates_a_file(place, race, step):
     check_race(place, race, step)
 
 
+@pytest.mark.processes
 @pytest.mark.thorough(keep=0)
 @pytest.mark.race
 @pytest.mark.parametrize(
@@ -265,6 +267,7 @@ def test_one_of_many_links_a_file(holding, race, step):
     check_race(holding, race, step)
 
 
+@pytest.mark.processes
 @pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("race", [race_of_threads, race_of_processes])
 def test_one_of_many_renames_a_directory(moving, race):
@@ -445,6 +448,7 @@ def claimant(path):
             process.kill()
 
 
+@pytest.mark.processes
 def test_claim_of_a_process_ends_with_it_even_by_kill_9(holding):
     path = holding.directory("claimed")
     with claimant(path) as (owner, said):

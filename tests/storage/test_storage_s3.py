@@ -188,6 +188,7 @@ def test_bucket_that_is_not_there_is_told(s3):
         STORAGE.stat("s3:///incr")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_missing_package_says_what_to_install(scheme):
     """In a process that has never had it."""

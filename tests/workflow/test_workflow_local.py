@@ -73,6 +73,7 @@ def no_sync(monkeypatch):
     monkeypatch.setattr(local.os, "fsync", lambda _: None)
 
 
+@pytest.mark.processes
 @pytest.mark.thorough(keep="exchange")
 @pytest.mark.parametrize(
     "runs", [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]

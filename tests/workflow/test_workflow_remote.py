@@ -396,7 +396,7 @@ def test_without_conditional_puts_a_writer_of_another_machine_is_never_taken_for
     (lock,) = [one for one in entries_of(f"{base}/_mutator/lock") if one.name.endswith(".json")]
     here = json.loads(read(lock.path))
     storage_for(base).replace(lock.path, json.dumps(here | {"host": "another"}).encode())
-    with pytest.raises(MutatorError, match=f"on another, is since .* remove {lock.path}"):
+    with pytest.raises(MutatorError, match=f"on another, has been since .* remove {lock.path}"):
         run_it(base)
     storage_for(base).replace(lock.path, json.dumps(here).encode())
     run_it(base)  # of this machine it is known that it has ended
