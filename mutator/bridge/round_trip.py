@@ -39,8 +39,8 @@ from mutator.formats.files.escaped import separates
 from mutator.pipeline.merge import Engine, carry_out, prepare
 from mutator.pipeline.report import Report
 from mutator.rules.file_names import new_run_id
-from mutator.rules.outcome import MASTER_OUTCOMES
 from mutator.rules.partition_paths import directory_of
+from mutator.rules.truth_table import MASTER_OUTCOMES
 from mutator.storage import absolute, writable_storage_for
 
 __all__ = ["one_byte", "run"]

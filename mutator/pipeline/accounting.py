@@ -21,7 +21,7 @@ from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.plan.splits import Input
 from mutator.rules.order_values import order_text, order_value
-from mutator.rules.outcome import check_sums
+from mutator.rules.truth_table import check_sums
 
 __all__ = ["Result", "add_up", "check", "check_written", "receipts_checksum", "sum_of_receipts"]
 

@@ -15,7 +15,7 @@ from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_text
-from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
 
 __all__ = ["next_manifest"]
 

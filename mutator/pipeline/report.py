@@ -13,7 +13,7 @@ from mutator.errors.redact import without_secrets
 from mutator.pipeline.accounting import Result
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
-from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 
 __all__ = ["Report", "report_of"]
 

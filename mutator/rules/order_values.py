@@ -5,7 +5,7 @@ Among the mutations of one key the highest of
     (order value, sequence of the file, base name of the file, byte offset in the uncompressed file, the row's bytes)
 
 wins, compared left to right. Every part belongs to the data and none to the run, so no tie is decided by arrival,
-partitioning or batching. Against the master's entry only the order value counts (``outcome``).
+partitioning or batching. Against the master's entry only the order value counts (``truth_table``).
 
 An order value is parsed from bytes to a Python value that compares as its type does:
 

@@ -12,7 +12,7 @@ import pytest
 
 from mutator import cli
 from mutator.rules.key_hash import bucket_of, hash_key
-from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
 from tests.support import console
 from tests.support.console import console_blocks, same, settle, steps
 

@@ -13,7 +13,7 @@ from mutator.engine.records.merge import merge_bucket
 from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
 from mutator.rules.order_values import precedence
-from mutator.rules.outcome import TRUTH_TABLE, check_sums
+from mutator.rules.truth_table import TRUTH_TABLE, check_sums
 
 NOW, EARLIER = 2_000, 1_000  # commit times of this run and of the tombstone's
 KEY = (b"k",)

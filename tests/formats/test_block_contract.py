@@ -35,7 +35,7 @@ from mutator.rules.delimiter import field_delimiter
 from mutator.rules.file_names import sequence as sequence_of
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.order_values import NO_SEQUENCE, ORDER_TYPES
-from mutator.rules.outcome import check_sums
+from mutator.rules.truth_table import check_sums
 from tests.support import local_engine, model
 from tests.support.effort import law
 from tests.support.packed_format import PackedBlockType, fields, framed, frames, moment

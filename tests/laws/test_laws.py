@@ -17,7 +17,7 @@ from pyspark import SparkContext
 import mutator
 from mutator.errors import DataError, StateError
 from mutator.rules.order_values import precedence
-from mutator.rules.outcome import FEED_OUTCOMES, MASTER_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 from tests.support import model
 from tests.support.effort import law
 from tests.support.model import Key, Row

@@ -19,7 +19,7 @@ from mutator.formats.blocks.contract import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, to_column, to_texts, to_value
-from mutator.rules.outcome import Decision, decide
+from mutator.rules.truth_table import Decision, decide
 
 __all__ = ["GONE", "LEAVE", "TOUCH", "WRITE", "Winners", "tombstone_table"]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mutator.engine.receipts import Key
 from mutator.engine.records.read import MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
-from mutator.rules.outcome import decide
+from mutator.rules.truth_table import decide
 
 __all__ = ["Tombstone", "merge_bucket"]
 

@@ -1,7 +1,8 @@
 """The directory workflow: feed files that arrive in a directory are merged into the master beside it, over and over.
 
 base          the directories of a base, and which dataset each one has
-claim         feed files: which have arrived whole; claimed, given back, archived
+arrivals      which feed files have arrived whole, and why the others wait
+claim         feed files moved: claimed, given back, archived
 journal       the files that a run has claimed and not yet merged
 lock          one run at a time, as a courtesy
 versions      which dataset is the master: publish, back up, remove

@@ -18,8 +18,8 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.workflow.directory import journal, versions
+from mutator.workflow.directory.arrivals import arrivals
 from mutator.workflow.directory.base import Base, Dataset, open_base, probe_dataset
-from mutator.workflow.directory.claim import arrivals
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.lock import holder, locked
 from mutator.workflow.directory.phases import Merge, Run

@@ -28,10 +28,10 @@ from mutator.dataset.version_log import Arrived, Log, Version
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
-from mutator.workflow.directory import claim, journal
+from mutator.workflow.directory import arrivals, claim, journal
 from mutator.workflow.directory import versions as masters
+from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.base import Base
-from mutator.workflow.directory.claim import Arrivals
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.recovery import abandon, remove_output
 
@@ -86,7 +86,7 @@ class Run:
         masters.publish(self.base, self.log)
         found = self.arrivals()
         self.waiting = found.waiting
-        self.controls = () if self.base.storage.renames else claim.controls_of(found)
+        self.controls = () if self.base.storage.renames else arrivals.controls_of(found)
         if not found.ready:
             return False
         arrived = tuple(Arrived(one.name, one.bytes, one.modified, one.tag) for one in found.ready)
@@ -229,7 +229,7 @@ class Run:
     def arrivals(self) -> Arrivals:
         """Return the feed files in incr/."""
         versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
-        return claim.arrivals(self.base, self.config, versions, self._clock())
+        return arrivals.arrivals(self.base, self.config, versions, self._clock())
 
 
 def _now(clock: float) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from mutator.rules.outcome import FEED_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES
 
 __all__ = ["PartitionRun", "PartitionRuns"]
 
