@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,7 +53,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _Named(ABC):
     name: str
     help: str  # one line, without a full stop
 
@@ -65,9 +66,9 @@ class _Named:
         """Add the command to the subparsers of a parser."""
         self.fill(commands.add_parser(self.name, help=self.help, description=self.description))
 
+    @abstractmethod
     def fill(self, parser: argparse.ArgumentParser) -> None:
         """Add options or commands to a parser."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def from_files(
             for block in _from_split(plan, split, file, base, done):
                 base += len(block.block)
                 yield block
-        except (CorruptStream, MutatorError) as fault:  # of reading, not of what is done with the blocks
+        except (CorruptStream, MutatorError) as fault:  # only faults of reading: the caller handles its own
             raise Damage(*damage_of(file, fault)) from None
 
 

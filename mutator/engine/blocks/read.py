@@ -155,7 +155,7 @@ class Feed:
         yield receipt_of(self.plan, split, receipt)
 
     def runs(self) -> Iterator[Any]:
-        """Fold what is held, and yield a run for each group that it concerns."""
+        """Fold the mutations read so far, and yield a run for each group that has any of them."""
         plan = self.plan
         form = plan.block_type
         for layout, parts in self.held.items():

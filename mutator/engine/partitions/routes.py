@@ -40,7 +40,7 @@ def routed(kind: int, table: Any, codes: Ints, names: Sequence[str]) -> Route:
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=len(names))
     content = next((table.column(name) for name in ("written", "row") if name in table.column_names), table)
-    each = content.nbytes // max(table.num_rows, 1) + 1  # of what would be written, not of what is known of it
+    each = content.nbytes // max(table.num_rows, 1) + 1  # bytes of a row as written, without its key and order value
     sizes = {names[code]: int(counts[code]) * each for code in np.flatnonzero(counts).tolist()}
     directory = pa.DictionaryArray.from_arrays(pa.array(codes[order].astype(np.int32)), pa.array(names, pa.string()))
     table = table.take(pa.array(order)).append_column("directory", directory)

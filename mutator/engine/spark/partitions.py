@@ -61,8 +61,8 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
             )
         else:
             routes = tasks.mapPartitions(partial(_place_as_read, shared))
-        # Not in memory: where the table has no partitions yet, all its rows pass here, and Spark takes so many of these
-        # large elements into its heap, before it looks whether there is room, that there is none.
+        # On disk: where the table has no partitions yet, all its rows pass here, and Spark takes so many of these large
+        # elements into its heap, before it checks for free memory, that the heap overflows.
         routes = routes.persist(StorageLevel.DISK_ONLY)
         try:
             # -> Counter of the bytes of each directory

@@ -101,7 +101,7 @@ def _with_causes(fault: Exception) -> str:
 
 
 def is_submitted() -> bool:
-    """Tell whether spark-submit started this process, with settings of its own."""
+    """Return whether spark-submit started this process, with settings of its own."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

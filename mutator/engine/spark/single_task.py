@@ -32,9 +32,9 @@ _SMALL = 8 << 20  # bytes that one task merges within its memory, and in the tim
 
 
 def is_small(plan: Plan) -> bool:
-    """Tell whether one task may do the whole merge of a plan."""
+    """Return whether one task may do the whole merge of a plan."""
     if plan.is_partitioned:
-        return False  # it is known only later what of the master is read
+        return False  # which files of the master are read is known only later
     read = {split.input for split in plan.splits}
     sources = (plan.inputs[number].source for number in read)
     packed = (one.bytes * (INFLATED if one.is_packed else 1) for one in sources)

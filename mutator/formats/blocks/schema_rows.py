@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -158,7 +159,7 @@ class SchemaBlockType:
         return self.block(rows, np.arange(len(rows)), layout)
 
 
-class SchemaBlock:
+class SchemaBlock(ABC):
     """Rows as a pa.StructArray; the last field of the feed's is the delete mark."""
 
     def __init__(self, rows: Any, offsets: Ints, layout: Any) -> None:
@@ -167,9 +168,9 @@ class SchemaBlock:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @abstractmethod
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a column of canonical bytes for each ID field."""
-        raise NotImplementedError
 
     def hashes(self, rows: Ints | None = None) -> Hashes:
         """Return the key hashes of some rows."""

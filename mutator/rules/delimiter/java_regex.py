@@ -21,7 +21,7 @@ from mutator.rules.delimiter.utf8_classes import (
 
 
 def translate(text: str) -> Node:
-    """Translate a Java regex; raise ValueError where it is none, or is not supported."""
+    """Translate a Java regex; raise ValueError if it is invalid or not supported."""
     parser = _Parser(text, frozenset())
     node = parser.whole()
     # Only now is it known which groups are referred to.
