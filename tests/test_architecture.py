@@ -88,6 +88,13 @@ def test_imports_go_to_rooms_before(name):
     assert wrong == []
 
 
+@each_module
+def test_underscored_names_stay_in_their_module(name):
+    names = [full.rpartition(".")[2] for _, full in imports(TREES[name]) if own_module(full) is not None]
+
+    assert [used for used in names if used.startswith("_")] == []
+
+
 def test_no_circle_of_modules():
     assert circle(USES) is None
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Batches", "Partition", "Table", "TableFile", "Work", "files_of"]
-
 Partition = tuple[str | None, ...]  # a value for each partition field, as text; None is NULL
 Batches = Iterator[Any]  # of pa.RecordBatch
 Work = Callable[[Batches, int, int], dict[str, Any]]  # (rows, number of the task, attempt) -> result

@@ -24,8 +24,6 @@ from mutator.formats.files.line_scan import Table, chunks
 from mutator.rules.byte_columns import PAD, ByteColumn
 from mutator.rules.key_hash import hash_columns
 
-__all__ = ["Digests", "changed_partitions", "digests_of"]
-
 Digest = tuple[int, int]  # rows, sum of hashes
 Digests = dict[str, list[tuple[list[str | None], int, int]]]  # name and checksum of a file -> partition, rows, sum
 

@@ -22,8 +22,6 @@ from mutator.errors import error
 from mutator.formats.files.contract import Dialect
 from mutator.storage import absolute, writable_storage_for
 
-__all__ = ["Exported", "export", "part_name"]
-
 
 @dataclass(frozen=True)
 class Exported:

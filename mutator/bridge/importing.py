@@ -18,8 +18,6 @@ from mutator.errors import error
 from mutator.rules.file_names import first_few
 from mutator.storage import absolute, writable_storage_for
 
-__all__ = ["Imported", "import_to_path", "read_rows", "text_copy", "whole_copy"]
-
 
 @dataclass(frozen=True)
 class Imported:

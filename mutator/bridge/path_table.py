@@ -31,8 +31,6 @@ from mutator.rules.file_names import first_few, is_hidden
 from mutator.rules.partition_paths import values_of
 from mutator.storage import Storage, absolute, blocks, storage_for, walk, writable_storage_for
 
-__all__ = ["PathTable"]
-
 _WORK = posixpath.join(manifest.DIRECTORY, "work")  # where tasks write
 _PROBED_AT_ONCE = 1 << 10  # files that a task probes
 

@@ -15,8 +15,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import first_few, is_run_id
 from mutator.storage import Storage, blocks, entries_of
 
-__all__ = ["TextBase", "consumed", "fields_of", "remove_older", "settle"]
-
 
 @dataclass(frozen=True)
 class TextBase:

@@ -9,8 +9,6 @@ from typing import Any
 
 from mutator.pipeline.report import Report
 
-__all__ = ["BridgeReport"]
-
 _SHOWN = 5
 
 

@@ -43,8 +43,6 @@ from mutator.rules.partition_paths import directory_of
 from mutator.rules.truth_table import MASTER_OUTCOMES
 from mutator.storage import absolute, writable_storage_for
 
-__all__ = ["one_byte", "run"]
-
 
 @dataclass(frozen=True)
 class _RoundTrip:

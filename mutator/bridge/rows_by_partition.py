@@ -13,8 +13,6 @@ from mutator.bridge.contract import Partition
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.partition_paths import DEFAULT, number_combinations
 
-__all__ = ["by_partition", "split_by_partition"]
-
 _NULL = pa.array([b"", DEFAULT.encode()], pa.large_binary())
 
 

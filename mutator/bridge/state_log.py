@@ -19,8 +19,6 @@ from mutator.dataset.numbered_log import NumberedLog
 from mutator.errors import MutatorError, error
 from mutator.storage import entries_of, storage_for
 
-__all__ = ["Entry", "State"]
-
 
 @dataclass(frozen=True)
 class Entry:

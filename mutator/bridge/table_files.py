@@ -23,8 +23,6 @@ from mutator.rules.schema_evolution import normal, widened
 from mutator.storage import Entry, Storage, storage_for
 from mutator.storage.compression import sniff
 
-__all__ = ["ProbedFile", "list_files", "milliseconds", "probe_files", "united"]
-
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}
 _RANGE = 64 << 20  # bytes of a file that a task reads
 _AT_WORK = ("_temporary", ".hive-staging", ".spark-staging")  # where other programs write uncommitted files

@@ -22,8 +22,6 @@ from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Flags
 from mutator.storage import storage_for
 
-__all__ = ["FileRange", "read_range", "write_file"]
-
 _INVALID = "has a value that is invalid for its type, such as text that is not UTF-8"
 
 

@@ -20,8 +20,6 @@ from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules import schema_evolution as schemas
 from mutator.storage import Storage
 
-__all__ = ["TEXT", "check_apart", "make_manifest", "output_dialect", "read_dataset", "spec_of", "text_ranges"]
-
 TEXT = "escaped"  # the file format of text copies
 
 

@@ -24,8 +24,6 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.partition_paths import directory_of
 from mutator.storage import Storage, storage_for
 
-__all__ = ["Target", "seal", "write_table"]
-
 
 @dataclass(frozen=True)
 class Target:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from mutator.bridge.contract import Table
 
-__all__ = ["BRIDGE", "EXPORT", "IMPORT", "ROUND_TRIP"]
-
 _FORMATS = ("orc", "parquet", "avro")
 
 

@@ -29,8 +29,6 @@ from mutator.errors import printable
 if TYPE_CHECKING:
     from mutator.workflow.many import Result
 
-__all__ = ["RUN_MANY"]
-
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", metavar="TABLES.toml", help="file that describes the tables")

@@ -13,26 +13,6 @@ from mutator.config import load
 if TYPE_CHECKING:
     from mutator.config import Config
 
-__all__ = [
-    "Answer",
-    "Command",
-    "Group",
-    "Rows",
-    "config_options",
-    "config_without_id",
-    "dry_run_option",
-    "engine_option",
-    "feed_option",
-    "is_quiet",
-    "json_option",
-    "option_type",
-    "output_option",
-    "partitioned_by_option",
-    "setting_option",
-    "settings_of",
-    "shown",
-]
-
 Value = TypeVar("Value")
 
 

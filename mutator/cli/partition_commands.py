@@ -30,8 +30,6 @@ from mutator.errors.redact import without_secrets
 if TYPE_CHECKING:
     from mutator.workflow.partitions.split import SplitFeed
 
-__all__ = ["PARTITION", "PARTITION_RUNS"]
-
 _SHOWN = 5  # partitions in the text; the JSON has all of them
 
 

@@ -33,8 +33,6 @@ from mutator.cli.workflow_commands import WORKFLOW
 from mutator.errors import MutatorError, error, printable
 from mutator.errors.interrupts import Interrupted, catch_signals
 
-__all__ = ["bridge", "bulk_mutate", "entry", "main", "partition", "partition_runs", "run_many", "workflow"]
-
 
 def entry() -> NoReturn:
     """Run the command line of this process."""

@@ -28,8 +28,6 @@ from mutator.cli.options import (
 from mutator.config import load
 from mutator.errors import error
 
-__all__ = ["ORIGINAL_JOB", "RUN", "VERIFY"]
-
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
     config_options(parser)

@@ -17,8 +17,6 @@ from mutator.cli import sample
 from mutator.cli.options import Command, Group, Rows
 from mutator.errors import error
 
-__all__ = ["SAMPLE"]
-
 _TABLES = {table.name: table for table in (sample.PRODUCTS, sample.SALES)}
 
 

@@ -32,8 +32,6 @@ from mutator.cli.options import (
 from mutator.config import load, parsers
 from mutator.errors import BUSY, MutatorError
 
-__all__ = ["WORKFLOW"]
-
 
 def _base_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("base", metavar="BASE", help="directory that contains master/ and incr/")

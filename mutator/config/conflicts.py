@@ -15,8 +15,6 @@ from typing import Any
 from mutator.config.settings import Config
 from mutator.config.sources import shown
 
-__all__ = ["faults", "warnings"]
-
 Given = Mapping[str, Any]  # key to value, without the prefix
 Messages = Iterator[str]
 

@@ -13,26 +13,6 @@ from dataclasses import replace
 
 from mutator.rules.partition_transforms import PartitionField, checked_fields, parse_fields
 
-__all__ = [
-    "codes",
-    "duration",
-    "field_count",
-    "file_format",
-    "flag",
-    "fraction",
-    "joint",
-    "null",
-    "one_of",
-    "ordinal_or_unset",
-    "ordinals",
-    "partition_fields",
-    "positive",
-    "size",
-    "suffix",
-    "texts",
-    "whole",
-]
-
 
 def texts(text: str) -> tuple[str, ...]:
     """Read different names with commas between them.

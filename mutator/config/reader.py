@@ -23,8 +23,6 @@ from mutator.config.settings import Config
 from mutator.config.sources import PREFIX, read_settings, shown
 from mutator.errors import error
 
-__all__ = ["load", "parse"]
-
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 _DEFAULT = "default."  # followed by the name of a field

@@ -15,8 +15,6 @@ from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.partition_transforms import PartitionField
 
-__all__ = ["Config"]
-
 
 def _setting(key: str, parser: Callable[[str], Any], default: Any = None) -> Any:
     return field(default=default, metadata={"key": key, "parser": parser})

@@ -13,8 +13,6 @@ from typing import Any
 
 from mutator.errors import error
 
-__all__ = ["PREFIX", "flat", "layered", "parse_override", "read_settings", "shown"]
-
 PREFIX = "rsbm."  # of the original job
 
 

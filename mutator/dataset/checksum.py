@@ -14,8 +14,6 @@ from collections.abc import Iterable, Sequence
 
 import xxhash
 
-__all__ = ["ChunkedChecksum", "chunk_of", "combine", "digest", "of_blocks", "whole"]
-
 NAME = "xxh3-128"
 
 

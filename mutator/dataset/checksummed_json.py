@@ -13,7 +13,6 @@ from typing import Any
 
 from mutator.dataset import checksum
 
-__all__ = ["Newer", "attributes", "dump", "json_members", "parse"]
 _JSON_NAMES = {"action": "kind", "role": "kind"}  # attributes whose JSON name is older than they are
 _SEAL = ',\n "checksum": "'
 

@@ -11,13 +11,6 @@ from mutator.errors import error
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, read_file
 
-__all__ = [
-    "check_files",
-    "differing_parts",
-    "is_straggler",
-    "read_manifest",
-]
-
 
 def read_manifest(storage: Storage, directory: str) -> Manifest | None:
     """Return the manifest of a directory; None if it has none, like an unmanaged master or a split feed."""

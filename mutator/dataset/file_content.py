@@ -15,8 +15,6 @@ from mutator.storage import blocks, storage_for
 from mutator.storage.compression import decompress
 from mutator.storage.stream import spill_directory
 
-__all__ = ["WHOLE", "FileContent", "spooled"]
-
 WHOLE = 1 << 62  # chunk size of a checksum that has one chunk
 _IN_MEMORY = 64 << 20  # bytes of content kept in memory
 _BUFFER = 1 << 20

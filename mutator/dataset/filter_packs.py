@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 
 from mutator.rules.bloom_filter import Words
 
-__all__ = ["KeyFilter", "read_filters", "write_filters"]
-
 _SCHEMA = pa.schema([("path", pa.string()), ("low", pa.binary()), ("high", pa.binary()), ("words", pa.large_binary())])
 _AT_ONCE = 32  # filters of one row group
 

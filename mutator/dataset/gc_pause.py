@@ -11,8 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["paused"]
-
 _lock = threading.Lock()
 _pauses = 0  # pauses under way
 _was_enabled = True

@@ -15,21 +15,6 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.gc_pause import paused
 from mutator.errors import error
 
-__all__ = [
-    "DIRECTORY",
-    "FORMAT_VERSION",
-    "PATH",
-    "DataFile",
-    "FeedFile",
-    "Manifest",
-    "Part",
-    "SideFile",
-    "dump",
-    "is_without_key",
-    "parse",
-    "side_files",
-]
-
 FORMAT_VERSION = 1
 DIRECTORY = "_mutator"
 PATH = "_mutator/manifest.json"

@@ -16,8 +16,6 @@ from mutator.dataset import checksummed_json
 from mutator.errors import error
 from mutator.storage import Entry, entries_of, read_file, storage_for
 
-__all__ = ["ExclusiveFiles", "NumberedLog"]
-
 Item = TypeVar("Item")
 
 

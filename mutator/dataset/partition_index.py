@@ -16,15 +16,6 @@ from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import DIRECTORY, DataFile, Manifest, Part, SideFile
 from mutator.rules.partition_transforms import PartitionField, parse_fields
 
-__all__ = [
-    "SPEC",
-    "Files",
-    "by_partition",
-    "form_of",
-    "is_partitioned",
-    "stored_fields",
-]
-
 SPEC = "partitions"  # in the specification of a manifest
 EARLIER = "earlier"  # earlier forms of files that were not rewritten since
 _FORM = ("format", "schema", "csv", "escaped")  # members of a specification that describe the files

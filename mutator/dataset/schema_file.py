@@ -14,8 +14,6 @@ from mutator.dataset.manifest import SideFile
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.storage import storage_for
 
-__all__ = ["PATH", "write_sidecar"]
-
 PATH = "_mutator/schema.json"
 
 

@@ -13,19 +13,6 @@ import pyarrow.parquet as pq
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_values import NO_SEQUENCE
 
-__all__ = [
-    "Tombstone",
-    "TombstoneWriter",
-    "count_tombstones",
-    "oldest_tombstone",
-    "read_sequences",
-    "read_tombstones",
-    "tombstone_schema",
-    "tombstone_table",
-    "tombstone_tables",
-    "write_sequences",
-]
-
 Tombstone = tuple[tuple[bytes, ...], bytes | None, int]  # key, order value as text or None, commit time in ms
 
 _ROWS = 1 << 17  # rows of one row group; bounds the memory that reading needs

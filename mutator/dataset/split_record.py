@@ -15,8 +15,6 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.manifest import SideFile, side_files
 from mutator.errors import error
 
-__all__ = ["FORMAT_VERSION", "PATH", "SplitFile", "SplitPart", "SplitRecord", "dump", "parse"]
-
 FORMAT_VERSION = 1
 PATH = "_mutator/partition.json"
 

@@ -17,8 +17,6 @@ from mutator.dataset.numbered_log import NumberedLog
 from mutator.errors import MutatorError, error
 from mutator.storage import storage_for
 
-__all__ = ["FORMAT_VERSION", "NONE", "UNCHANGED", "Arrived", "Log", "Version"]
-
 FORMAT_VERSION = 1
 UNCHANGED = ("abandoned", "settled")  # actions that leave the dataset of the version before
 

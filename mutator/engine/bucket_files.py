@@ -21,8 +21,6 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 
-__all__ = ["BucketFiles"]
-
 
 class BucketFiles:
     """One data file and one file of tombstones for each bucket of a unit; an empty bucket has none."""

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 from mutator.errors import MutatorError, rebuilt
 
-__all__ = ["Each", "TaskError", "checked", "guarded", "in_turn"]
-
 # (tasks, function of a task, its number and its attempt) -> what the function returned, in the order of the tasks
 Each = Callable[[Sequence[Any], Callable[[Any, int, int], Any]], list[Any]]
 

@@ -14,8 +14,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets
 from mutator.plan.run_plan import SAMPLES, Plan
 
-__all__ = ["write_ledger"]
-
 
 def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterable[Any]) -> LedgerReceipt:
     """Collect the elements of the ledger, and write the rejected rows.

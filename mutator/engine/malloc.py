@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
-__all__ = ["keep_freed_memory"]
-
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt in malloc.h
 _KEPT = 64 << 20
 _LARGEST = 32 << 20  # more than this is always given back: glibc allows no more

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from mutator.dataset.manifest import DataFile, SideFile
 
-__all__ = ["NOTHING_READ", "Fault", "Key", "LedgerReceipt", "MergeReceipt", "Receipts", "RejectSample", "SplitReceipt"]
-
 Key = tuple[bytes, ...]  # canonical bytes of a record ID's values
 Fault = tuple[str, dict[str, Any]]  # error kind, and the fields of its message
 SplitNumber = tuple[int, int]  # number of the input, number of the split in it

@@ -30,23 +30,6 @@ from mutator.rules.byte_columns import Ints
 from mutator.storage import blocks, storage_for
 from mutator.storage.compression import CorruptStream
 
-__all__ = [
-    "DAMAGE",
-    "RECEIPT",
-    "REJECT",
-    "TALLY",
-    "Damage",
-    "LedgerElement",
-    "RowSequences",
-    "SplitContent",
-    "check_tombstones",
-    "damage_element",
-    "damage_of",
-    "damaged",
-    "read_splits",
-    "receipt_of",
-]
-
 RECEIPT, REJECT, DAMAGE, TALLY = range(4)
 
 LedgerElement = tuple[tuple[int, tuple[()], int, tuple[int, int]], Any]

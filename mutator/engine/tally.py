@@ -11,8 +11,6 @@ from typing import Any
 from mutator.engine.receipts import Key, MergeReceipt
 from mutator.plan.run_plan import SAMPLES
 
-__all__ = ["Tally"]
-
 
 @dataclass
 class Tally:

@@ -9,8 +9,6 @@ from mutator.dataset.commit.staged_file import StagedFile
 from mutator.plan.run_plan import Plan
 from mutator.storage import storage_for
 
-__all__ = ["create", "file_name"]
-
 
 def file_name(plan: Plan, number: int, attempt: int) -> str:
     """Return the name of a task's files, unique to the attempt and without a suffix."""

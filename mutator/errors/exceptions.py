@@ -13,23 +13,6 @@ from mutator.errors.redact import without_secrets
 from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
 
-__all__ = [
-    "BUSY",
-    "CATALOGUE",
-    "ConfigError",
-    "DataError",
-    "MutatorError",
-    "StateError",
-    "StorageError",
-    "error",
-    "from_traceback",
-    "key_text",
-    "printable",
-    "quoted",
-    "rebuilt",
-]
-
-
 NOTE = "(error {} of mutator)"
 _TOLD = re.compile(
     r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL

@@ -10,15 +10,6 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = [
-    "FAILPOINTS",
-    "HIVE_FAILPOINTS",
-    "PARTITION_FAILPOINTS",
-    "REMOTE_FAILPOINTS",
-    "WORKFLOW_FAILPOINTS",
-    "failpoint",
-]
-
 VARIABLE = "MUTATOR_FAILPOINT"
 PASSED: list[str] = []  # while the variable is set
 

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Interrupted", "catch_signals", "check_signals", "deferred_signals"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["MANY"]
-
 MANY: dict[str, tuple[int, str]] = {
     # 2: usage and configuration
     "many.nothing": (2, "{path}: is not a record of a run, so there is nothing to resume; run without --resume"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["without_secrets"]
-
 _USER = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
 _SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["RUNS"]
-
 RUNS: dict[str, tuple[int, str]] = {
     # 2: usage and configuration
     "usage": (2, "{what}"),

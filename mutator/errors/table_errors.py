@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["TABLES"]
-
 TABLES: dict[str, tuple[int, str]] = {
     # 2: usage and configuration
     "hive.session": (

@@ -7,16 +7,6 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
-__all__ = [
-    "Content",
-    "InMemory",
-    "NotReadable",
-    "Reject",
-    "Unfit",
-    "Window",
-    "Writer",
-]
-
 
 class NotReadable(ValueError):
     """The content is not of its format, or a row that was valid when it was written is damaged; the text says why."""

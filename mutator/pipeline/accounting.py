@@ -23,8 +23,6 @@ from mutator.plan.splits import Input
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import check_sums
 
-__all__ = ["Result", "add_up", "check", "check_written", "receipts_checksum", "sum_of_receipts"]
-
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
 
 

@@ -33,19 +33,6 @@ from mutator.storage import absolute, storage_for, writable_storage_for
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = [
-    "Engine",
-    "Prepared",
-    "Progress",
-    "carry_out",
-    "engine_of",
-    "identity",
-    "mutate",
-    "on_spark",
-    "prepare",
-    "run",
-]
-
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 # Reads, shuffles, reduces and writes as a plan says, into a directory (None: nowhere).
 Engine = Callable[[Plan, str | None], Receipts]

@@ -17,8 +17,6 @@ from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_text
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
 
-__all__ = ["next_manifest"]
-
 
 def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifest:
     """Return the manifest that publishes a result. known: that of the master, if it has one."""

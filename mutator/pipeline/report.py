@@ -15,8 +15,6 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 
-__all__ = ["Report", "report_of"]
-
 _PARTITIONS = 20  # shown as text; the JSON has them all
 _SHOWN = 5  # paths shown as text; the JSON has them all
 

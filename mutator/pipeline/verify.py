@@ -25,8 +25,6 @@ from mutator.storage import absolute, blocks, storage_for, walk, writable_storag
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["Verification", "checksum_difference", "verify"]
-
 
 @dataclass(frozen=True)
 class Verification:

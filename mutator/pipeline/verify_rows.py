@@ -34,8 +34,6 @@ from mutator.plan.strategy import Strategy
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
 
-__all__ = ["check_keys", "key_reader", "plan_of_dataset"]
-
 _ROW, _TOMBSTONE, _MISPLACED = 0, 1, 2
 _CHUNK = 64 << 20
 _ROWS = 1 << 16  # of a table of keys that were read row by row

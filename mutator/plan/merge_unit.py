@@ -10,8 +10,6 @@ from typing import Any
 
 from mutator.rules.partition_paths import values_of
 
-__all__ = ["MergeUnit"]
-
 
 @dataclass(frozen=True)
 class MergeUnit:

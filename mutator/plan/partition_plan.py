@@ -20,8 +20,6 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.order_values import NO_SEQUENCE
 
-__all__ = ["inputs_of_files", "joined_packs", "packed_units", "untouched", "with_units"]
-
 _MOST_PACKS, _LARGE_PACKS = 32, 8
 _MOST_SPLITS = 8  # buckets that one bucket becomes in one run
 

@@ -30,9 +30,6 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_value
 
-__all__ = ["SAMPLES", "Chunks", "Limits", "PartitionedMaster", "Plan", "limits_of", "make_plan"]
-
-
 SAMPLES = 5  # keys or rows that are shown as examples
 
 _LARGE = 1 << 20

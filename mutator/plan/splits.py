@@ -12,8 +12,6 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.order_values import NO_SEQUENCE
 
-__all__ = ["INFLATED", "Input", "Split", "inputs_of", "numbered", "packed_tasks", "splits_of"]
-
 _OPENING = 4096  # the cost of opening a file, as bytes that could be read meanwhile
 INFLATED = 10  # estimated bytes in memory of one byte of a packed file
 

@@ -16,8 +16,6 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import INFLATED
 
-__all__ = ["ENGINES", "Strategy", "choose"]
-
 ENGINES = ("auto", "blocks", "records")
 
 _COLUMNS = 4  # bytes in memory of a byte of a folded feed, about

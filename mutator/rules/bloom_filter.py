@@ -20,8 +20,6 @@ import numpy.typing as npt
 from mutator.rules.byte_columns import Flags
 from mutator.rules.key_hash import murmur64a
 
-__all__ = ["Words", "filter_of", "may_contain"]
-
 Words = npt.NDArray[np.uint64]
 
 _WORDS = 16  # of a block

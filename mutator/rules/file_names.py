@@ -12,21 +12,6 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-__all__ = [
-    "COMPRESSIONS",
-    "base_name",
-    "compression",
-    "first_few",
-    "has_control",
-    "has_run_id",
-    "is_data_file",
-    "is_delete_file",
-    "is_hidden",
-    "is_run_id",
-    "new_run_id",
-    "sequence",
-]
-
 # suffix -> name of the compression, as magic bytes name it too (formats read nothing else)
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".xz": "xz"}
 

@@ -21,8 +21,6 @@ import numpy.typing as npt
 
 from mutator.rules.byte_columns import ByteColumn
 
-__all__ = ["HASH_NAME", "bucket_of", "hash_columns", "hash_key", "murmur64a"]
-
 HASH_NAME = "murmur64a"
 
 _M = 0xC6A4A7935BD1E995

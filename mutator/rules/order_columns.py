@@ -22,19 +22,6 @@ from mutator.rules.byte_columns import ByteColumn, Flags, Ints, packed
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, format_order
 from mutator.rules.timestamps import parse_usual
 
-__all__ = [
-    "column_type",
-    "encoded_lowest",
-    "flags",
-    "from_texts",
-    "parse_column",
-    "ranks",
-    "timestamp_column",
-    "to_column",
-    "to_texts",
-    "to_value",
-]
-
 _BIAS = 1 << 63
 _STAMP = np.dtype([("seconds", ">u8"), ("nanos", ">u4")])
 

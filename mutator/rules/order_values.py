@@ -26,20 +26,6 @@ from typing import Any
 
 from mutator.rules.timestamps import format_timestamp, parse_timestamp
 
-__all__ = [
-    "LOWEST",
-    "NO_SEQUENCE",
-    "ORDER_TYPES",
-    "format_order",
-    "order_text",
-    "order_value",
-    "parse_decimal",
-    "parse_long",
-    "parse_sequence",
-    "parse_string",
-    "precedence",
-]
-
 # Older than every sequence: a master file whose name has none, and every row that came from it.
 NO_SEQUENCE = -1
 

@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from mutator.rules.byte_columns import Ints
 
-__all__ = ["DEFAULT", "directory_of", "number_combinations", "values_of"]
-
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"  # NULL, and the empty string, which Hive cannot tell from it
 # FileUtils.escapePathName of Hive, NUL, and bytes that are no characters.
 _SPECIAL = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^\udc80-\udcff]""")

@@ -36,17 +36,6 @@ from mutator.rules.order_values import parse_long
 from mutator.rules.partition_paths import directory_of, number_combinations, values_of
 from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS, date_of, parse_timestamp, parse_timestamps
 
-__all__ = [
-    "PartitionField",
-    "RowPartitions",
-    "checked_fields",
-    "directory_of_row",
-    "parse_fields",
-    "partition_rows",
-    "text_of",
-    "values_text",
-]
-
 _TIMES: dict[str, Callable[[date], str]] = {
     "date": date.isoformat,
     "year": lambda day: f"{day.year:04}",

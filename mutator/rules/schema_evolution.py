@@ -20,19 +20,6 @@ from mutator.errors import error
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.timestamps import TICKS
 
-__all__ = [
-    "ResolvedSchema",
-    "SchemaVersion",
-    "check_key",
-    "distinct",
-    "from_text",
-    "normal",
-    "normal_type",
-    "resolve",
-    "to_text",
-    "widened",
-]
-
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # bits of an integer to its decimal digits
 _MOST_DIGITS = 38  # of a decimal that every format can store
 

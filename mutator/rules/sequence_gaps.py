@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from mutator.rules.file_names import first_few
 
-__all__ = ["counts_files", "gaps", "gaps_text", "late"]
-
 
 def late(before: Iterable[int], fresh: Iterable[int]) -> list[int]:
     """Return the new sequences that are lower than one that was applied before, ascending.

@@ -17,17 +17,6 @@ import numpy.typing as npt
 
 from mutator.rules.byte_columns import ByteColumn, Bytes, Flags, Ints
 
-__all__ = [
-    "FIRST_SECOND",
-    "LAST_SECOND",
-    "TICKS",
-    "date_of",
-    "format_timestamp",
-    "parse_timestamp",
-    "parse_timestamps",
-    "parse_usual",
-]
-
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # a second, by unit
 
 _GRAMMAR = rb"(\d{4})%b(\d\d)%b(\d\d)(?:[Tt ](\d\d)%b(\d\d)(?:%b(\d\d)(?:[.,](\d+))?)?(?:[Zz]|([+-]\d\d):?(\d\d)?)?)?\Z"

@@ -14,16 +14,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = [
-    "FEED_OUTCOMES",
-    "MASTER_OUTCOMES",
-    "NOTES",
-    "TRUTH_TABLE",
-    "Decision",
-    "check_sums",
-    "decide",
-]
-
 
 class Decision(NamedTuple):
     """The result for a key, and the outcomes of the winner and of the master's record."""

@@ -24,20 +24,6 @@ from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.order_columns import column_type, encoded_lowest, flags, parse_column, timestamp_column, to_texts
 from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS
 
-__all__ = [
-    "canonical",
-    "column_order_type",
-    "comparable",
-    "convert_leaf_types",
-    "convert_leaves",
-    "from_row_bytes",
-    "order_column",
-    "out_of_years",
-    "plain_decimals",
-    "row_bytes",
-    "seconds_and_nanos",
-]
-
 _DAY = 86400
 
 

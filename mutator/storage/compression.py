@@ -20,8 +20,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["CorruptStream", "compressor", "decompress", "sniff"]
-
 _BLOCK = 1 << 20
 
 _MAGIC = (

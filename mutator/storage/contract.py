@@ -9,8 +9,6 @@ from typing import BinaryIO, Protocol
 
 from mutator.storage.entry import Entry
 
-__all__ = ["Storage"]
-
 
 class Storage(Protocol):
     """A backend: local disks, HDFS or S3. A method with a body may be inherited, every other one must be written.

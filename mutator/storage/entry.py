@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-__all__ = ["Entry", "walked"]
-
 
 class Entry(NamedTuple):
     """A file, directory or other entry, as ``lstat`` describes it."""

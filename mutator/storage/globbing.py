@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable
 
 from mutator.storage.entry import Entry
 
-__all__ = ["matches"]
-
 _MAGIC = re.compile(r"[*?[]")
 
 

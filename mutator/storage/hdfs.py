@@ -42,8 +42,6 @@ from mutator.storage.hdfs_streams import Reader, create
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
 
-__all__ = ["HdfsStorage"]
-
 _BUFFER = 1 << 20
 
 

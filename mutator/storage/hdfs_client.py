@@ -17,20 +17,6 @@ from mutator.storage.entry import Entry
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
 
-__all__ = [
-    "FAULTS",
-    "at",
-    "class_of",
-    "entry_of",
-    "join",
-    "os_errors",
-    "reason_of",
-    "split",
-    "status_of",
-    "storage_error",
-    "translated",
-]
-
 # The client raises RuntimeError if it has no class for an error, and ValueError for a name that is not Unicode.
 FAULTS = (OSError, RuntimeError, ValueError)
 _KINDS = ((FileNotFoundError, "storage.missing"), (FileExistsError, "storage.exists"))

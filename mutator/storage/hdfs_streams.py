@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from hdfs_native import Client, FileReader, FileWriter
     from typing_extensions import Buffer
 
-__all__ = ["Reader", "Writer", "create"]
-
 # Bytes that a reader asks for at once: few after a seek, then twice as many each time. Only the part of a range that
 # is read, and a little more, is in memory.
 _FIRST_RANGE, _LAST_RANGE = 1 << 20, 64 << 20

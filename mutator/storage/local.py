@@ -23,8 +23,6 @@ from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
 from mutator.storage.local_rename import NO_LINKS, exchange, rename_noreplace
 
-__all__ = ["LocalStorage"]
-
 _TYPES = {
     stat.S_IFREG: "file",
     stat.S_IFDIR: "directory",

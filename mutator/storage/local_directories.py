@@ -11,8 +11,6 @@ import shutil
 import time
 from collections.abc import Iterable
 
-__all__ = ["Lock", "lock", "make_many", "remove_tree", "sync_tree"]
-
 _TRIES = 20
 
 

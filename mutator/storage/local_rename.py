@@ -7,8 +7,6 @@ import ctypes
 import errno
 import os
 
-__all__ = ["NO_LINKS", "exchange", "rename_noreplace"]
-
 # Errors of a file system without hard links.
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _AT_FDCWD, _RENAME_NOREPLACE, _RENAME_EXCHANGE = -100, 1, 2

@@ -16,18 +16,6 @@ from mutator.storage.remote import SCHEMES, RemoteStorage
 from mutator.storage.s3 import S3Storage
 from mutator.storage.stream import blocks
 
-__all__ = [
-    "BACKENDS",
-    "absolute",
-    "entries_of",
-    "read_file",
-    "read_if_exists",
-    "same_storage",
-    "storage_for",
-    "walk",
-    "writable_storage_for",
-]
-
 BACKENDS: dict[str, Callable[[], Storage]] = {
     "file": LocalStorage,
     "hdfs": HdfsStorage,

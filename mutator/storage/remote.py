@@ -17,8 +17,6 @@ from mutator.errors.redact import without_secrets
 from mutator.storage.entry import Entry
 from mutator.storage.stream import BLOCK, ReadStream
 
-__all__ = ["SCHEMES", "RemoteStorage"]
-
 # scheme -> smart_open's name for the packages that it needs
 SCHEMES = {
     "http": "http",

@@ -21,8 +21,6 @@ from mutator.storage.entry import Entry
 from mutator.storage.s3_client import Address, client, code_of, faults, service_errors
 from mutator.storage.s3_streams import Download, Upload
 
-__all__ = ["S3Storage"]
-
 _PROBES = 3
 _AT_ONCE = 1000  # objects that one request removes
 _exclusive: dict[tuple[int, str], bool] = {}  # by process and bucket

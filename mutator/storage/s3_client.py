@@ -10,8 +10,6 @@ from typing import Any
 
 from mutator.errors import error
 
-__all__ = ["Address", "client", "code_of", "faults", "service_errors", "storage_error"]
-
 _MISSING = {"404", "NoSuchKey", "NotFound", "NoSuchUpload"}
 _EXISTS = {"412", "PreconditionFailed"}
 _clients: dict[int, Any] = {}  # by process: a forked process must not share connections

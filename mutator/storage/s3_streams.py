@@ -18,8 +18,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.storage.s3_client import Address, client, code_of, faults, service_errors, storage_error
 from mutator.storage.stream import ReadStream, spill_directory
 
-__all__ = ["Download", "Upload"]
-
 # Bytes asked for at once after a seek, twice as many each time, because most reads after a seek are short.
 _FIRST_RANGE, _RANGE = 4 << 20, 32 << 20
 _PART = 8 << 20  # bytes; at most 10,000 parts make an object, so 80 GB

@@ -9,8 +9,6 @@ from typing import Any, BinaryIO
 
 from mutator.errors import error
 
-__all__ = ["BLOCK", "ReadStream", "blocks", "spill_directory"]
-
 BLOCK = 1 << 20  # bytes; bounds how much of a file a task has in memory
 
 

@@ -12,8 +12,6 @@ from mutator.bridge.hive.insert import quote
 from mutator.bridge.hive.metastore import Metastore
 from mutator.errors import error
 
-__all__ = ["create_table"]
-
 _SCALARS = (
     (pa.types.is_boolean, "BOOLEAN"),
     (pa.types.is_int8, "TINYINT"),

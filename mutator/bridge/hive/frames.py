@@ -15,8 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from mutator.engine.spark.shuffle import attempt, spark_faults
 from mutator.errors import error
 
-__all__ = ["frame_of", "on_batches"]
-
 Batches = Iterator[Any]  # of pa.RecordBatch
 
 

@@ -16,8 +16,6 @@ from mutator.bridge.hive.staged_table import canonical
 from mutator.engine.spark.shuffle import spark_faults
 from mutator.errors import error
 
-__all__ = ["insert_overwrite", "is_set", "quote", "refuse_careless", "without_ansi"]
-
 # With these Spark would leave out rows of files that it cannot read.
 CARELESS = (
     "spark.sql.files.ignoreCorruptFiles",

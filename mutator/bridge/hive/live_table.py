@@ -17,8 +17,6 @@ from mutator.bridge.hive.staged_table import partition_name, partition_values
 from mutator.errors import MutatorError, error
 from mutator.rules.partition_paths import DEFAULT
 
-__all__ = ["LiveTable"]
-
 CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 NAME = re.compile(r"(?:(\w+)\.)?(\w+)", re.ASCII)
 FORMATS = {

@@ -20,8 +20,6 @@ from mutator.errors.interrupts import check_signals
 from mutator.rules import file_names
 from mutator.rules.partition_paths import DEFAULT
 
-__all__ = ["Entry", "Metastore", "is_hidden"]
-
 # Statistics of Hive and Spark, which may answer queries from them.
 STATISTICS = re.compile(
     r"numFiles|numRows|totalSize|rawDataSize|numFilesErasureCoded|COLUMN_STATS_ACCURATE|STATS_GENERATED.*"

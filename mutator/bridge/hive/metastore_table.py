@@ -23,8 +23,6 @@ from mutator.engine.spark.shuffle import each_on
 from mutator.errors import MutatorError, error
 from mutator.rules.partition_paths import values_of
 
-__all__ = ["MetastoreTable", "import_to_table"]
-
 
 class MetastoreTable:
     """A table of the metastore; implements ``contract.Table``."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types
 
-__all__ = ["arrow_schema"]
-
 PLAIN = {
     types.BooleanType: pa.bool_(),
     types.ByteType: pa.int8(),

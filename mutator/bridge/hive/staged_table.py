@@ -14,17 +14,6 @@ from mutator.bridge.contract import TableFile, files_of
 from mutator.errors import error
 from mutator.rules.partition_paths import DEFAULT, directory_of, values_of
 
-__all__ = [
-    "Move",
-    "Staged",
-    "canonical",
-    "is_any_in",
-    "is_in",
-    "matched",
-    "partition_name",
-    "partition_values",
-]
-
 
 @dataclass(frozen=True)
 class Move:

@@ -22,8 +22,6 @@ from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import first_few
 
-__all__ = ["HiveTable"]
-
 MARK = ".mutator-"  # in the location of a table without partitions
 HIDDEN = "_mutator"  # directory of the locations of partitions; MSCK REPAIR TABLE skips it
 EMPTY = "_empty"

@@ -9,8 +9,6 @@ import uuid
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-__all__ = ["Owner"]
-
 
 @dataclass(frozen=True)
 class Owner:

@@ -27,9 +27,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import deferred_signals
 from mutator.storage import Storage, storage_for, walk
 
-__all__ = ["check_output", "publish"]
-
-
 _FEW = 8  # up to so many directories are made durable one by one
 
 

@@ -8,8 +8,6 @@ from mutator.dataset.checksum import ChunkedChecksum
 from mutator.dataset.manifest import DataFile, SideFile
 from mutator.storage import storage_for
 
-__all__ = ["WORK", "StagedFile", "output_directory"]
-
 WORK = "work"  # where tasks write if files can be moved; removed before anything becomes visible
 
 

@@ -23,19 +23,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists, storage_for, walk
 
-__all__ = [
-    "SUCCESS",
-    "Record",
-    "announcements",
-    "clear",
-    "discard",
-    "has_manifest",
-    "published",
-    "record_path",
-    "staging",
-    "sweep",
-]
-
 Record = manifest.Manifest | SplitRecord
 
 SUCCESS = "_SUCCESS"

@@ -41,8 +41,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 
-__all__ = ["MetWinners", "Patch", "finish", "fold_feed", "met_by", "patch", "receipts_of"]
-
 
 class MetWinners(NamedTuple):
     """Numbers of winners, as the bytes of int64 arrays."""

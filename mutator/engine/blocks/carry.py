@@ -29,8 +29,6 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input
 from mutator.storage import blocks, same_storage, storage_for, walk
 
-__all__ = ["Carrier", "carry_partitions", "check_master", "copied", "join_packs", "link_or_copy", "make_directories"]
-
 _AT_ONCE = 16  # files that a task copies
 
 

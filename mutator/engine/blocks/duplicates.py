@@ -22,8 +22,6 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
 
-__all__ = ["duplicates", "is_in"]
-
 _FILES = 64
 
 

@@ -18,8 +18,6 @@ from mutator.formats.blocks.contract import Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags
 
-__all__ = ["Parts"]
-
 _PARTS = 256
 _PART_BITS = np.uint64(56)  # the highest eight bits of a hash are the number of its part
 

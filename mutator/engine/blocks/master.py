@@ -26,8 +26,6 @@ from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
 from mutator.storage.compression import CorruptStream
 
-__all__ = ["MasterBlock", "from_files", "from_shuffle"]
-
 Found = TypeVar("Found")
 
 

@@ -27,8 +27,6 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags, from_texts, to_texts, to_value
 
-__all__ = ["Blocks", "Output", "insert_and_bury", "merge_blocks", "merge_tombstones"]
-
 Blocks = Callable[[], Iterator[MasterBlock]]
 # Rows, how many they are, their hashes and sequences (None unless ``Output.exact``).
 Kept = tuple[Any, int, Hashes | None, Ints | None]

@@ -20,8 +20,6 @@ from mutator.engine.receipts import MergeReceipt
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
 
-__all__ = ["Sections", "merge_group", "write_group"]
-
 
 def write_group(plan: Plan, staging: str | None, group: int, attempt: int, elements: Iterable[Any]) -> MergeReceipt:
     """Merge a group of buckets and write their files; return the receipt.

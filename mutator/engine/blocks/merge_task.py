@@ -26,8 +26,6 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
 
-__all__ = ["RowSink", "UnitTask", "no_tombstones"]
-
 
 class RowSink(Protocol):
     """Receives the rows and tombstones that a merge leaves; ``BucketFiles`` writes them."""

@@ -22,24 +22,6 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, ranks
 
-__all__ = [
-    "ARRIVES",
-    "LEAVES",
-    "REVIVES",
-    "STAYS",
-    "Mutations",
-    "fold",
-    "groups_of_keys",
-    "joined_mutations",
-    "key_columns",
-    "key_names",
-    "mutations_of",
-    "mutations_of_table",
-    "table_of_columns",
-    "table_of_mutations",
-]
-
-
 # A record that changes its partition leaves one and arrives in another, as a mutation in each. A record whose tombstone
 # is in another partition is revived, and the tombstone leaves.
 STAYS, LEAVES, ARRIVES, REVIVES = range(4)

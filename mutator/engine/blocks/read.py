@@ -39,22 +39,6 @@ from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.storage import storage_for
 
-__all__ = [
-    "ROWS",
-    "RUN",
-    "TOMBSTONES",
-    "Feed",
-    "Rows",
-    "Run",
-    "batches",
-    "grouped",
-    "mutations_of_run",
-    "read_runs",
-    "rejected",
-    "table_bytes",
-    "tombstones",
-]
-
 RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
 
 _PIECE = 1 << 20  # bytes of rows that go to one group at once

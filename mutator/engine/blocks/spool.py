@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 
 from mutator.storage.stream import spill_directory
 
-__all__ = ["SortedSpool", "scratch_directory", "write_table"]
-
 BATCH = 1 << 16  # rows that come back at a time
 _BATCHES = 64  # and at least as many batches make what a spool may hold: one of each file is held at once
 _SMALLEST = 1 << 16  # bytes of a batch that are too few to cut

@@ -21,8 +21,6 @@ from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, to_column, to_texts, to_value
 from mutator.rules.truth_table import Decision, decide
 
-__all__ = ["GONE", "LEAVE", "TOUCH", "WRITE", "Winners", "tombstone_table"]
-
 _FEW = 256  # winners whose first ID values a block may be asked for
 KEEP, TOUCH, WRITE, GONE, LEAVE = range(5)  # actions on a master row that a winner met
 _ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE}

@@ -54,8 +54,6 @@ from mutator.rules.order_columns import flags, from_texts
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream
 
-__all__ = ["NOWHERE", "located"]
-
 NOWHERE = ""  # the directory of tombstones without a partition
 
 

@@ -24,8 +24,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
 from mutator.rules.bloom_filter import filter_of
 
-__all__ = ["write_units"]
-
 
 def write_units(
     plan: Plan, staging: str | None, tasks: Sequence[Sequence[int]], task: int, attempt: int, elements: Iterable[Any]

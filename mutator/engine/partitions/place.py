@@ -35,8 +35,6 @@ from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import murmur64a
 
-__all__ = ["merged_and_placed", "placed_as_read"]
-
 
 def placed_as_read(plan: Plan, splits: Iterable[Split]) -> Iterator[Route]:
     """Read the splits of one task; route every row to the partition of its fields."""

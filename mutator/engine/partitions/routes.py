@@ -27,8 +27,6 @@ from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
 from mutator.rules.byte_columns import Ints
 
-__all__ = ["FEED", "LEDGER", "ROWS", "TOMBSTONES", "ByUnit", "Route", "routed", "rows_table", "spread"]
-
 FEED, ROWS, TOMBSTONES, LEDGER = range(4)
 Route = tuple[int, dict[str, int], Any]
 

@@ -15,8 +15,6 @@ from mutator.engine.records.read import MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
 from mutator.rules.truth_table import decide
 
-__all__ = ["Tombstone", "merge_bucket"]
-
 Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
 Precedence = tuple[Any, ...]
 

@@ -36,8 +36,6 @@ from mutator.rules.key_hash import bucket_of
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
 from mutator.storage import storage_for
 
-__all__ = ["FEED", "MASTER", "TOMBSTONE", "Element", "read_task"]
-
 TOMBSTONE, MASTER, FEED = 0, 1, 2
 
 Element = tuple[tuple[int, tuple[bytes, ...], int, tuple[Any, ...]], tuple[Any, ...]]

@@ -22,8 +22,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_values import format_order
 
-__all__ = ["Row", "Sorter", "write_bucket"]
-
 _BATCH = 1 << 14  # rows or tombstones that are written at once
 _BATCH_BYTES = 1 << 20
 

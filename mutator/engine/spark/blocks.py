@@ -24,8 +24,6 @@ from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
 from mutator.engine.spark.shuffle import attempt, on_partitions, shared_with
 from mutator.plan.run_plan import Plan
 
-__all__ = ["merge"]
-
 
 def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
     """Run the merge of a plan on Spark; return all receipts.

@@ -14,9 +14,7 @@ import pyspark.daemon
 import pyspark.worker  # which each worker would import
 
 # For what they load themselves: numpy, pyarrow and its Parquet reader take half a second of each worker.
-from mutator.engine.spark import blocks, records
-
-__all__ = ["blocks", "records"]
+from mutator.engine.spark import blocks, records  # noqa: F401
 
 pa.array(np.zeros(1))  # with the first one Arrow loads pandas, where that is installed: once here, not in each worker
 

@@ -34,8 +34,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import packed_units, with_units
 from mutator.plan.run_plan import Plan
 
-__all__ = ["merge"]
-
 
 def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
     """Run the merge of a plan on Spark; return all receipts.

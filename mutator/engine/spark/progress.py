@@ -14,8 +14,6 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from tqdm import tqdm
 
-__all__ = ["show_progress"]
-
 _PHASES = ("read", "merge")
 _JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 _INTERVAL = 0.5  # seconds between two looks

@@ -34,8 +34,6 @@ from mutator.errors import error
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import murmur64a
 
-__all__ = ["last_mutations", "merge"]
-
 
 def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
     """Run the merge of a plan on Spark; return all receipts.

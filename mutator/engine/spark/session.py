@@ -19,8 +19,6 @@ from pyspark.sql import SparkSession
 from mutator.errors import error
 from mutator.errors.interrupts import deferred_signals
 
-__all__ = ["is_submitted", "spark_context", "spark_session"]
-
 
 @contextmanager
 def spark_context(name: str) -> Iterator[SparkContext]:

@@ -17,8 +17,6 @@ from mutator.errors.interrupts import check_signals
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split
 
-__all__ = ["attempt", "each_on", "on_partitions", "partition_of", "shared_with", "spark_faults"]
-
 Element = tuple[tuple[Any, ...], Any]  # ((partition, …), value): the first part is the sort key
 
 

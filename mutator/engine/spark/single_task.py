@@ -26,8 +26,6 @@ from mutator.plan.splits import INFLATED
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["is_small", "merge", "merge_here"]
-
 _SMALL = 8 << 20  # bytes that one task merges within its memory, and in the time that a shuffle would cost
 
 

@@ -22,8 +22,6 @@ from mutator.formats.files.avro_schema import arrow_field, encoding, is_opaque, 
 from mutator.formats.values.convert import converted
 from mutator.rules.order_columns import flags
 
-__all__ = ["Resolution", "Step", "resolve"]
-
 Field = Mapping[str, Any]  # of a record, in an expanded schema
 
 

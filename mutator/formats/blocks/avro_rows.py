@@ -39,8 +39,6 @@ from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, out_of_years
 
-__all__ = ["AvroBlockType", "AvroLayout", "AvroOutput", "shown_record"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AvroLayout(RowRules):

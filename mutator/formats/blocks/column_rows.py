@@ -37,8 +37,6 @@ from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, convert_leaves, from_row_bytes, order_column, out_of_years, row_bytes
 
-__all__ = ["ColumnBlockType", "ColumnLayout", "ColumnOutput", "shown_rows"]
-
 _FEW = 256  # first ID values: comparing more of them with each row costs more than hashing it
 # No field of a file has this name. A NUL would not do: it ends a name in some functions of Arrow.
 _DELETE = pa.field("\x01delete", pa.bool_(), nullable=False)

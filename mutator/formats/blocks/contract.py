@@ -23,8 +23,6 @@ from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions
 from mutator.rules.typed_values import comparable
 
-__all__ = ["Batch", "Block", "BlockType", "Hashes", "Record", "patched", "unequal"]
-
 Hashes = npt.NDArray[np.uint64]
 
 

@@ -5,6 +5,4 @@ from mutator.formats.blocks.column_rows import ColumnBlockType
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.text_rows import TextBlockType
 
-__all__ = ["BLOCK_TYPES"]
-
 BLOCK_TYPES: dict[str, BlockType] = {"text": TextBlockType(), "columns": ColumnBlockType(), "avro": AvroBlockType()}

@@ -21,8 +21,6 @@ from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.partition_transforms import PartitionField, directory_of_row
 
-__all__ = ["Reader", "RowLayout", "Unreadable", "compile_reader", "without_field"]
-
 _NOT_PLACED = "has the ID alone, and no partition; with key.scope=table its record is found by the ID"
 Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes]]
 

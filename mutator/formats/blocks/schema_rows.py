@@ -21,17 +21,6 @@ from mutator.rules.order_columns import flags, to_value
 from mutator.rules.partition_transforms import PartitionField, partition_rows
 from mutator.rules.typed_values import canonical, order_column
 
-__all__ = [
-    "BadRows",
-    "RowRules",
-    "RowWriter",
-    "SchemaBlock",
-    "SchemaBlockType",
-    "deletes_of",
-    "note_partitions",
-    "orders_of",
-]
-
 _HEAD = 8  # bytes of the length before packed rows
 
 

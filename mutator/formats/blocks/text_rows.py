@@ -35,8 +35,6 @@ from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, parse_column
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
-__all__ = ["TextBlock", "TextBlockType"]
-
 _FEW = 32  # beginnings of IDs: comparing more of them with each row costs more than hashing it
 
 

@@ -12,8 +12,6 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.contract import FileSchema
 from mutator.rules.schema_evolution import from_text
 
-__all__ = ["ArrowFiles", "batch_rows", "faults", "readable"]
-
 _ROWS = 1 << 16  # of a batch of narrow rows
 _BYTES = 16 << 20  # of a batch
 

@@ -31,8 +31,6 @@ from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.typed_values import convert_leaves
 
-__all__ = ["AvroFiles", "decoded", "default_of", "encoded", "encoded_default"]
-
 
 class AvroFiles:
     """The file format "avro"."""

@@ -19,8 +19,6 @@ from fastavro.write import Writer
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import collapsed, expanded, parsed, physical
 
-__all__ = ["ROW_BITS", "BlockWriter", "Container", "blocks", "faults", "opened", "split_records"]
-
 ROW_BITS = 20  # for the number of a row in its block
 _SYNC = 16
 _STEP = 1 << 20

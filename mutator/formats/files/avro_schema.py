@@ -16,24 +16,6 @@ from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
 from mutator.formats.content import NotReadable
 
-__all__ = [
-    "arrow_field",
-    "avro_of",
-    "avro_type",
-    "collapsed",
-    "comparable_field",
-    "decoder",
-    "encoding",
-    "expanded",
-    "from_arrow",
-    "is_opaque",
-    "json_value",
-    "map_writer",
-    "parsed",
-    "physical",
-    "to_arrow",
-]
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PRIMITIVE: dict[str, Any] = {
     "null": pa.null(),

@@ -14,8 +14,6 @@ from typing import Any, BinaryIO, ClassVar, Protocol
 from mutator.formats.content import Content, Reject
 from mutator.rules.byte_columns import ByteColumn, Ints
 
-__all__ = ["Dialect", "FileFormat", "FileSchema", "RowBatch", "TableWriter"]
-
 
 @dataclass(frozen=True)
 class Dialect:

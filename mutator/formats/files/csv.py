@@ -22,8 +22,6 @@ from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, joined
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import from_text
 
-__all__ = ["CsvFiles", "TextFiles", "headerless_schema", "joined_lines"]
-
 _QUOTE = 34
 _STRAY = "has a quote within a field, or text after a closing quote"
 _OPEN = "a quote is opened in it, and never closed"

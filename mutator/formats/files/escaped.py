@@ -25,8 +25,6 @@ from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints
 from mutator.rules.schema_evolution import from_text
 
-__all__ = ["EscapedFiles", "Unescaped", "separates"]
-
 _SLASH, _HEX, _NULL, _NOTHING = b"\\xN&"
 _SIMPLE = {ord("\\"): 92, ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("f"): 12, ord("v"): 11}
 _SIZES = np.zeros(256, np.int64)  # of an escape, by the byte after its backslash; 0: not an escape

@@ -12,8 +12,6 @@ from mutator.formats.content import Window
 from mutator.formats.files.lines import CR, LF, UTF8_BOM
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined
 
-__all__ = ["CHUNK", "NEWLINE", "Lines", "Table", "chunks", "ends_of_fields", "padded", "scan"]
-
 CHUNK = 2 << 20  # bytes of a block, unless its lines are longer; its columns fit into the processor's cache
 NEWLINE = 10
 

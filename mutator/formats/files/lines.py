@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 
 from mutator.formats.content import Content
 
-__all__ = ["CR", "EXACT_LF", "LF", "UTF8_BOM", "line_end", "numbered_rows", "rows", "wide_encoding"]
-
 LF = "lf"  # LF or CRLF
 CR = "cr"
 EXACT_LF = "exact lf"

@@ -14,8 +14,6 @@ from mutator.formats.content import Content, NotReadable, Unfit
 from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, readable
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 
-__all__ = ["OrcFiles"]
-
 _STRIPE = 64 << 20
 _ROW_BITS = 32  # for the number of a row in its stripe
 

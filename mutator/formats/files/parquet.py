@@ -14,8 +14,6 @@ from mutator.formats.content import Content, NotReadable
 from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, readable
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 
-__all__ = ["ParquetFiles"]
-
 _GROUP_ROWS = 1 << 20  # of a written row group
 _GROUP_BYTES = 64 << 20
 _LEVELS = {"zstd": 1}

@@ -9,8 +9,6 @@ from mutator.formats.files.escaped import EscapedFiles
 from mutator.formats.files.orc import OrcFiles
 from mutator.formats.files.parquet import ParquetFiles
 
-__all__ = ["FILE_FORMATS", "format_of_suffix"]
-
 FILE_FORMATS: dict[str, FileFormat] = {
     "text": TextFiles(),
     "csv": CsvFiles(),

@@ -15,8 +15,6 @@ from mutator.rules.byte_columns import Flags, offsets_of
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import normal_type
 
-__all__ = ["converted"]
-
 _DAY = {"s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
 _SHAPES = (
     (pa.types.is_integer, r"^[+-]?[0-9]+$"),

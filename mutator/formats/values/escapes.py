@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import offsets_of, packed
 
-__all__ = ["Escapes"]
-
 _FEW = 8  # bytes: searching for more of them, one after the other, is slower than a table
 
 

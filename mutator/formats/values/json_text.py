@@ -21,8 +21,6 @@ from mutator.formats.values.escapes import Escapes
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Flags, Ints
 
-__all__ = ["from_json", "to_json"]
-
 Leaf = Callable[[Any, Any], tuple[Any, Flags, str]]  # text and a type -> values, which are bad, and why
 
 _STRINGS = Escapes(

@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 from mutator.rules.order_columns import flags
 from mutator.rules.typed_values import out_of_years, plain_decimals
 
-__all__ = ["as_text", "exact_text", "ticks_type"]
-
 
 def as_text(column: Any) -> Any:
     """Return a pa.Array of large_binary: text, with times in ISO 8601 and UTC. NULL stays NULL."""

@@ -12,8 +12,6 @@ from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.order_columns import flags
 from mutator.rules.timestamps import TICKS, parse_timestamps
 
-__all__ = ["parse_times"]
-
 _SURE = 2**63 // 10**9 - 1  # seconds whose nanoseconds fit into 64 bits
 
 

@@ -26,8 +26,6 @@ from mutator.rules import file_names
 from mutator.storage import Entry, blocks, storage_for
 from mutator.storage.compression import CorruptStream
 
-__all__ = ["check", "count_rows", "feed_name", "parse", "set_apart"]
-
 _MOST = 64 << 10  # bytes of a control file, at most
 _HASHES = {"md5": 32, "sha1": 40, "sha256": 64}  # number of hex digits
 _KEYS = {"rows": "rows", "records": "rows", "count": "rows", "bytes": "bytes", "crc32": "crc32"}

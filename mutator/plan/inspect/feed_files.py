@@ -13,8 +13,6 @@ from mutator.plan.inspect.source import Source
 from mutator.rules import file_names, sequence_gaps
 from mutator.storage import Entry, blocks, storage_for
 
-__all__ = ["check_entry", "feed_entries", "sequence_notes", "split_consumed", "visible"]
-
 
 def feed_entries(config: Config, paths: Sequence[str], ignored: list[str]) -> dict[str, Entry]:
     """Return the feed files that full paths name, by path, without their control files.

@@ -18,8 +18,6 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 
-__all__ = ["dataset_schema", "dataset_sources", "file_source", "forms_of", "stored_schema", "tombstone_source"]
-
 
 def forms_of(master: str, known: Manifest) -> tuple[Source, ...]:
     """Return one file of each form of a partitioned master; none if its fields have no names."""

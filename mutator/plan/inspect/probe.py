@@ -28,8 +28,6 @@ from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
-__all__ = ["probe_file", "read_schema", "whole"]
-
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}  # content, as ``sniff`` names it -> file format
 
 # Suffixes of compressions that are not supported, or that no file of text has.

@@ -12,8 +12,6 @@ from mutator.formats.files import lines
 from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
 
-__all__ = ["Source"]
-
 
 @dataclass(frozen=True)
 class Source:

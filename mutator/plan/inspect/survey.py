@@ -26,8 +26,6 @@ from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, storage_for, writable_storage_for
 
-__all__ = ["Survey", "survey_inputs"]
-
 
 @dataclass(frozen=True)
 class Survey:

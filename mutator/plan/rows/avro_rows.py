@@ -26,8 +26,6 @@ from mutator.plan.rows.run_fields import rewrite_notes
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules.schema_evolution import SchemaVersion
 
-__all__ = ["avro_row_plan", "stored_avro_layout"]
-
 
 @dataclass(frozen=True)
 class _File:

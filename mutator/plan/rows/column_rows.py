@@ -23,8 +23,6 @@ from mutator.plan.rows.run_fields import by_age, rewrite_notes
 from mutator.plan.rows.storable_types import map_leaf_types, storable_schema
 from mutator.rules.schema_evolution import to_text
 
-__all__ = ["column_row_plan", "stored_dialect"]
-
 _AS_WRITTEN = ("format", "schema", "csv", "escaped")  # parts of a specification that decide how files are read
 _PATH_FIELDS = "partitioned by"  # in a specification: fields of a Hive table whose values are in its paths
 

@@ -12,8 +12,6 @@ from mutator.dataset.partition_index import SPEC
 from mutator.errors import error
 from mutator.rules.partition_transforms import PartitionField, checked_fields, parse_fields, text_of
 
-__all__ = ["Partitioning", "check_names", "moved", "partitioning_of"]
-
 
 @dataclass(frozen=True)
 class Partitioning:

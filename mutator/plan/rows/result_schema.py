@@ -30,9 +30,6 @@ from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.schema_evolution import ResolvedSchema, SchemaVersion
 
-__all__ = ["ResultRows", "SchemaRun", "name_layouts", "resolve_schema", "result_rows"]
-
-
 Layout = TypeVar("Layout")
 
 

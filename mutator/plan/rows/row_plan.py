@@ -12,8 +12,6 @@ from typing import Any
 
 from mutator.plan.rows.partitioning import Partitioning
 
-__all__ = ["RowPlan"]
-
 
 @dataclass(frozen=True)
 class RowPlan:

@@ -21,28 +21,6 @@ from mutator.rules.partition_transforms import PartitionField
 from mutator.rules.schema_evolution import SchemaVersion, check_key
 from mutator.rules.typed_values import column_order_type
 
-__all__ = [
-    "SCHEMA_SEQUENCE",
-    "RunFields",
-    "by_age",
-    "check_key_types",
-    "check_op_type",
-    "defaults_spec",
-    "has_fields",
-    "key_type_names",
-    "layout_name",
-    "named_partitioning",
-    "notes_on_defaults",
-    "order_spec",
-    "order_type_of",
-    "parse_default",
-    "rewrite_notes",
-    "run_fields",
-    "schema_sequence_spec",
-    "with_feed_names",
-    "with_stored_defaults",
-]
-
 DEFAULTS = "defaults"  # in a manifest: for fields that untouched partitions lack
 SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: feed files with a lower one do not change the schema
 

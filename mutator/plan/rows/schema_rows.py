@@ -35,8 +35,6 @@ from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.schema_evolution import SchemaVersion
 
-__all__ = ["has_schema", "schema_row_plan", "stored_schema_row_plan"]
-
 
 def has_schema(config: Config, survey: Survey) -> bool:
     """Return whether a file, the master's manifest or the output has a schema."""

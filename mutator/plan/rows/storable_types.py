@@ -11,8 +11,6 @@ from mutator.errors import error
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.typed_values import convert_leaf_types
 
-__all__ = ["map_leaf_types", "storable_schema"]
-
 
 def storable_schema(schema: Any, name: str) -> Any:
     """Return a pa.Schema as files of a format store it; raises DataError for a field that they cannot store."""

@@ -24,8 +24,6 @@ from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
 
-__all__ = ["is_delete_source", "stored_text_row_plan", "text_row_plan"]
-
 
 def is_delete_source(config: Config, source: Source) -> bool:
     """Return whether every row of a feed file is a delete, by its name."""

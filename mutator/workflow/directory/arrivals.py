@@ -13,8 +13,6 @@ from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.base import Base
 
-__all__ = ["RETURNED", "Arrivals", "arrivals", "arrived", "controls_of"]
-
 RETURNED = ".returned-"  # a directory in incr/: files that could not go back, because newer ones have their names
 _UNFINISHED = (".tmp", "._copying_", ".filepart")
 

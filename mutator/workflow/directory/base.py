@@ -23,8 +23,6 @@ from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
 from mutator.storage import Storage, absolute, entries_of, storage_for, writable_storage_for
 
-__all__ = ["DIRECTORIES", "Base", "Dataset", "open_base", "run_of"]
-
 DIRECTORIES = ("master", "incr", "working", "output", "backup", "archive")
 
 

@@ -20,8 +20,6 @@ from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.arrivals import RETURNED, Arrivals, arrived
 from mutator.workflow.directory.base import Base
 
-__all__ = ["archive", "claim", "give_back", "is_own"]
-
 _MARKER = ".marker."  # prefix of a ready marker in working/<run>
 # An empty directory in working/<run>, named with the suffix of the control files there. Another command, perhaps with
 # another configuration, may put the files back, and must know which control file belongs to which feed file.

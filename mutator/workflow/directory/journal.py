@@ -10,8 +10,6 @@ from mutator.dataset.version_log import Arrived
 from mutator.storage import read_if_exists
 from mutator.workflow.directory.base import Base
 
-__all__ = ["Journal", "begin", "end", "journals"]
-
 _FORMAT = "mutator journal"
 
 

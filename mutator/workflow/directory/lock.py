@@ -24,8 +24,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.storage import Entry, read_if_exists
 from mutator.workflow.directory.base import Base
 
-__all__ = ["holder", "locked"]
-
 _TRIES = 5
 _UNKNOWN = 60.0  # seconds after which the owner of an unreadable lock counts as dead
 

@@ -13,8 +13,6 @@ from mutator.rules import file_names
 from mutator.workflow.directory import claim
 from mutator.workflow.directory.phases import Merge, Merged, Task
 
-__all__ = ["merge_by"]
-
 
 def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
     """Return the merge for a configuration. engine: as in ``mutate``."""

@@ -26,8 +26,6 @@ from mutator.workflow.directory.phases import Merge, Run
 from mutator.workflow.directory.recovery import Recovered, abandon, recover
 from mutator.workflow.directory.results import KeptVersion, Outcome, Status
 
-__all__ = ["history", "restore", "run", "status"]
-
 _LOOKS = 30  # tries for a lock that another process holds only to look
 _PATIENCE = 10.0  # seconds that a run waits for files whose only fault is that they are too young
 

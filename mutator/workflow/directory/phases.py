@@ -35,8 +35,6 @@ from mutator.workflow.directory.base import Base
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.recovery import abandon, remove_output
 
-__all__ = ["Merge", "Merged", "Run", "Task"]
-
 
 @dataclass(frozen=True)
 class Task:

@@ -26,8 +26,6 @@ from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.versions import back_up, hide, publish, remove_hidden
 
-__all__ = ["Recovered", "abandon", "recover", "remove_output"]
-
 _LONG = 3600.0  # seconds
 
 

@@ -11,8 +11,6 @@ from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
 
-__all__ = ["KeptVersion", "Outcome", "Status", "history_json", "history_text"]
-
 _SHOWN = 5
 _MODES = {
     "exchange": "in one atomic exchange",

@@ -12,8 +12,6 @@ from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.base import Base, open_base, probe_dataset
 
-__all__ = ["BaseVerification", "is_base", "verify_base"]
-
 
 @dataclass(frozen=True)
 class BaseVerification:

@@ -16,8 +16,6 @@ from mutator.storage import entries_of, read_if_exists
 from mutator.workflow.directory.base import Base, probe_dataset, run_of
 from mutator.workflow.directory.journal import journals
 
-__all__ = ["back_up", "hide", "is_going", "master_of", "prune", "publish", "remove_hidden", "write_symlinks"]
-
 _TRIES = 5
 _REMOVING = ".removing-"
 

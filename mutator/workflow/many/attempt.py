@@ -24,8 +24,6 @@ from mutator.workflow.many.tables_file import Table
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["Attempt", "Stopped"]
-
 
 class Stopped(Exception):
     """The table was stopped from outside before anything of it was published."""

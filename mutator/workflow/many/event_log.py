@@ -21,8 +21,6 @@ from typing import Any, BinaryIO
 from mutator.errors import error
 from mutator.workflow.many.summary import Result
 
-__all__ = ["Past", "Record", "recording"]
-
 _FORMAT = 1
 
 

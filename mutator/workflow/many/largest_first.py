@@ -11,8 +11,6 @@ from mutator.rules.file_names import is_hidden
 from mutator.storage import absolute, storage_for
 from mutator.workflow.many.tables_file import Table
 
-__all__ = ["bytes_of", "largest_first"]
-
 
 def largest_first(tables: Sequence[Table], at_once: int) -> list[Table]:
     """Return tables by the size of master and feed, largest first; equally large ones by name.

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from mutator.storage import absolute, storage_for
 
-__all__ = ["TablePaths", "clashes"]
-
 _MAGIC = re.compile(r"[*?[]")
 _Reads = str | tuple[str, ...]
 

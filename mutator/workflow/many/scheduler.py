@@ -34,8 +34,6 @@ from mutator.workflow.many.tables_file import Table, Tables
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["run"]
-
 _AGAIN = 0.2  # seconds until a table that is stopping is stopped again
 _FATAL = ("spark.missing", "spark.connect", "spark.lost")  # every other table would fail as well
 

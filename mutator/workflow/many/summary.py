@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-__all__ = ["BEFORE", "DEADLINE", "DONE", "FAILED", "LEFT", "NOT_BEGUN", "STATES", "STOPPED", "Result", "Summary"]
-
 DONE = "done"
 BEFORE = "done before"  # by the run that this one resumes
 FAILED = "failed"

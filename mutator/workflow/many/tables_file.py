@@ -26,8 +26,6 @@ from mutator.config.sources import flat, layered, parse_override, read_settings
 from mutator.errors import MutatorError, error
 from mutator.workflow.many.path_conflicts import TablePaths, clashes
 
-__all__ = ["Table", "Tables", "load"]
-
 _RUN = ("at-once", "deadline", "record")
 _TABLE = ("master", "feed", "output", "base", "config", "settings", "deadline")
 _NAME = re.compile(r"[^\x00-\x20\x7f{},]([^\x00-\x1f\x7f{},]*[^\x00-\x20\x7f{},])?")

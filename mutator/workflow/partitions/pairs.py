@@ -15,8 +15,6 @@ from mutator.rules import file_names
 from mutator.rules.partition_paths import directory_of, values_of
 from mutator.storage import Storage, blocks, storage_for, walk
 
-__all__ = ["Pair", "differing_inputs", "inputs_of", "pairs_of"]
-
 Pair = tuple[str | None, str | None]  # directories of a partition in master and feed; None: it has none there
 
 

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 
 from mutator.rules.truth_table import FEED_OUTCOMES
 
-__all__ = ["PartitionRun", "PartitionRuns"]
-
 _COLUMNS = ("inserted", "updated", "deleted")
 
 

@@ -32,8 +32,6 @@ from mutator.workflow.partitions.pairs import inputs_of, pairs_of
 from mutator.workflow.partitions.report import PartitionRun, PartitionRuns
 from mutator.workflow.partitions.work import WorkDirectory
 
-__all__ = ["PartitionRun", "PartitionRuns", "run_partitions"]
-
 
 def run_partitions(
     config: Config,

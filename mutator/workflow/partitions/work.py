@@ -15,8 +15,6 @@ from mutator.storage import Storage, blocks
 from mutator.workflow.partitions.pairs import differing_inputs
 from mutator.workflow.partitions.report import PartitionRun
 
-__all__ = ["WorkDirectory"]
-
 _RECORD, _FORMAT, _VERSION = "_partition_runs.json", "mutator partition runs", 1
 
 

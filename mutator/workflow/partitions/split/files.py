@@ -20,8 +20,6 @@ from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.partition_transforms import PartitionField
 from mutator.storage import absolute, storage_for
 
-__all__ = ["FeedFile", "feed_files"]
-
 
 @dataclass(frozen=True)
 class FeedFile:

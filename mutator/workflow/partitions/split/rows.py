@@ -27,8 +27,6 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.typed_values import canonical, out_of_years
 from mutator.workflow.partitions.split.files import FeedFile
 
-__all__ = ["Chunk", "header_of", "read_chunks", "shown_by"]
-
 _ROWS = 1 << 14  # of a chunk, where rows are read one by one
 
 

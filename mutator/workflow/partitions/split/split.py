@@ -32,8 +32,6 @@ from mutator.storage import absolute, storage_for, writable_storage_for
 from mutator.workflow.partitions.split.files import FeedFile, feed_files
 from mutator.workflow.partitions.split.write import split_file
 
-__all__ = ["SplitFeed", "split_feed"]
-
 _Done = tuple[SplitFile, list[Reject]]
 
 

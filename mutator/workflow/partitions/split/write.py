@@ -37,8 +37,6 @@ from mutator.storage.compression import CorruptStream, compressor
 from mutator.workflow.partitions.split.files import FeedFile
 from mutator.workflow.partitions.split.rows import Chunk, header_of, read_chunks, shown_by
 
-__all__ = ["split_file"]
-
 
 def split_file(
     staging: str, fields: Sequence[PartitionField], file: FeedFile, most: int
