@@ -55,7 +55,12 @@ class StateError(MutatorError):
 
 
 _FAMILIES = {one.exit_code: one for one in (ConfigError, DataError, StorageError, StateError, MutatorError)}
-CATALOGUE = {kind: (_FAMILIES[code], text) for kind, (code, text) in (RUNS | MANY | TABLES).items()}
+CATALOGUE = {
+    kind: (_FAMILIES[code], text)
+    for errors in (RUNS, MANY, TABLES)
+    for code, texts in errors.items()
+    for kind, text in texts.items()
+}
 
 
 def error(kind: str, **fields: object) -> MutatorError:

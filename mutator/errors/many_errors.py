@@ -1,22 +1,20 @@
-"""The error catalogue of runs over many tables: error kind to exit code and message."""
+"""The error catalogue of runs over many tables: exit code to the messages of its error kinds."""
 
 from __future__ import annotations
 
-MANY: dict[str, tuple[int, str]] = {
-    # 2: usage and configuration
-    "many.nothing": (2, "{path}: is not a record of a run, so there is nothing to resume; run without --resume"),
-    "many.threads": (
-        2,
-        "PYSPARK_PIN_THREAD is false, so Spark cannot tell the jobs of one table from those of another; unset it",
-    ),
-    # 5: state
-    "many.busy": (5, "{path}: another run of these tables is at work and uses this record; wait for it, or stop it"),
-    "many.deadline": (
-        5,
-        (
+MANY: dict[int, dict[str, str]] = {
+    2: {  # usage and configuration
+        "many.nothing": "{path}: is not a record of a run, so there is nothing to resume; run without --resume",
+        "many.threads": (
+            "PYSPARK_PIN_THREAD is false, so Spark cannot tell the jobs of one table from those of another; unset it"
+        ),
+    },
+    5: {  # state
+        "many.busy": "{path}: another run of these tables is at work and uses this record; wait for it, or stop it",
+        "many.deadline": (
             "{table}: was stopped at its deadline, after {seconds} s, and nothing of it was published; give it more "
             "time, and run again with --resume"
         ),
-    ),
-    "many.record": (5, "{path}: the record cannot be read: {why}; use a newer program, or run without --resume"),
+        "many.record": "{path}: the record cannot be read: {why}; use a newer program, or run without --resume",
+    },
 }

@@ -1,359 +1,242 @@
-"""The error catalogue of runs and workflows: error kind to exit code and message."""
+"""The error catalogue of runs and workflows: exit code to the messages of its error kinds."""
 
 from __future__ import annotations
 
-RUNS: dict[str, tuple[int, str]] = {
-    # 2: usage and configuration
-    "usage": (2, "{what}"),
-    "config": (2, "{where}: {faults}"),
-    "config.file": (2, "{path}: the configuration cannot be read: {why}; fix the file, or name another one"),
-    "path.missing": (2, "{path}: there is no such {what}; check the path"),
-    "path.scheme": (2, "{path}: '{scheme}' is not a known storage scheme; the known ones are: {known}"),
-    "path.extra": (2, "{path}: {scheme}:// needs packages that are not installed: pip install 'mutator[{extra}]'"),
-    "path.transport": (
-        2,
-        "{path}: {scheme}:// needs packages that are not installed: pip install 'smart_open[{extra}]'",
-    ),
-    "path.readonly": (
-        2,
-        "{path}: {scheme}:// can only be read, file by file; put master and output on disks, hdfs:// or s3://",
-    ),
-    "path.bucket": (2, "{path}: there is no such bucket; create it, or fix the name"),
-    "path.kind": (2, "{path}: is a {what}, but only regular files are read; {cure}"),
-    "path.name": (
-        2,
-        "{path}: the name contains a control character, which no listing or report can show safely; rename the file",
-    ),
-    "path.hidden": (2, "{path}: names that start with '_' or '.' are never read; rename the file if it is a feed file"),
-    "path.roles": (2, "{path}: {roles} must be different directories; name another directory for one of them"),
-    "master.missing": (
-        2,
-        "{path}: there is no master; check the path, or set allow.empty.master=true for the first run",
-    ),
-    "width": (2, "{where}: {what}; {cure}"),
-    "spark.missing": (2, "cannot start a Spark session: {why}"),
-    "spark.connect": (
-        2,
-        (
+RUNS: dict[int, dict[str, str]] = {
+    2: {  # usage and configuration
+        "usage": "{what}",
+        "config": "{where}: {faults}",
+        "config.file": "{path}: the configuration cannot be read: {why}; fix the file, or name another one",
+        "path.missing": "{path}: there is no such {what}; check the path",
+        "path.scheme": "{path}: '{scheme}' is not a known storage scheme; the known ones are: {known}",
+        "path.extra": "{path}: {scheme}:// needs packages that are not installed: pip install 'mutator[{extra}]'",
+        "path.transport": (
+            "{path}: {scheme}:// needs packages that are not installed: pip install 'smart_open[{extra}]'"
+        ),
+        "path.readonly": (
+            "{path}: {scheme}:// can only be read, file by file; put master and output on disks, hdfs:// or s3://"
+        ),
+        "path.bucket": "{path}: there is no such bucket; create it, or fix the name",
+        "path.kind": "{path}: is a {what}, but only regular files are read; {cure}",
+        "path.name": (
+            "{path}: the name contains a control character, which no listing or report can show safely; rename the file"
+        ),
+        "path.hidden": "{path}: names that start with '_' or '.' are never read; rename the file if it is a feed file",
+        "path.roles": "{path}: {roles} must be different directories; name another directory for one of them",
+        "master.missing": (
+            "{path}: there is no master; check the path, or set allow.empty.master=true for the first run"
+        ),
+        "width": "{where}: {what}; {cure}",
+        "spark.missing": "cannot start a Spark session: {why}",
+        "spark.connect": (
             "this Spark session is a Spark Connect session, which has no RDDs; use a classic session "
             "(spark.api.mode=classic, without --remote)"
         ),
-    ),
-    "partition.tree": (
-        2,
-        "{path}: {what}; name directories that contain only partition directories, such as store_id=12/",
-    ),
-    "base.none": (
-        2,
-        (
+        "partition.tree": (
+            "{path}: {what}; name directories that contain only partition directories, such as store_id=12/"
+        ),
+        "base.none": (
             "{path}: is not the base of a workflow: it has neither master/ nor incr/; check the path, or create these "
             "directories"
         ),
-    ),
-    "base.place": (
-        2,
-        (
+        "base.place": (
             "{path}: is a {what}; it must be a directory of the base itself, because the workflow renames master/ and "
             "the directories beside it"
         ),
-    ),
-    "partition.engine": (
-        2,
-        (
+        "partition.engine": (
             "{why}, but only --engine blocks merges a partitioned master; use a delimiter of one byte, and leave "
             "--engine out"
         ),
-    ),
-    # 3: data
-    "master.twice": (
-        3,
-        (
+    },
+    3: {  # data
+        "master.twice": (
             "the master has several rows for {count} IDs that the feed mutates, for example {samples}; "
             "master.unique=true promises one row per ID: remove that setting, and the last row of each ID is kept"
         ),
-    ),
-    "rejects": (
-        3,
-        "{count} {side} rows cannot be read as records (limit {limit}); the first are:\n{samples}\nFix the rows{cure}",
-    ),
-    "damaged": (3, "{path}: {why}; the file is damaged: have it delivered again, or remove it from the feed"),
-    "compression": (
-        3,
-        "{path}: the name says {name}, but the content is {content}; give the file the suffix of its content",
-    ),
-    "compression.unknown": (
-        3,
-        "{path}: is {content}, which is not supported; deliver it as plain text, .gz, .bz2, .zst or .xz",
-    ),
-    "schema.field": (3, "{path}: field {field} {what}; fix the file, or the setting that names the field"),
-    "schema.directory": (
-        3,
-        (
+        "rejects": (
+            "{count} {side} rows cannot be read as records (limit {limit}); the first are:\n{samples}\nFix the "
+            "rows{cure}"
+        ),
+        "damaged": "{path}: {why}; the file is damaged: have it delivered again, or remove it from the feed",
+        "compression": (
+            "{path}: the name says {name}, but the content is {content}; give the file the suffix of its content"
+        ),
+        "compression.unknown": (
+            "{path}: is {content}, which is not supported; deliver it as plain text, .gz, .bz2, .zst or .xz"
+        ),
+        "schema.field": "{path}: field {field} {what}; fix the file, or the setting that names the field",
+        "schema.directory": (
             "{path}: field {field} is missing: its value is only in the directory's name, as in Hive tables, but rows "
             "must contain it; write the files with the field, or have mutator bridge export make such files"
         ),
-    ),
-    "schema.type": (
-        3,
-        (
+        "schema.type": (
             "field {field} is {one} in {path} and {other} in {other_path}: {why}; have one of the files delivered with "
             "the other's type, or leave the field out with output.schema"
         ),
-    ),
-    "schema.value": (
-        3,
-        (
+        "schema.value": (
             "{path}: {why}; a value cannot be converted to the type that this run writes: choose other types with "
             "output.schema"
         ),
-    ),
-    "format": (3, "{path}: {what}; {cure}"),
-    "encoding": (3, "{path}: the file is {encoding} text; convert it to UTF-8 or to a single-byte encoding"),
-    "changed": (
-        3,
-        (
+        "format": "{path}: {what}; {cure}",
+        "encoding": "{path}: the file is {encoding} text; convert it to UTF-8 or to a single-byte encoding",
+        "changed": (
             "{path}: the file changed while it was being read (it had {before} bytes, {after} were read); finish "
             "writing files before the run starts"
         ),
-    ),
-    "changed.between": (
-        3,
-        (
+        "changed.between": (
             "{paths}: a file changed during the run: when it was read again, because an executor was lost, it had rows "
             "of partition {partition}, which it did not have before; finish writing files before the run starts"
         ),
-    ),
-    "split.names": (
-        3,
-        (
+        "split.names": (
             "{path} and {other} have the same name, so their parts would be written to the same directory; split them "
             "into different directories, or rename one of them"
         ),
-    ),
-    "sequence.missing": (
-        3,
-        (
+        "sequence.missing": (
             "{path}: order comes from file names, but this name has no sequence, that is digits after the last '_' of "
             "the stem, as in ups_prod_1427761080.txt; rename the file, or set temporal.ordering.field.ordinal"
         ),
-    ),
-    "feed.empty": (3, "{path}: sync.mode=full needs a complete snapshot, but the feed has no rows; {cure}"),
-    "feed.sequences": (
-        3,
-        (
+        "feed.empty": "{path}: sync.mode=full needs a complete snapshot, but the feed has no rows; {cure}",
+        "feed.sequences": (
             "sync.mode=full needs exactly one snapshot, but the feed files have different sequences ({sequences}); run "
             "one snapshot at a time, oldest first"
         ),
-    ),
-    "deletes": (
-        3,
-        (
+        "deletes": (
             "the run would remove {removed} of {master} master rows, but max.delete.fraction is {fraction}; if that is "
             "intended, run again with -D max.delete.fraction=1"
         ),
-    ),
-    "horizon": (
-        3,
-        (
+        "horizon": (
             "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "
             "have been deleted before (for example {samples}); accept them with -D before.horizon=insert"
         ),
-    ),
-    "control.missing": (
-        3,
-        "{paths}: has no control file (feed.control.suffix={suffix}); wait for it, or unset feed.control.suffix",
-    ),
-    "control.orphan": (
-        3,
-        (
+        "control.missing": (
+            "{paths}: has no control file (feed.control.suffix={suffix}); wait for it, or unset feed.control.suffix"
+        ),
+        "control.orphan": (
             "{paths}: a control file whose feed file is not in the feed; wait for the feed file and name it, or remove "
             "the control file"
         ),
-    ),
-    "control.unusable": (
-        3,
-        (
+        "control.unusable": (
             "{path}: the control file cannot be used: {why}; it needs lines such as rows=120, or a line as sha256sum "
             "writes it"
         ),
-    ),
-    "control.differs": (3, "{what}; have both the feed file and its control file delivered again"),
-    "feed.reused": (
-        3,
-        (
+        "control.differs": "{what}; have both the feed file and its control file delivered again",
+        "feed.reused": (
             "{path}: a feed file of this name was merged before with other content ({before} bytes then, {after} "
             "now){why}; give the new file a name of its own, or accept it with -D reused.names=accept"
         ),
-    ),
-    "feed.late": (
-        3,
-        (
+        "feed.late": (
             "{paths}: older than what was merged before (sequence {last}), and late.files=fail; remove it from the "
             "feed, or merge it record by record with -D late.files=merge"
         ),
-    ),
-    "feed.gaps": (
-        3,
-        (
+        "feed.gaps": (
             "these sequences have not arrived: {gaps}; sequence.gaps=fail: wait for the files, or continue without "
             "them with -D sequence.gaps=report"
         ),
-    ),
-    # 4: storage
-    "storage": (4, "{path}: {why}; check the path, its permissions and the free space"),
-    "storage.service": (4, "{path}: {why}; check the address, the credentials and the service"),
-    "storage.exists": (4, "{path}: {why}; check the path, its permissions and the free space"),
-    "storage.missing": (4, "{path}: {why}; check the path, its permissions and the free space"),
-    "commit.uncertain": (
-        4,
-        (
+    },
+    4: {  # storage
+        "storage": "{path}: {why}; check the path, its permissions and the free space",
+        "storage.service": "{path}: {why}; check the address, the credentials and the service",
+        "storage.exists": "{path}: {why}; check the path, its permissions and the free space",
+        "storage.missing": "{path}: {why}; check the path, its permissions and the free space",
+        "commit.uncertain": (
             "{path}: it is not known whether version {version} was committed ({why}); nothing was removed, and the "
             "next command on this base finds out"
         ),
-    ),
-    "publish.uncertain": (
-        4,
-        "{path}: it is not known whether this file was written ({why}); nothing was removed: run again to find out",
-    ),
-    "publish.later": (
-        4,
-        (
+        "publish.uncertain": (
+            "{path}: it is not known whether this file was written ({why}); nothing was removed: run again to find out"
+        ),
+        "publish.later": (
             "{path}: version {version} is committed, but moving everything into place failed: {why}; the next command "
             "on this base completes it"
         ),
-    ),
-    "sums": (
-        4,
-        "the run does not add up, so nothing was published: {problems}; run again, and report it if it happens twice",
-    ),
-    "receipt": (
-        4,
-        "{path}: {why}; the staged file differs from what its task wrote, so nothing was published; run again",
-    ),
-    "task": (
-        4,
-        "Spark gave up after its retries: {why}; fix that, or find the first failure in Spark's log, and run again",
-    ),
-    "spark.lost": (
-        4,
-        (
+        "sums": (
+            "the run does not add up, so nothing was published: {problems}; run again, and report it if it happens "
+            "twice"
+        ),
+        "receipt": (
+            "{path}: {why}; the staged file differs from what its task wrote, so nothing was published; run again"
+        ),
+        "task": (
+            "Spark gave up after its retries: {why}; fix that, or find the first failure in Spark's log, and run again"
+        ),
+        "spark.lost": (
             "Spark's JVM has ended ({why}); nothing was published. If it ran out of memory, give it more "
             "(SPARK_DRIVER_MEMORY=4g, or spark-submit --driver-memory), and run again"
         ),
-    ),
-    "report": (4, "the report cannot be written ({why}), but {output} is published and complete"),
-    # 5: state
-    "output.exists": (5, "{path}: the output directory already exists; name a new one, or move this one away"),
-    "output.busy": (
-        5,
-        (
+        "report": "the report cannot be written ({why}), but {output} is published and complete",
+    },
+    5: {  # state
+        "output.exists": "{path}: the output directory already exists; name a new one, or move this one away",
+        "output.busy": (
             "{path}: another run is writing this output now ({staging}); wait for it, or name another output. If you "
             "know that it has ended, on a machine that cannot be seen from here, remove {staging}"
         ),
-    ),
-    "partition.masters": (
-        5,
-        (
+        "partition.masters": (
             "{path}: contains masters with manifests of their own (_mutator/): {partitions}; one run over all of them "
             "would forget their tombstones, row sequences and merged feed files: go on with a run for each partition, "
             "or set master.adopt=true to use only their rows and forget the rest"
         ),
-    ),
-    "partition.resume": (
-        5,
-        (
+        "partition.resume": (
             "{path}: was started with another {what}, and its results so far are in {place}; remove that directory, or "
             "name another output, or run with the original one"
         ),
-    ),
-    "base.busy": (
-        5,
-        (
+        "base.busy": (
             "{path}: {run}, process {process} on {host}, has been at work here since {since}; wait for it, or stop it. "
             "If that machine is gone, its lock expires after lock.timeout"
         ),
-    ),
-    "base.alone": (
-        5,
-        (
+        "base.alone": (
             "{path}: this storage lets one process overwrite what another has created (it ignores conditional puts), "
             "so only one process may be at work here, and {run}, process {process} on {host}, has been since {since}. "
             "Wait for it; if you know that it has ended, remove {lock}"
         ),
-    ),
-    "base.lost": (
-        5,
-        (
+        "base.lost": (
             "{path}: another run committed version {version} in the meantime, so the result of this run is out of date "
             "and was removed; its feed files are back in incr/: run again"
         ),
-    ),
-    "base.master": (
-        5,
-        (
+        "base.master": (
             "{path}: is not the dataset of version {version} ({dataset}), and neither is any directory in output/ or "
             "backup/; put that dataset back, or make an older version the master: mutator workflow restore BASE --to "
             "VERSION"
         ),
-    ),
-    "base.log": (
-        5,
-        (
+        "base.log": (
             "{path}: backup/ contains old masters, but the log, _mutator/log/, is missing; restore the log from a "
             "copy, or start anew: move backup/, archive/ and output/ away"
         ),
-    ),
-    "base.version": (5, "{path}: {why}; mutator workflow history shows the versions that can be restored"),
-    "log.damaged": (5, "{path}: the log entry is damaged ({why}); restore it from a copy of the base"),
-    "log.newer": (
-        5,
-        "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program",
-    ),
-    "manifest.damaged": (
-        5,
-        (
+        "base.version": "{path}: {why}; mutator workflow history shows the versions that can be restored",
+        "log.damaged": "{path}: the log entry is damaged ({why}); restore it from a copy of the base",
+        "log.newer": (
+            "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program"
+        ),
+        "manifest.damaged": (
             "{path}: the manifest is damaged ({why}); restore it from a copy, or set master.adopt=true to use the "
             "directory's files as an unmanaged master, which loses tombstones and row sequences"
         ),
-    ),
-    "split.damaged": (
-        5,
-        "{path}: the record of a split feed is damaged ({why}); remove the directory, and split the feed again",
-    ),
-    "manifest.newer": (
-        5,
-        "{path}: the manifest has format version {version}, but this program knows {known}; use a newer program",
-    ),
-    "manifest.files": (
-        5,
-        (
+        "split.damaged": (
+            "{path}: the record of a split feed is damaged ({why}); remove the directory, and split the feed again"
+        ),
+        "manifest.newer": (
+            "{path}: the manifest has format version {version}, but this program knows {known}; use a newer program"
+        ),
+        "manifest.files": (
             "{path}: the directory is not what its manifest says: {what}; restore it, or set master.adopt=true to use "
             "the files that are there as an unmanaged master, which loses tombstones, row sequences and the rows of "
             "missing files"
         ),
-    ),
-    "manifest.spec": (
-        5,
-        (
+        "manifest.spec": (
             "{path}: the master was written with {name} = {before}, but this run has {now}; use the same setting, or "
             "set master.adopt=true to start anew from its rows"
         ),
-    ),
-    "partition.tombstones": (
-        5,
-        (
+        "partition.tombstones": (
             "{path}: the master has tombstones of records without a partition, which key.scope=partition cannot use; "
             "set key.scope=table, or set master.adopt=true to start anew from its rows"
         ),
-    ),
-    "manifest.damage": (5, "{path}: {why}; the master's file is damaged: restore it from a copy"),
-    "snapshot.older": (
-        5,
-        (
+        "manifest.damage": "{path}: {why}; the master's file is damaged: restore it from a copy",
+        "snapshot.older": (
             "the snapshot's highest order value is {now}, but the master has already had one with {before}; if the "
             "older one is intended, run again with -D allow.older.snapshot=true"
         ),
-    ),
-    # 70: a bug
-    "bug": (70, "{what}; this is a bug in mutator: please report it with this text"),
+    },
+    70: {  # a bug
+        "bug": "{what}; this is a bug in mutator: please report it with this text",
+    },
 }

@@ -1,76 +1,55 @@
-"""The error catalogue of tables that others own: error kind to exit code and message."""
+"""The error catalogue of tables that others own: exit code to the messages of its error kinds."""
 
 from __future__ import annotations
 
-TABLES: dict[str, tuple[int, str]] = {
-    # 2: usage and configuration
-    "hive.session": (
-        2,
-        (
+TABLES: dict[int, dict[str, str]] = {
+    2: {  # usage and configuration
+        "hive.session": (
             "this Spark session has no Hive support, so it sees no tables of the metastore; start it with "
             "spark.sql.catalogImplementation=hive"
         ),
-    ),
-    "hive.missing": (
-        2,
-        (
+        "hive.missing": (
             "{table}: there is no such table in the metastore of this session; check the name (table, or "
             "database.table), and that hive-site.xml is in SPARK_CONF_DIR"
         ),
-    ),
-    "hive.kind": (2, "{table}: {what}; {cure}"),
-    "hive.setting": (
-        2,
-        "{setting} is true: Spark would silently skip files, and their rows would be lost; set it to false",
-    ),
-    "table.place": (2, "{path}: {why}; {cure}"),
-    "hive.pandas": (
-        2,
-        (
+        "hive.kind": "{table}: {what}; {cure}",
+        "hive.setting": (
+            "{setting} is true: Spark would silently skip files, and their rows would be lost; set it to false"
+        ),
+        "table.place": "{path}: {why}; {cure}",
+        "hive.pandas": (
             "Spark returns the rows of tables as Arrow columns only where pandas is installed, but {where} has no "
             "pandas that it can use: pip install 'mutator[hive]'"
         ),
-    ),
-    # 3: data
-    "hive.nested": (
-        3,
-        (
+    },
+    3: {  # data
+        "hive.nested": (
             "{path}: is a directory among the data files of {table}, and Spark skips the files in it; move them up, or "
             "insert the table's rows anew"
         ),
-    ),
-    # 4: storage
-    "hive.metastore": (4, "{table}: the metastore or its storage failed: {why}; fix that, and run again"),
-    "hive.uncertain": (
-        4,
-        (
+    },
+    4: {  # storage
+        "hive.metastore": "{table}: the metastore or its storage failed: {why}; fix that, and run again",
+        "hive.uncertain": (
             "{table}: it is not known whether the change was committed ({why}); nothing was removed, and the next run "
             "finds out"
         ),
-    ),
-    # 5: state
-    "table.changed": (
-        5,
-        (
+    },
+    5: {  # state
+        "table.changed": (
             "{table}: the table changed while it {what}; nothing was published: run again when nobody else is writing "
             "to it"
         ),
-    ),
-    "table.left": (
-        5,
-        (
+        "table.left": (
             "{path}: is the table as it was before the last run, but somebody has written to it since: {files}; move "
             "the new files to the table, and remove this directory"
         ),
-    ),
-    "table.other": (5, "{path}: is the text copy of {other}, not of {table}; name another directory"),
-    "hive.derby": (
-        5,
-        (
+        "table.other": "{path}: is the text copy of {other}, not of {table}; name another directory",
+        "hive.derby": (
             "the embedded metastore is open in another process, and only one process can use it; wait for that "
             "process, or stop it, or name a shared metastore with hive.metastore.uris"
         ),
-    ),
-    "hive.changed": (5, "{table}: somebody else changed {what} in the meantime; this run changed nothing: run again"),
-    "hive.live": (5, "{table}: {path} is in use by the table and was not removed; the run that wrote it has committed"),
+        "hive.changed": "{table}: somebody else changed {what} in the meantime; this run changed nothing: run again",
+        "hive.live": "{table}: {path} is in use by the table and was not removed; the run that wrote it has committed",
+    },
 }
