@@ -130,7 +130,7 @@ def _start(name: str, hive: bool) -> SparkSession:
             # Workers of a local master must be this very interpreter with this very package, also where no virtual
             # environment is activated and nothing is installed.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            package = str(Path(__file__).resolve().parent.parent)
+            package = str(Path(__file__).resolve().parents[3])
             builder = builder.config("spark.executorEnv.PYTHONPATH", package)
         # A JVM that is left while it starts would stay for ever.
         with deferred_signals():
