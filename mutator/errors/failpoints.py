@@ -10,119 +10,25 @@ from __future__ import annotations
 import os
 import signal
 
+from mutator.errors.exceptions import error
+
 VARIABLE = "MUTATOR_FAILPOINT"
 PASSED: list[str] = []  # while the variable is set
 
-# In the order in which a run passes them; the tests walk this list.
-FAILPOINTS = (
-    "stage.swept",
-    "stage.created",
-    "task.started",
-    "task.data.opened",
-    "storage.written",
-    "storage.linked",
-    "task.data.written",
-    "task.order.written",
-    "task.tombstones.written",
-    "task.carried",
-    "task.rejected.written",
-    "stage.merged",
-    "stage.verified",
-    "stage.files.moved",
-    "stage.litter.removed",
-    "stage.manifest.written",
-    "stage.success.written",
-    "publish.renamed",
-    "publish.done",
-)
-
-# Of a partitioned master, between ``stage.created`` and ``stage.merged``.
-PARTITION_FAILPOINTS = (
-    "merge.touched",
-    "merge.directories",
-    "task.filters.written",
-    "carry.linked",
-    "carry.done",
-    "carry.copied",
-    "merge.packs.joined",
-)
-
-# Where a storage cannot hold a directory for a process.
-REMOTE_FAILPOINTS = ("stage.announced", "publish.symlinks", "archive.marked", "commit.settled")
-
-# Those of the workflow, around those of the run that it does.
-WORKFLOW_FAILPOINTS = (
-    "lock.created",
-    "lock.cleared",
-    "recover.published",
-    "recover.done",
-    "publish.found",
-    "publish.passage",
-    "publish.empty.removed",
-    "publish.first.rename",
-    "publish.master",
-    "claim.journaled",
-    "claim.directory",
-    "claim.moved",
-    "claim.marker",
-    "claim.control",
-    "claim.control.left",
-    "claim.done",
-    "merge.done",
-    "verify.done",
-    "commit.begin",
-    "commit.done",
-    "publish.version.done",
-    "archive.master",
-    "archive.directory",
-    "archive.moved",
-    "archive.working.removed",
-    "archive.pruned",
-    "archive.removed",
-    "archive.done",
-    "return.aside",
-    "return.moved",
-    "return.marker",
-    "return.control",
-    "return.directory",
-    "return.done",
-    "recover.abandoning",
-    "recover.abandoned",
-    "recover.returned",
-    "recover.listed",
-    "recover.output.hidden",
-    "recover.output.removed",
-    "recover.swept",
-    "recover.ended",
-    "restore.journaled",
-    "restore.committed",
-)
-
-# Those of a table, of staging, commit, and cleaning up.
-HIVE_FAILPOINTS = (
-    "hive.shadow.created",
-    "hive.written",
-    "hive.shadow.dropped",
-    "hive.staged",
-    "hive.statistics.removed",
-    "hive.partitions.created",
-    "hive.switched",
-    "hive.old.removed",
-    "hive.partitions.dropped",
-    "hive.retire.removed",
-    "hive.discard.partitions",
-    "hive.discard.shadow",
-    "hive.discard.removed",
-)
-
 
 def failpoint(name: str, attempt: int = 0) -> None:
-    """Fail here if the environment says so; ``attempt`` is the number of the task's attempt, 0 for the first."""
+    """Fail here if the environment says so. attempt: number of the task's attempt, 0 for the first.
+
+    Raises ConfigError if the variable is malformed.
+    """
     wanted = os.environ.get(VARIABLE)
     if not wanted:
         return
     PASSED.append(name)
     point, _, action = wanted.partition(":")
+    if not (action in ("", "raise") or (action.isascii() and action.isdigit())):
+        what = f"'{action}' is not an action; write NAME, NAME:raise, or NAME:N for the Nth time"
+        raise error("config", where=f"{VARIABLE}={wanted}", faults=what)
     if point != name or attempt:
         return
     if action == "raise":

@@ -18,8 +18,8 @@ from mutator.bridge.hive.metastore import STATISTICS
 from mutator.bridge.hive.staged_table import Staged
 from mutator.bridge.hive.table import HiveTable
 from mutator.errors import MutatorError
-from mutator.errors.failpoints import HIVE_FAILPOINTS
 from mutator.rules.partition_paths import DEFAULT
+from tests.support.failpoints import HIVE_FAILPOINTS
 
 pytestmark = pytest.mark.xdist_group("hive")
 

@@ -14,9 +14,9 @@ import pytest
 from mutator.engine.blocks.merge_bucket import write_group
 from mutator.engine.records.write import write_bucket
 from mutator.errors import StorageError, error
-from mutator.errors.failpoints import FAILPOINTS
 from tests.support import local_engine
 from tests.support.cluster import ROOT, environment
+from tests.support.failpoints import FAILPOINTS
 from tests.support.faulty_runs import (  # noqa: F401  # fixtures
     QUIET_BUCKET,
     VISIBLE_FROM,

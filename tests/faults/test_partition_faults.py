@@ -10,8 +10,8 @@ import pytest
 
 from mutator.dataset.version_log import Log
 from mutator.errors import StorageError, failpoints
-from mutator.errors.failpoints import FAILPOINTS, PARTITION_FAILPOINTS
 from tests.support import local_engine
+from tests.support.failpoints import FAILPOINTS, PARTITION_FAILPOINTS
 from tests.support.parted import (
     FEED,
     FILES,

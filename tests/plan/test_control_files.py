@@ -23,6 +23,7 @@ from mutator.workflow.directory import status
 from mutator.workflow.directory.base import Base
 from mutator.workflow.directory.recovery import recover
 from tests.support import plain_workflow
+from tests.support.failpoints import WORKFLOW_FAILPOINTS
 from tests.support.job import CONFIG, WITH_OP, Job
 from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
 from tests.support.plain_workflow import FEEDS, GIVEN, check, put
@@ -441,7 +442,7 @@ def test_every_point_of_the_workflow_that_is_of_control_files_is_passed(place, m
     place.arrive("ups_2.txt.ctl", "2")
     refused(place.run, 3, "says rows=2")
 
-    of_control = {name for name in failpoints.WORKFLOW_FAILPOINTS if "control" in name}
+    of_control = {name for name in WORKFLOW_FAILPOINTS if "control" in name}
     assert len(of_control) == 3
     assert of_control - set(failpoints.PASSED) == set()
 

@@ -8,9 +8,9 @@ import pytest
 
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
-from mutator.errors.failpoints import FAILPOINTS
 from mutator.rules.key_hash import bucket_of
 from tests.support import local_engine
+from tests.support.failpoints import FAILPOINTS
 
 SETTINGS = {
     "id.field.ordinals": "0",

@@ -31,6 +31,7 @@ from mutator.workflow.partitions import split
 from mutator.workflow.partitions.split.files import feed_files
 from mutator.workflow.partitions.split.write import split_file
 from tests.support.effort import law
+from tests.support.failpoints import FAILPOINTS
 from tests.support.job import snapshot
 
 CONFIG = {"id.field.ordinals": "0"}
@@ -440,9 +441,7 @@ def test_a_record_of_which_a_byte_is_wrong(feed):
         )
 
 
-POINTS = [point for point in failpoints.FAILPOINTS if point.split(".")[0] in ("stage", "publish")] + [
-    "split.part.written"
-]
+POINTS = [point for point in FAILPOINTS if point.split(".")[0] in ("stage", "publish")] + ["split.part.written"]
 
 
 @pytest.mark.parametrize("point", POINTS)
