@@ -20,7 +20,8 @@ from mutator.bridge.tasks import FileRange
 from mutator.dataset.file_content import FileContent
 from mutator.engine.each import Each, checked, guarded
 from mutator.formats.files.escaped import Unescaped
-from mutator.formats.files.line_scan import Table, chunks
+from mutator.formats.files.line_scan import Table
+from mutator.formats.files.lines import chunks
 from mutator.rules.byte_columns import PAD, ByteColumn
 from mutator.rules.key_hash import hash_columns
 

@@ -23,6 +23,7 @@ from mutator.errors.exceptions import (
     printable,
     quoted,
     rebuilt,
+    suppressed,
 )
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "printable",
     "quoted",
     "rebuilt",
+    "suppressed",
 ]

@@ -75,6 +75,23 @@ def error(kind: str, **fields: object) -> MutatorError:
     return rebuilt(kind, template.format(**shown))
 
 
+class suppressed:  # noqa: N801  # as contextlib's ``suppress``
+    """Suppress the errors of some kinds within a ``with`` block.
+
+    >>> with suppressed("output.exists"):
+    ...     raise error("output.exists", path="out")
+    """
+
+    def __init__(self, *kinds: str) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, fault: BaseException | None, __: object) -> bool:
+        return isinstance(fault, MutatorError) and fault.kind in self._kinds
+
+
 def printable(text: str) -> str:
     """Escape what could confuse a terminal or a log; line feeds stay.
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from mutator.errors import MutatorError, error
+from mutator.errors import error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import globbing
 from mutator.storage.contract import Storage
@@ -177,12 +177,9 @@ class HdfsStorage(Storage):
             client.rename(raw.path, inner, overwrite=True)
 
     def _listed(self, path: str) -> list[Entry]:
-        try:
+        with suppressed("storage.missing"):  # it was removed just now
             return self.entries(path)
-        except MutatorError as fault:
-            if fault.kind != "storage.missing":  # it was removed just now
-                raise
-            return []
+        return []
 
 
 def _by_bytes(entry: Entry) -> bytes:

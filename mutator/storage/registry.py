@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
-from mutator.errors import MutatorError, error
+from mutator.errors import error, suppressed
 from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
 from mutator.storage.hdfs import HdfsStorage
@@ -60,12 +60,9 @@ def same_storage(one: str, other: str) -> bool:
 
 def entries_of(path: str) -> list[Entry]:
     """Return the entries of a directory, sorted by name; an empty list if it does not exist."""
-    try:
+    with suppressed("storage.missing"):
         return storage_for(path).entries(path)
-    except MutatorError as fault:
-        if fault.kind != "storage.missing":
-            raise
-        return []
+    return []
 
 
 def walk(directory: str) -> Iterator[Entry]:
@@ -81,12 +78,9 @@ def read_file(path: str) -> bytes:
 
 def read_if_exists(path: str) -> bytes | None:
     """Return the content of a small file; None if it does not exist."""
-    try:
+    with suppressed("storage.missing"):
         return read_file(path)
-    except MutatorError as fault:
-        if fault.kind != "storage.missing":
-            raise
-        return None
+    return None
 
 
 def absolute(path: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.redact import without_secrets
 from mutator.storage.entry import Entry
 from mutator.storage.stream import BLOCK, ReadStream
@@ -43,14 +43,9 @@ class RemoteStorage:
         """Return the file at a path; None if it does not exist. If the server gives no size, the bytes are counted."""
         if not _name(path):
             raise error("usage", what=f"{path}: nothing can be listed here; name each feed file by itself")
-        try:
-            stream = self.open(path)
-        except MutatorError as fault:
-            if fault.kind != "storage.missing":
-                raise
-            return None
-        with stream:
+        with suppressed("storage.missing"), self.open(path) as stream:
             return Entry(path, _name(path), _size(stream), "file")
+        return None
 
     def resolve(self, path: str) -> str:
         """Return the path as it is."""

@@ -14,7 +14,6 @@ from mutator.formats.blocks.contract import Record, patched
 from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
 from mutator.formats.blocks.text_rows import TextBlockType
 from mutator.formats.content import InMemory, NotReadable, Reject, Window
-from mutator.formats.files import line_scan
 from mutator.formats.files import lines as text
 from mutator.rules.byte_columns import joined
 from mutator.rules.delimiter import field_delimiter
@@ -131,7 +130,7 @@ def test_the_same_rows_and_rejects(monkeypatch, data, rows, ending, layout, bom)
     content = (b"\xef\xbb\xbf" if bom else b"") + b"".join(row + data.draw(mark) for row in rows)
     content = content[: len(content) - data.draw(st.integers(0, 2))]
     header_end = data.draw(st.integers(0, 6)) if ending != text.EXACT_LF else 0
-    monkeypatch.setattr(line_scan, "CHUNK", data.draw(st.integers(1, 20)))
+    monkeypatch.setattr(text, "CHUNK", data.draw(st.integers(1, 20)))
     cuts = sorted({0, len(content), *data.draw(st.lists(st.integers(0, len(content)), max_size=3))})
     for start, end in pairwise(cuts) if len(cuts) > 1 else [(0, 0)]:
         expected = by_rows(content, ending, start, end, bom, header_end, layout)

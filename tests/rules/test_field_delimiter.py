@@ -363,31 +363,6 @@ def test_rows_that_are_not_utf8_survive(regex: str, row: bytes, fields: list[byt
     assert parse(regex).split(row) == fields
 
 
-@pytest.mark.parametrize(
-    ("regex", "row", "ordinal", "rest"),
-    [
-        (",", b"a,b,c", 0, b"b,c"),
-        (",", b"a,b,c", 1, b"a,c"),
-        (",", b"a,b,c", 2, b"a,b"),
-        (",", b"a,,", 1, b"a,"),
-        (",", b"a", 0, b""),
-        ("::", b"a::b:::c", 0, b"b:::c"),
-        (r"\s*[,;]\s*", b"a , b;c", 1, b"a|c"),
-        (r"\s*[,;]\s*", b"a , b;c", 0, b"b|c"),
-        (r"([,;])\1?", b"a,,b;c", 2, b"a|b"),
-    ],
-)
-def test_cut(regex: str, row: bytes, ordinal: int, rest: bytes) -> None:
-    assert parse(regex).cut(row, ordinal, b"|") == rest
-
-
-@pytest.mark.parametrize("regex", [",", "[,;]"])
-@pytest.mark.parametrize("ordinal", [-1, 2, 3])
-def test_cut_refuses_a_field_that_is_not_there(regex: str, ordinal: int) -> None:
-    with pytest.raises(IndexError, match=f"no field {ordinal}"):
-        parse(regex).cut(b"a,b", ordinal, b"|")
-
-
 @pytest.mark.parametrize("regex", [",", r"\s*[^\w.]\s*", r"(,|;)\1"])
 def test_pickles_small_and_equal_also_after_use(regex: str) -> None:
     before = parse(regex)
@@ -417,7 +392,6 @@ def test_literal_join_and_split_round_trip(text: str, fields: list[bytes]) -> No
     fields = [field.replace(literal[-1:], b"") for field in fields]  # so that no field and no seam holds a delimiter
     assert parse(regex).literal == literal
     assert parse(regex).split(literal.join(fields)) == fields
-    assert parse(regex).cut(literal.join(fields), 0, b"?") == literal.join(fields[1:])
 
 
 # a Java regex, and what means the same to Python's re on characters

@@ -20,7 +20,7 @@ from mutator.bridge.importing import Imported, read_rows, whole_copy
 from mutator.bridge.rows_by_partition import by_partition
 from mutator.bridge.text_dataset import text_ranges
 from mutator.engine.spark.shuffle import each_on
-from mutator.errors import MutatorError, error
+from mutator.errors import error, suppressed
 from mutator.rules.partition_paths import values_of
 
 
@@ -86,11 +86,8 @@ class MetastoreTable:
 
     def discard(self, run: str) -> None:
         """Remove the files that a run staged, unless it committed them."""
-        try:
+        with suppressed("hive.live"):
             self._table.discard(run)
-        except MutatorError as fault:
-            if fault.kind != "hive.live":
-                raise
 
     def retire(self, record: Mapping[str, Any]) -> None:
         """Remove the locations that a commit replaced."""

@@ -18,7 +18,7 @@ from mutator.dataset import manifest, split_record
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.split_record import SplitRecord
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists, storage_for, walk
@@ -99,11 +99,8 @@ def discard(output: str) -> None:
     """Remove the litter of a run that can never publish; a paused run removes its own when it goes on."""
     storage = storage_for(output)
     if storage.holds:
-        try:
+        with suppressed("output.busy"):
             sweep(output)
-        except MutatorError as fault:
-            if fault.kind != "output.busy":
-                raise
         return
     for one in _beside(output):
         storage.remove(one.path)

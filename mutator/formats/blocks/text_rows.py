@@ -28,8 +28,8 @@ from mutator.formats.blocks.contract import Batch, Hashes, Record
 from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
-from mutator.formats.files.line_scan import NEWLINE, Lines, Table, chunks, ends_of_fields, padded, scan
-from mutator.formats.files.lines import CR
+from mutator.formats.files.line_scan import NEWLINE, Lines, Table, ends_of_fields, padded, scan
+from mutator.formats.files.lines import CR, chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, parse_column

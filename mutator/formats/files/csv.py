@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, TableWriter
-from mutator.formats.files.line_scan import CHUNK, NEWLINE, Lines, Table, chunks, scan
+from mutator.formats.files.line_scan import NEWLINE, Lines, Table, scan
+from mutator.formats.files.lines import CHUNK, chunks
 from mutator.formats.values.scalar_text import as_text
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, joined
 from mutator.rules.order_columns import flags

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ from mutator.formats.content import Window
 from mutator.formats.files.lines import CR, LF, UTF8_BOM
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined
 
-CHUNK = 2 << 20  # bytes of a block, unless its lines are longer; its columns fit into the processor's cache
 NEWLINE = 10
 
 
@@ -155,36 +154,3 @@ def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Win
     data[ends[keep]] = NEWLINE
     lines = ByteColumn(data, starts[keep], ends[keep] + 1).take()
     return np.frombuffer(bytes(joined(lines)) + PAD, np.uint8), starts[keep] + offset, np.flatnonzero(keep)
-
-
-def chunks(content: Iterable[bytes], mark: bytes, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, whole lines) for the lines that begin in [start, end); the last may have no line end."""
-    offset, skipping = max(start - 1, 0), start > 0
-    parts: list[bytes] = []
-    size = 0
-    for block in content:
-        if skipping:
-            cut = block.find(mark)
-            offset += len(block) if cut < 0 else cut + 1
-            if end is not None and offset >= end:
-                return
-            if cut < 0:
-                continue
-            skipping, block = False, block[cut + 1 :]
-        before = offset + size
-        parts.append(block)
-        size += len(block)
-        if end is not None and before + len(block) >= end:
-            # The last line that begins before the end has the first line end that is not before its last byte.
-            cut = block.find(mark, max(end - 1 - before, 0))
-            if cut >= 0:
-                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
-                return
-        elif size >= CHUNK:
-            cut = block.rfind(mark)
-            if cut >= 0:
-                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
-                parts = [block[cut + 1 :]]
-                offset, size = before + cut + 1, len(parts[0])
-    if size:
-        yield offset, b"".join(parts)

@@ -18,6 +18,7 @@ CR = "cr"
 EXACT_LF = "exact lf"
 
 UTF8_BOM = b"\xef\xbb\xbf"
+CHUNK = 2 << 20  # bytes of a block, unless its lines are longer; its columns fit into the processor's cache
 
 _WIDE = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
@@ -49,41 +50,58 @@ def line_end(blocks: Iterable[bytes]) -> str:
     return CR if carriage_return else LF
 
 
-def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, row) for each line that begins in [start, end).
+def chunks(
+    content: Iterable[bytes], mark: bytes, start: int, end: int | None, least: int | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, whole lines) for the lines that begin in [start, end); the last may have no line end.
 
-    blocks: the file's bytes from ``start - 1`` on (from 0 where start is 0), as far as the last of these lines goes.
-    The byte before ``start`` decides whether a line begins there. Blank lines are empty rows.
+    content: the bytes from ``start - 1`` on (from 0 where start is 0), as far as the last of these lines goes; the byte
+    before ``start`` decides whether a line begins there. least: bytes of each chunk but the last; ``CHUNK`` if None.
     """
-    mark = b"\r" if ending == CR else b"\n"
-    offset = max(start - 1, 0)
-    skipping = start > 0
-    pending: list[bytes] = []  # pieces of a line that spans blocks
-    for block in blocks:
-        lines = block.split(mark)
-        if len(lines) == 1:
-            if not skipping:
-                pending.append(block)
-                continue
-            # The row began before this split: another task reads it.
-            offset += len(block)
+    offset, skipping = max(start - 1, 0), start > 0
+    parts: list[bytes] = []
+    size = 0
+    for block in content:
+        if skipping:
+            cut = block.find(mark)
+            offset += len(block) if cut < 0 else cut + 1
             if end is not None and offset >= end:
                 return
-            continue
-        if pending:
-            lines[0] = b"".join((*pending, lines[0]))
-        last = lines.pop()
+            if cut < 0:
+                continue
+            skipping, block = False, block[cut + 1 :]
+        before = offset + size
+        parts.append(block)
+        size += len(block)
+        if end is not None and before + len(block) >= end:
+            # The last line that begins before the end has the first line end that is not before its last byte.
+            cut = block.find(mark, max(end - 1 - before, 0))
+            if cut >= 0:
+                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
+                return
+        elif size >= (CHUNK if least is None else least):
+            cut = block.rfind(mark)
+            if cut >= 0:
+                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
+                parts = [block[cut + 1 :]]
+                offset, size = before + cut + 1, len(parts[0])
+    if size:
+        yield offset, b"".join(parts)
+
+
+def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Yield (byte offset, row) for each line that begins in [start, end); blank lines are empty rows.
+
+    blocks: the file's bytes, as ``chunks`` wants them.
+    """
+    mark = b"\r" if ending == CR else b"\n"
+    for offset, chunk in chunks(blocks, mark, start, end, least=1):
+        *lines, last = chunk.split(mark)
         for line in lines:
-            if skipping:
-                skipping = False
-            else:
-                if end is not None and offset >= end:
-                    return
-                yield offset, line[:-1] if ending == LF and line.endswith(b"\r") else line
+            yield offset, line[:-1] if ending == LF and line.endswith(b"\r") else line
             offset += len(line) + 1
-        pending = [last] if last else []
-    if pending and not skipping and (end is None or offset < end):
-        yield offset, b"".join(pending)  # without a line end, a CR belongs to the row
+        if last:
+            yield offset, last  # without a line end, a CR belongs to the row
 
 
 def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:

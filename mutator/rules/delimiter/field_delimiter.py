@@ -49,21 +49,6 @@ class Delimiter:
         assert self.pattern is not None
         return _splitter(self.pattern)(row)
 
-    def cut(self, row: bytes, ordinal: int, joint: bytes) -> bytes:
-        """Return the row without one field; `joint` joins the others where the delimiter is a pattern.
-
-        Raises IndexError where the row has no such field.
-
-        >>> parse(",").cut(b"a,b,c", 1, b"|"), parse("[,;]").cut(b"a,b;c", 1, b"|")
-        (b'a,c', b'a|c')
-        """
-        # Behind the field that goes, a literal need not be found: it would be put back as it was.
-        fields = self.split(row) if self.literal is None else row.split(self.literal, max(ordinal, 0) + 1)
-        if not 0 <= ordinal < len(fields):
-            raise IndexError(f"the row has no field {ordinal}")
-        del fields[ordinal]
-        return (joint if self.literal is None else self.literal).join(fields)
-
 
 def parse(text: str) -> Delimiter:
     """Return the delimiter that a character or a Java regex describes.

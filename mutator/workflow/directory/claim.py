@@ -10,9 +10,10 @@ for one.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from mutator.dataset.version_log import Arrived
-from mutator.errors import MutatorError
+from mutator.errors import suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.plan.inspect import control_files
 from mutator.rules import file_names
@@ -147,12 +148,7 @@ def _leave(base: Base, directory: str, suffix: str | None) -> None:
 
 def _move(base: Base, source: str, target: str) -> bool:
     """Rename a file; False if it is gone or the target exists."""
-    try:
+    with suppress(FileExistsError), suppressed("storage.missing"):
         base.storage.rename_new(source, target)
-    except FileExistsError:
-        return False
-    except MutatorError as fault:
-        if fault.kind != "storage.missing":
-            raise
-        return False
-    return True
+        return True
+    return False

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 from mutator.dataset.commit.staging import discard, has_manifest
 from mutator.dataset.version_log import Log
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
@@ -116,14 +116,10 @@ def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
             restored=None,
         )
         failpoint("recover.abandoning")
-        try:
+        with suppressed("base.lost"):  # the run itself, or another recovery, was faster
             log.commit(entry)
-        except MutatorError as fault:
-            if fault.kind != "base.lost":
-                raise
-            continue  # the run itself, or another recovery, was faster
-        failpoint("recover.abandoned")
-        return True
+            failpoint("recover.abandoned")
+            return True
 
 
 def _sweep(base: Base) -> None:

@@ -7,10 +7,11 @@ process knows, so a process that was paused halfway finds nothing when it goes o
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.version_log import Log, Version
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists
 from mutator.workflow.directory.base import Base, probe_dataset, run_of
@@ -134,16 +135,12 @@ def back_up(base: Base, log: Log) -> list[int]:
 
 def _keep(base: Base, path: str, number: int) -> bool:
     base.storage.make_directory(base.at("backup"))
-    try:
+    # If the target exists, the dataset was the master before and has a backup; it stays here and is reported.
+    with suppress(FileExistsError), suppressed("storage.missing"):
         base.storage.rename_new(path, base.at("backup", str(number)))
-    except FileExistsError:
-        return False  # the dataset was the master before and has a backup; it stays here and is reported
-    except MutatorError as fault:
-        if fault.kind != "storage.missing":
-            raise
-        return False
-    failpoint("archive.master")
-    return True
+        failpoint("archive.master")
+        return True
+    return False
 
 
 def prune(base: Base, log: Log, keep: int) -> list[int]:
