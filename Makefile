@@ -14,6 +14,8 @@ UNIT := $(addprefix tests/,errors rules storage config formats dataset plan engi
 
 # Each of these could replace the Spark or the Python of the virtual environment.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
+# A test starts hundreds of processes, and each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Spark resolves its own host name, which may fail on a bare machine.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 

@@ -25,27 +25,29 @@ def module_name(path):
     return ".".join(path.relative_to(ROOT / "mutator").with_suffix("").parts).removesuffix("__init__").removesuffix(".")
 
 
-MODULES = {module_name(path): path for path in sorted((ROOT / "mutator").rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
-each_module = pytest.mark.parametrize("name", TREES, ids=lambda name: name or "mutator")
-
-
 def imports(tree):
-    """Yield the full names that a module imports, and where: a name from a package may be a module or not."""
+    """Return the full names that a module imports; a name from a package may be a module or not."""
     types = {inner for node in ast.walk(tree) if is_for_types(node) for inner in ast.walk(node)}
+    names = []
     for node in ast.walk(tree):
         if node in types:
             continue
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative import"
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 def is_for_types(node):
     """Return whether a node is ``if TYPE_CHECKING:``, whose imports never run."""
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+MODULES = {module_name(path): path for path in sorted((ROOT / "mutator").rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+IMPORTS = {name: imports(tree) for name, tree in TREES.items()}
 
 
 def own_module(full):
@@ -58,11 +60,16 @@ def own_module(full):
     return rest
 
 
-USES = {name: {own_module(full) for _, full in imports(tree)} - {None} for name, tree in TREES.items()}
+USES = {name: {own_module(full) for full in names} - {None} for name, names in IMPORTS.items()}
 
 
 def room_of(name):
     return name.partition(".")[0]
+
+
+def found(wrong):
+    """Return the modules with a fault, and their faults."""
+    return {name: faults for name, faults in wrong.items() if faults}
 
 
 def circle(graph):
@@ -79,20 +86,23 @@ def test_the_folder_has_no_module_beside_the_rooms():
     assert [path.name for path in (ROOT / "mutator").glob("*.py")] == ["__init__.py"]
 
 
-@each_module
-def test_imports_go_to_rooms_before(name):
-    room = room_of(name)
-    before = set(ROOMS[: ROOMS.index(room)]) - (SIBLINGS if room in SIBLINGS else set()) if room else set(ROOMS)
-    wrong = sorted(used for used in USES[name] if room_of(used) not in before | {room})
+def test_imports_go_to_rooms_before():
+    wrong = {}
+    for name, used in USES.items():
+        room = room_of(name)
+        before = set(ROOMS[: ROOMS.index(room)]) - (SIBLINGS if room in SIBLINGS else set()) if room else set(ROOMS)
+        wrong[name] = sorted(module for module in used if room_of(module) not in before | {room})
 
-    assert wrong == []
+    assert found(wrong) == {}
 
 
-@each_module
-def test_underscored_names_stay_in_their_module(name):
-    names = [full.rpartition(".")[2] for _, full in imports(TREES[name]) if own_module(full) is not None]
+def test_underscored_names_stay_in_their_module():
+    names = {
+        name: [full.rpartition(".")[2] for full in full_names if own_module(full) is not None]
+        for name, full_names in IMPORTS.items()
+    }
 
-    assert [used for used in names if used.startswith("_")] == []
+    assert found({name: [used for used in names[name] if used.startswith("_")] for name in names}) == {}
 
 
 def test_no_circle_of_modules():
@@ -129,40 +139,48 @@ def test_an_import_of_a_name_is_one_of_its_module():
 
 
 def test_spark_stays_in_its_corner():
-    users = {name for name, tree in TREES.items() for _, full in imports(tree) if full.startswith(("pyspark", "py4j"))}
+    users = {name for name, names in IMPORTS.items() if any(full.startswith(("pyspark", "py4j")) for full in names)}
 
-    assert [name for name in users if not f"{name}.".startswith(tuple(f"{place}." for place in SPARK))] == []
+    assert [name for name in users if not f"{name}.".startswith(tuple(f"{corner}." for corner in SPARK))] == []
     assert users
 
 
-@each_module
-def test_only_the_command_line_prints_and_exits(name):
-    calls = {ast.unparse(node.func) for node in ast.walk(TREES[name]) if isinstance(node, ast.Call)}
-    raised = {ast.unparse(node.exc) for node in ast.walk(TREES[name]) if isinstance(node, ast.Raise) and node.exc}
-    found = (calls | raised) & {"print", "sys.exit", "exit", "quit", "SystemExit", "sys.stdout.write"}
+def test_only_the_command_line_prints_and_exits():
+    forbidden = {"print", "sys.exit", "exit", "quit", "SystemExit", "sys.stdout.write"}
+    used = {name: {ast.unparse(called) for called in calls(tree)} & forbidden for name, tree in TREES.items()}
 
-    assert not found or name in PRINTS
+    assert set(found(used)) <= PRINTS
 
 
-@each_module
-def test_modules_are_short(name):
-    lines = MODULES[name].read_text(encoding="utf-8").count("\n")
+def calls(tree):
+    """Yield the functions that a module calls and the exceptions that it raises without a call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield node.func
+        elif isinstance(node, ast.Raise) and node.exc:
+            yield node.exc
 
-    assert lines <= MOST_LINES
+
+def test_modules_are_short():
+    lines = {name: path.read_text(encoding="utf-8").count("\n") for name, path in MODULES.items()}
+
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
 
 
-@each_module
-def test_what_is_public_has_a_docstring(name):
-    missing = []
-    for holder in [TREES[name], *(node for node in TREES[name].body if isinstance(node, ast.ClassDef))]:
+def test_public_modules_classes_and_functions_have_docstrings():
+    assert found({name: without_docstring(tree) for name, tree in TREES.items()}) == {}
+
+
+def without_docstring(tree):
+    missing = [] if ast.get_docstring(tree) else ["the module"]
+    for holder in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
         if isinstance(holder, ast.ClassDef) and holder.name.startswith("_"):
             continue
-        if not ast.get_docstring(holder):
-            missing.append(getattr(holder, "name", "the module"))
         missing += [
             node.name
             for node in holder.body
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not ast.get_docstring(node)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            and not node.name.startswith("_")
+            and not ast.get_docstring(node)
         ]
-
-    assert missing == []
+    return missing

@@ -23,9 +23,10 @@ from mutator.errors import StateError
 from mutator.pipeline.verify import verify
 from mutator.rules.key_hash import bucket_of
 from tests.support import local_engine
+from tests.support.effort import share
 from tests.support.local_engine import on_partitions, shared_with
 
-FLIPS = 60  # a file
+FLIPS = share(60)  # a file
 SETTINGS = {"id.field.ordinals": "0", "num.reducer": "2", "reject.policy": "quarantine"}
 BY_FIELD = SETTINGS | {
     "temporal.ordering.field.ordinal": "1",
@@ -153,6 +154,7 @@ def test_path_with_a_link_and_without_an_end(plain, made, tmp_path):
 # --- bits and bytes ---
 
 
+@pytest.mark.law
 @pytest.mark.thorough(keep=1)
 def test_each_flipped_bit_is_found(plain, clean):
     chosen = random.Random(7)

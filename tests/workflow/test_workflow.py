@@ -24,6 +24,7 @@ from mutator.workflow.directory import operations
 from mutator.workflow.directory.verification import verify_base
 from tests.support import local_engine
 from tests.support.cluster import ROOT, SAMPLE, environment, merged_sample, rows, submit
+from tests.support.effort import share
 from tests.support.local_engine import on_partitions, shared_with
 from tests.support.workflow_base import BY_FIELD, BY_NAME, Place, refused
 
@@ -390,6 +391,7 @@ def test_restore_brings_tombstones_sequences_horizon_and_feed_files_back(by_name
 # --- damage
 
 
+@pytest.mark.law
 def test_verify_finds_every_flipped_bit_and_every_cut(by_name, monkeypatch):
     """In every kind of file that a base publishes: log entries, datasets, backups, archived feed files."""
     monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
@@ -400,20 +402,20 @@ def test_verify_finds_every_flipped_bit_and_every_cut(by_name, monkeypatch):
     by_name.arrive("ups_7.txt", "b,7", "a,7", "broken")
     by_name.run(reject_policy="quarantine")
 
-    def look():
+    def verified():
         return verify_base(str(by_name.path), lambda path: verify(None, path))
 
-    assert look().problems == ()
-    assert (look().versions, look().feed_files, len(look().datasets)) == (2, 3, 2)
+    assert verified().problems == ()
+    assert (verified().versions, verified().feed_files, len(verified().datasets)) == (2, 3, 2)
     files = [
         path
-        for place in ("master", "backup/1", "archive", "_mutator/log")
-        for path in sorted((by_name.path / place).rglob("*"))
+        for folder in ("master", "backup/1", "archive", "_mutator/log")
+        for path in sorted((by_name.path / folder).rglob("*"))
         if path.is_file() and path.stat().st_size
     ]
     assert len(files) > 12
     rng, found = random.Random(7), 0
-    total = int(os.environ.get("MUTATOR_FLIPS", "250"))
+    total = share(250)
     for number in range(total):
         path = files[number % len(files)]
         before = path.read_bytes()
@@ -428,14 +430,14 @@ def test_verify_finds_every_flipped_bit_and_every_cut(by_name, monkeypatch):
             stream.write(data)
             stream.truncate()
         try:
-            found += bool(look().problems)
+            found += bool(verified().problems)
         except StateError:
             found += 1
         with path.open("r+b") as stream:
             stream.write(before)
             stream.truncate()
     assert found == total
-    assert look().problems == ()
+    assert verified().problems == ()
 
 
 # --- the commands
