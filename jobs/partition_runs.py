@@ -13,4 +13,4 @@ except ModuleNotFoundError as missing:
     import mutator.cli
 
 if __name__ == "__main__":
-    sys.exit(mutator.cli.partition_runs(sys.argv[1:]))
+    sys.exit(mutator.cli.job("partition_runs.py", sys.argv[1:]))

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.pipeline.report import Report
-
-_SHOWN = 5
+from mutator.pipeline.report_lines import listed
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,6 @@ class BridgeReport:
         elif self.partitions is None:
             lines.append(f"the table was overwritten in one step; {self.seconds:.1f} s")
         else:
-            more = len(self.partitions) - _SHOWN
-            lines += [f"overwritten: {one}" for one in self.partitions[:_SHOWN]]
-            lines += [f"overwritten: and {more:,} more"] * (more > 0)
+            lines += listed("overwritten", self.partitions)
             lines.append(f"{len(self.partitions):,} partitions were overwritten in one step; {self.seconds:.1f} s")
         return "\n".join(lines)

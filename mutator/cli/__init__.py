@@ -1,7 +1,8 @@
 """The command line: the only room that prints and exits.
 
-program              assembles the parsers, prints and exits; one function for each script in ``jobs/``
-options              the form of a command, and the options that several commands share
+program              assembles the parsers, prints and exits; runs the scripts in ``jobs/``
+command              the form of a command, and what it answers
+options              the options that several commands share
 run_commands         ``mutator run``, ``mutator verify``
 workflow_commands    ``mutator workflow …``
 bridge_commands      ``mutator bridge …``
@@ -11,6 +12,6 @@ sample_commands      ``mutator sample …``
 sample               the generator of sample data
 """
 
-from mutator.cli.program import bridge, bulk_mutate, entry, main, partition, partition_runs, run_many, workflow
+from mutator.cli.program import entry, job, main
 
-__all__ = ["bridge", "bulk_mutate", "entry", "main", "partition", "partition_runs", "run_many", "workflow"]
+__all__ = ["entry", "job", "main"]

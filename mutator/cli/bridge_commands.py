@@ -10,22 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mutator.cli.options import (
-    Answer,
-    Command,
-    Group,
-    config_options,
-    config_without_id,
-    engine_option,
-    feed_option,
-    is_quiet,
-    json_option,
-    output_option,
-)
+from mutator.cli import options
+from mutator.cli.command import Answer, Command, Group, Option, one_of, option
 from mutator.config import load
 from mutator.errors import error
 from mutator.errors.redact import without_secrets
@@ -38,38 +28,11 @@ if TYPE_CHECKING:
 _FORMATS = ("orc", "parquet", "avro")
 
 
-def _export_options(parser: argparse.ArgumentParser) -> None:
-    _table_options(parser, "--from", "directory of ORC, Parquet or Avro files")
-    output_option(parser, "--to")
-    config_options(parser)
-    json_option(parser)
-
-
-def _import_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--from", dest="source", required=True, metavar="DIR", help="an exported table, or what a merge made of it"
+def _table(path_option: str, path_help: str) -> Option:
+    return one_of(
+        option(path_option, dest="path", metavar="PATH", help=path_help),
+        option("--table", metavar="DB.NAME", help="a table of the metastore"),
     )
-    _table_options(parser, "--to", "output directory, which must not exist")
-    parser.add_argument(
-        "--format", choices=_FORMATS, help="of the files; not needed for a metastore table that exists already"
-    )
-    config_options(parser)
-    json_option(parser)
-
-
-def _round_trip_options(parser: argparse.ArgumentParser) -> None:
-    _table_options(parser, "--from", "directory of ORC, Parquet or Avro files, which is replaced")
-    parser.add_argument("--text", required=True, metavar="DIR", help="directory that keeps the text copy between runs")
-    feed_option(parser)
-    config_options(parser)
-    engine_option(parser)
-    json_option(parser)
-
-
-def _table_options(parser: argparse.ArgumentParser, path_option: str, path_help: str) -> None:
-    group = parser.add_mutually_exclusive_group(required=True)
-    group.add_argument(path_option, dest="path", metavar="PATH", help=path_help)
-    group.add_argument("--table", metavar="DB.NAME", help="a table of the metastore")
 
 
 def _spark(arguments: argparse.Namespace) -> AbstractContextManager[SparkSession]:
@@ -92,7 +55,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.rules.file_names import new_run_id
 
     started = time.monotonic()
-    delimiter = one_byte(config_without_id(arguments))
+    delimiter = one_byte(options.config_without_id(arguments))
     run = new_run_id(time.time())
     with _spark(arguments) as spark:
         table = _opened(arguments, spark)
@@ -111,7 +74,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
             "seconds": round(time.monotonic() - started, 3),
         }
     text = "exported {rows:,} rows of {table} ({kind}) to {text}: {files:,} files, {bytes:,} bytes; {seconds:.1f} s"
-    yield Answer(json.dumps(report, indent=1) if arguments.json else text.format(**report))
+    yield _answer(report, text, arguments)
 
 
 def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -123,7 +86,7 @@ def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
     run = new_run_id(time.time())
     if arguments.table is None and arguments.format is None:
         raise error("usage", what=f"--format is missing; choose one of {', '.join(_FORMATS)}")
-    codec = config_without_id(arguments).output_codec
+    codec = options.config_without_id(arguments).output_codec
     with _spark(arguments) as spark:
         if arguments.table is None:
             each = each_on(spark.sparkContext)
@@ -141,39 +104,70 @@ def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
         "seconds": round(time.monotonic() - started, 3),
     }
     text = "imported {rows:,} rows of {text} into {table}: {files:,} files, {bytes:,} bytes; {seconds:.1f} s"
-    yield Answer(json.dumps(report, indent=1) if arguments.json else text.format(**report))
+    yield _answer(report, text, arguments)
+
+
+def _answer(report: Mapping[str, Any], text: str, arguments: argparse.Namespace) -> Answer:
+    return Answer(json.dumps(report, indent=1) if arguments.json else text.format(**report))
 
 
 def _round_trip(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.bridge import run
-    from mutator.engine.spark.progress import show_progress
     from mutator.engine.spark.shuffle import each_on
-    from mutator.pipeline.merge import on_spark
 
     config = load(arguments.config, arguments.settings)
-    quiet = is_quiet(arguments)
     with _spark(arguments) as spark:
-        merge_on = on_spark(lambda: nullcontext(spark.sparkContext), None if quiet else show_progress)
         report = run(
             _opened(arguments, spark, config.output_codec),
             arguments.text,
             config,
             arguments.feed,
-            merge_on,
+            options.merge_on(lambda: nullcontext(spark.sparkContext), arguments),
             each_on(spark.sparkContext),
             engine=arguments.engine,
         )
-    text = report.json() if arguments.json else report.shown()
-    yield Answer(text, warnings=() if quiet else report.merged.warnings)
+    yield Answer(report.json() if arguments.json else report.shown(), report.merged.warnings)
 
 
 _STOPPED = "the table has either its old rows or its new ones; the next run finds out which"
-EXPORT = Command("export", "write a table as delimited text", _export_options, _export, _STOPPED)
-IMPORT = Command("import", "write exported text as a table again", _import_options, _import, _STOPPED)
+EXPORT = Command(
+    "export",
+    "write a table as delimited text",
+    (
+        _table("--from", "directory of ORC, Parquet or Avro files"),
+        options.new_directory("--to"),
+        *options.CONFIG,
+        options.JSON,
+    ),
+    _export,
+    _STOPPED,
+)
+IMPORT = Command(
+    "import",
+    "write exported text as a table again",
+    (
+        option(
+            "--from", dest="source", required=True, metavar="DIR", help="an exported table, or what a merge made of it"
+        ),
+        _table("--to", "output directory, which must not exist"),
+        option("--format", choices=_FORMATS, help="of the files; not needed for a metastore table that exists already"),
+        *options.CONFIG,
+        options.JSON,
+    ),
+    _import,
+    _STOPPED,
+)
 ROUND_TRIP = Command(
     "run",
     "export what has changed, merge feed files, and import the result",
-    _round_trip_options,
+    (
+        _table("--from", "directory of ORC, Parquet or Avro files, which is replaced"),
+        option("--text", required=True, metavar="DIR", help="directory that keeps the text copy between runs"),
+        options.FEED,
+        *options.CONFIG,
+        options.ENGINE,
+        options.JSON,
+    ),
     _round_trip,
     _STOPPED,
 )

@@ -13,16 +13,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from mutator.cli.options import (
-    Answer,
-    Command,
-    engine_option,
-    is_quiet,
-    json_option,
-    option_type,
-    setting_option,
-    shown,
-)
+from mutator.cli import options
+from mutator.cli.command import Answer, Command, option, option_type
 from mutator.config import parsers
 from mutator.errors import printable
 
@@ -30,32 +22,11 @@ if TYPE_CHECKING:
     from mutator.workflow.many import Result
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tables", metavar="TABLES.toml", help="file that describes the tables")
-    parser.add_argument(
-        "--only",
-        type=option_type(parsers.texts),
-        metavar="NAMES",
-        help="names of tables, separated by commas (default all)",
-    )
-    parser.add_argument("--resume", action="store_true", help="skip the tables that the previous run finished")
-    parser.add_argument(
-        "--at-once", type=option_type(parsers.positive), metavar="N", help="merge up to N tables at the same time"
-    )
-    parser.add_argument(
-        "--deadline", type=option_type(parsers.duration), metavar="TIME", help="for the whole run, such as 30m"
-    )
-    setting_option(parser, "the settings of every table")
-    engine_option(parser)
-    json_option(parser)
-
-
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.engine.spark.session import spark_context
     from mutator.workflow import many
 
     tables = many.load(arguments.tables, arguments.settings)
-    quiet = is_quiet(arguments)
     with ExitStack() as stack:
         summary = many.run(
             tables,
@@ -65,10 +36,10 @@ def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
             at_once=arguments.at_once,
             deadline=arguments.deadline,
             engine=arguments.engine,
-            tell=_ignore if quiet else _announce,
+            tell=_ignore if options.is_quiet(arguments) else _announce,
         )
         # Print the report before Spark stops, which may fail.
-        yield Answer(shown(summary, arguments), () if quiet else summary.warnings, summary.exit_code)
+        yield Answer(options.shown(summary, arguments), summary.warnings, summary.exit_code)
 
 
 def _announce(result: Result, ended: int, total: int) -> None:
@@ -83,6 +54,21 @@ def _ignore(result: Result, ended: int, total: int) -> None:
     pass
 
 
+_OPTIONS = (
+    option("tables", metavar="TABLES.toml", help="file that describes the tables"),
+    option(
+        "--only",
+        type=option_type(parsers.texts),
+        metavar="NAMES",
+        help="names of tables, separated by commas (default all)",
+    ),
+    option("--resume", action="store_true", help="skip the tables that the previous run finished"),
+    option("--at-once", type=option_type(parsers.positive), metavar="N", help="merge up to N tables at the same time"),
+    option("--deadline", type=option_type(parsers.duration), metavar="TIME", help="for the whole run, such as 30m"),
+    options.setting("the settings of every table"),
+    options.ENGINE,
+    options.JSON,
+)
 RUN_MANY = Command(
-    "run-many", "merge many tables, each with its own configuration, in one Spark application", _options, _run
+    "run-many", "merge many tables, each with its own configuration, in one Spark application", _OPTIONS, _run
 )

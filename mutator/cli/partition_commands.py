@@ -8,21 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from mutator.cli.options import (
-    Answer,
-    Command,
-    config_options,
-    config_without_id,
-    engine_option,
-    feed_option,
-    json_option,
-    output_option,
-    shown,
-)
+from mutator.cli import options
+from mutator.cli.command import Answer, Command, option
 from mutator.config import load
 from mutator.errors import error
 from mutator.errors.redact import without_secrets
@@ -30,20 +21,7 @@ from mutator.errors.redact import without_secrets
 if TYPE_CHECKING:
     from mutator.workflow.partitions.split import SplitFeed
 
-_SHOWN = 5  # partitions in the text; the JSON has all of them
-
-
-def _partition_options(parser: argparse.ArgumentParser) -> None:
-    feed_option(parser)
-    parser.add_argument(
-        "--by",
-        required=True,
-        metavar="FIELDS",
-        help="partition fields, such as store_id,day=date(ts) or bucket(0,16)",
-    )
-    output_option(parser, "--to")
-    config_options(parser)
-    json_option(parser)
+_SHOWN = 5  # partitions in the text; the options.JSON has all of them
 
 
 def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -52,18 +30,18 @@ def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.rules.partition_transforms import parse_fields
     from mutator.workflow.partitions.split import split_feed
 
-    config = config_without_id(arguments)
+    config = options.config_without_id(arguments)
     try:
         fields = parse_fields(arguments.by)
     except ValueError as fault:
         raise error("usage", what=f"--by {arguments.by}: {fault}") from None
     with spark_session("mutator partition") as spark:
         split = split_feed(config, fields, arguments.feed, arguments.to, each_on(spark.sparkContext))
-    text = _json(split, arguments) if arguments.json else _text(split, arguments)
-    yield Answer(text, warnings=config.warnings)
+    text = _json(split, config.warnings, arguments) if arguments.json else _text(split, arguments)
+    yield Answer(text, config.warnings)
 
 
-def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
+def _json(split: SplitFeed, warnings: Sequence[str], arguments: argparse.Namespace) -> str:
     record = split.record
     report = {
         "run": record.run,
@@ -90,6 +68,7 @@ def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
         "rejected_file": _rejected_file(split, arguments),
         "hidden": list(split.ignored),
         "litter": list(split.litter),
+        "warnings": list(warnings),
         "seconds": split.seconds,
     }
     return json.dumps(report, indent=1)
@@ -124,17 +103,6 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     return "\n".join(lines)
 
 
-def _runs_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--master", required=True, metavar="DIR", help="directory of partition directories")
-    parser.add_argument("--feed", required=True, metavar="DIR", help="output of mutator partition")
-    parser.add_argument(
-        "--output", required=True, metavar="DIR", help="output directory, new or left unfinished by an earlier call"
-    )
-    config_options(parser)
-    engine_option(parser)
-    json_option(parser)
-
-
 def _runs(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.engine.spark.session import spark_context
     from mutator.pipeline.merge import on_spark
@@ -150,12 +118,33 @@ def _runs(arguments: argparse.Namespace) -> Iterator[Answer]:
             output=arguments.output,
             engine=arguments.engine,
         )
-    yield Answer(shown(report, arguments), warnings=report.warnings)
+    yield Answer(options.shown(report, arguments), report.warnings)
 
 
+_BY = "partition fields, such as store_id,day=date(ts) or bucket(0,16)"
 PARTITION = Command(
-    "partition", "split feed files by partitions, into Hive-style directories", _partition_options, _partition
+    "partition",
+    "split feed files by partitions, into Hive-style directories",
+    (
+        options.FEED,
+        option("--by", required=True, metavar="FIELDS", help=_BY),
+        options.new_directory("--to"),
+        *options.CONFIG,
+        options.JSON,
+    ),
+    _partition,
 )
+_OUTPUT = "output directory, new or left unfinished by an earlier call"
 PARTITION_RUNS = Command(
-    "partition_runs.py", "merge a split feed into a partitioned master, one run per partition", _runs_options, _runs
+    "partition_runs.py",
+    "merge a split feed into a partitioned master, one run per partition",
+    (
+        option("--master", required=True, metavar="DIR", help="directory of partition directories"),
+        option("--feed", required=True, metavar="DIR", help="output of mutator partition"),
+        option("--output", required=True, metavar="DIR", help=_OUTPUT),
+        *options.CONFIG,
+        options.ENGINE,
+        options.JSON,
+    ),
+    _runs,
 )

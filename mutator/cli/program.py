@@ -15,17 +15,18 @@ Exit codes: 0 done, 2 usage or configuration, 3 data, 4 storage, 5 another run o
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
+from mutator.cli.command import Answer, Command, Group, Rows
 from mutator.cli.many_commands import RUN_MANY
-from mutator.cli.options import Answer, Command, Group, Rows
+from mutator.cli.options import is_quiet
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
@@ -54,49 +55,35 @@ def main(argv: Sequence[str]) -> int:
     return _guarded(parser, argv)
 
 
-def bulk_mutate(argv: Sequence[str]) -> int:
-    """Run the spark-submit job: the options of ``mutator run``, or ``-Dconf.path=FILE IN_PATHS OUT_PATH``.
+def job(name: str, argv: Sequence[str]) -> int:
+    """Run a spark-submit job of ``jobs/`` and return its exit code: it has the options of its command.
 
-    IN_PATHS is ``master,feed[,feed…]``, as in the original MapReduce job.
+    ``bulk_mutate.py`` also has the form of the original MapReduce job, ``-Dconf.path=FILE IN_PATHS OUT_PATH``.
     """
-    long_form = {"--master", "--feed", "--config", "--output", "-h", "--help"}
-    return _job("bulk_mutate.py", RUN if long_form & {word.split("=")[0] for word in argv} else ORIGINAL_JOB, argv)
+    command = _JOBS[name]
+    if command is RUN and not _LONG_FORM & {word.split("=")[0] for word in argv}:
+        command = ORIGINAL_JOB
+    parser = _Parser(name, description=command.description)
+    command.fill(parser)
+    return _guarded(parser, argv)
 
 
-def workflow(argv: Sequence[str]) -> int:
-    """Run the spark-submit job of the workflow, with the commands of ``mutator workflow``."""
-    return _job("workflow.py", WORKFLOW, argv)
-
-
-def bridge(command: str, argv: Sequence[str]) -> int:
-    """Run a spark-submit job of the bridge, with the options of ``mutator bridge export``, ``import`` or ``run``."""
-    return _job(f"bridge_{command}.py", {"export": EXPORT, "import": IMPORT, "run": ROUND_TRIP}[command], argv)
-
-
-def partition(argv: Sequence[str]) -> int:
-    """Run the spark-submit job that splits a feed, with the options of ``mutator partition``."""
-    return _job("partition.py", PARTITION, argv)
-
-
-def partition_runs(argv: Sequence[str]) -> int:
-    """Run the spark-submit job that merges a split feed, with one run for each partition."""
-    return _job("partition_runs.py", PARTITION_RUNS, argv)
-
-
-def run_many(argv: Sequence[str]) -> int:
-    """Run the spark-submit job of many tables, with the options of ``mutator run-many``."""
-    return _job("run_many.py", RUN_MANY, argv)
+_JOBS: dict[str, Command | Group] = {
+    "bridge_export.py": EXPORT,
+    "bridge_import.py": IMPORT,
+    "bridge_run.py": ROUND_TRIP,
+    "bulk_mutate.py": RUN,
+    "partition.py": PARTITION,
+    "partition_runs.py": PARTITION_RUNS,
+    "run_many.py": RUN_MANY,
+    "workflow.py": WORKFLOW,
+}
+_LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
-
-
-def _job(name: str, command: Command | Group, argv: Sequence[str]) -> int:
-    parser = _Parser(name, description=command.description)
-    command.fill(parser)
-    return _guarded(parser, argv)
 
 
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
@@ -118,7 +105,7 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         print(f"mutator: stopped from outside; {arguments.when_stopped}", file=sys.stderr)
         return 128 + number
     except BrokenPipeError:  # the reader of the output has gone, as with `| head`
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except Exception as fault:  # noqa: BLE001  # an exception that is not in the catalogue is a bug
@@ -132,12 +119,16 @@ def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> i
     code = 0
     for answer in answers:
         if isinstance(answer, Rows):
-            _write(answer.rows)
+            with _writing("storage", path="the sample"):
+                for row in answer.rows:
+                    sys.stdout.buffer.write(row + b"\n")
+                sys.stdout.buffer.flush()
             continue
         code = answer.code
-        for warning in answer.warnings:
+        for warning in () if is_quiet(arguments) else answer.warnings:
             print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
-        _report(answer.text if getattr(arguments, "json", False) else printable(answer.text), _target(arguments))
+        with _writing("report", output=_target(arguments)):
+            print(answer.text if getattr(arguments, "json", False) else printable(answer.text), flush=True)
     return code
 
 
@@ -147,21 +138,12 @@ def _target(arguments: argparse.Namespace) -> str:
     return next((str(name) for name in names if name is not None), "the output")
 
 
-def _report(text: str, target: str) -> None:
+@contextmanager
+def _writing(kind: str, **fields: str) -> Iterator[None]:
+    """Turn a fault of stdout into an error of a kind."""
     try:
-        print(text, flush=True)
+        yield
     except BrokenPipeError:
         raise
     except OSError as fault:
-        raise error("report", why=fault.strerror, output=target) from None
-
-
-def _write(rows: Iterator[bytes]) -> None:
-    try:
-        for row in rows:
-            sys.stdout.buffer.write(row + b"\n")
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as fault:
-        raise error("storage", path="the sample", why=fault.strerror) from None
+        raise error(kind, why=fault.strerror, **fields) from None

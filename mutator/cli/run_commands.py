@@ -10,55 +10,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from mutator.cli.options import (
-    Answer,
-    Command,
-    config_options,
-    dry_run_option,
-    engine_option,
-    feed_option,
-    is_quiet,
-    json_option,
-    output_option,
-    partitioned_by_option,
-    setting_option,
-    settings_of,
-    shown,
-)
+from mutator.cli import options
+from mutator.cli.command import Answer, Command, option
 from mutator.config import load
 from mutator.errors import error
 
 
-def _run_options(parser: argparse.ArgumentParser) -> None:
-    config_options(parser)
-    parser.add_argument("--master", required=True, metavar="DIR", help="master directory")
-    feed_option(parser)
-    output_option(parser)
-    partitioned_by_option(parser)
-    engine_option(parser)
-    dry_run_option(parser)
-    json_option(parser)
-
-
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.engine.spark.progress import show_progress
     from mutator.engine.spark.session import spark_context
-    from mutator.pipeline.merge import carry_out, on_spark, prepare
+    from mutator.pipeline.merge import carry_out, prepare
 
-    config = load(arguments.config, settings_of(arguments))  # before Spark starts, which takes seconds
-    quiet = is_quiet(arguments)
+    config = load(arguments.config, options.settings_of(arguments))  # before Spark starts, which takes seconds
     prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
-    merge_on = on_spark(lambda: spark_context("mutator run"), None if quiet else show_progress)
-    _, report = carry_out(prepared, merge_on, dry_run=arguments.dry_run)
-    yield Answer(shown(report, arguments), warnings=() if quiet else report.warnings)
-
-
-def _original_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("in_paths", metavar="IN_PATHS", help="master,feed[,feed...]: the first path is the master")
-    parser.add_argument("output", metavar="OUT_PATH", help="output directory, which must not exist")
-    setting_option(parser)
-    dry_run_option(parser)
-    json_option(parser)
+    spark = options.merge_on(lambda: spark_context("mutator run"), arguments)
+    _, report = carry_out(prepared, spark, dry_run=arguments.dry_run)
+    yield Answer(options.shown(report, arguments), report.warnings)
 
 
 def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -73,10 +39,6 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
     arguments.master, arguments.feed = master, feed
     arguments.partitioned_by, arguments.engine = None, "auto"
     return _run(arguments)
-
-
-def _verify_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", metavar="DIR", help="output of mutator run, or the base of a workflow")
 
 
 def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -95,13 +57,37 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Answer(found.text(), code=3 if found.problems else 0)
 
 
-RUN = Command("run", "merge feed files into a master", _run_options, _run)
+_MASTER = option("--master", required=True, metavar="DIR", help="master directory")
+RUN = Command(
+    "run",
+    "merge feed files into a master",
+    (
+        *options.CONFIG,
+        _MASTER,
+        options.FEED,
+        options.new_directory(),
+        options.PARTITIONED_BY,
+        options.ENGINE,
+        options.DRY_RUN,
+        options.JSON,
+    ),
+    _run,
+)
 VERIFY = Command(
-    "verify", "read a dataset back and report where it differs from its manifest", _verify_options, _verify
+    "verify",
+    "read a dataset back and report where it differs from its manifest",
+    (option("directory", metavar="DIR", help="output of mutator run, or the base of a workflow"),),
+    _verify,
 )
 ORIGINAL_JOB = Command(
     "bulk_mutate.py",
     "merge feed files into a master; --help shows the long form of this call",
-    _original_options,
+    (
+        option("in_paths", metavar="IN_PATHS", help="master,feed[,feed...]: the first path is the master"),
+        option("output", metavar="OUT_PATH", help="output directory, which must not exist"),
+        options.setting(),
+        options.DRY_RUN,
+        options.JSON,
+    ),
     _original_job,
 )

@@ -14,24 +14,10 @@ from itertools import chain
 from typing import Any
 
 from mutator.cli import sample
-from mutator.cli.options import Command, Group, Rows
+from mutator.cli.command import Command, Group, Rows, option
 from mutator.errors import error
 
 _TABLES = {table.name: table for table in (sample.PRODUCTS, sample.SALES)}
-
-
-def _new_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rows", metavar="ROWS", type=int, help="number of rows")
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="the same seed gives the same rows (default 1)"
-    )
-    parser.add_argument("--table", choices=_TABLES, default="product", help="which table (default product)")
-    parser.add_argument("--op-code", action="store_true", help="add an op code column (product only)")
-
-
-def _mutation_options(parser: argparse.ArgumentParser) -> None:
-    _new_options(parser)
-    parser.add_argument("--master", action="append", required=True, metavar="FILE", help="a master file; repeatable")
 
 
 def _rows_of(make: Callable[..., Iterator[bytes]]) -> Callable[[argparse.Namespace], Iterator[Rows]]:
@@ -65,22 +51,24 @@ def _checked(rows: Iterator[bytes]) -> Iterator[bytes]:
         raise error("usage", what=fault) from None
 
 
+_NEW = (
+    option("rows", metavar="ROWS", type=int, help="number of rows"),
+    option("--seed", type=int, default=1, metavar="N", help="the same seed gives the same rows (default 1)"),
+    option("--table", choices=_TABLES, default="product", help="which table (default product)"),
+    option("--op-code", action="store_true", help="add an op code column (product only)"),
+)
+_MUTATIONS = (
+    *_NEW,
+    option("--master", action="append", required=True, metavar="FILE", help="a master file; repeatable"),
+)
+_UPSERT = "write updates of master rows, and inserts; all newer than the master"
+_DELETE = "write deletes of master rows; all newer than the master"
 SAMPLE = Group(
     "sample",
     "write rows of sample data to stdout, the same for the same seed",
     (
-        Command("new", "write rows with new IDs", _new_options, _rows_of(sample.new)),
-        Command(
-            "upsert",
-            "write updates of master rows, and inserts; all newer than the master",
-            _mutation_options,
-            _rows_of(sample.upsert),
-        ),
-        Command(
-            "delete",
-            "write deletes of master rows; all newer than the master",
-            _mutation_options,
-            _rows_of(sample.delete),
-        ),
+        Command("new", "write rows with new IDs", _NEW, _rows_of(sample.new)),
+        Command("upsert", _UPSERT, _MUTATIONS, _rows_of(sample.upsert)),
+        Command("delete", _DELETE, _MUTATIONS, _rows_of(sample.delete)),
     ),
 )

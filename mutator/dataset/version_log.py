@@ -7,8 +7,10 @@ it can be done again by any process.
 from __future__ import annotations
 
 import posixpath
+import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from mutator.dataset import checksummed_json
@@ -49,6 +51,15 @@ class Version:
     claimed: tuple[Arrived, ...] = ()
     feed: tuple[FeedFile, ...] = ()  # the merged ones
     restored: int | None = None  # the version that was restored
+
+    def next(self, action: str, run: str, seconds: float, **changes: Any) -> Version:
+        """Return the version after this one. seconds: now, since 1970. changes: what differs from this version."""
+        now = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+        made: dict[str, Any] = {"claimed": (), "feed": (), "counts": {}, "restored": None, **changes}
+        committed = max(now, self.committed)
+        return replace(
+            self, number=self.number + 1, id=uuid.uuid4().hex, action=action, run=run, committed=committed, **made
+        )
 
 
 NONE = Version(0, "", "given", "", "", None, None, 0)  # before the first entry

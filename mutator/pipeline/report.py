@@ -11,12 +11,12 @@ from mutator.dataset.manifest import Manifest
 from mutator.errors import key_text
 from mutator.errors.redact import without_secrets
 from mutator.pipeline.accounting import Result
+from mutator.pipeline.report_lines import aligned, listed
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 
 _PARTITIONS = 20  # shown as text; the JSON has them all
-_SHOWN = 5  # paths shown as text; the JSON has them all
 
 _NOTES = {
     "tied": "tied keys: mutations with the highest order value that differ",
@@ -106,9 +106,7 @@ class Report:
             ("ignored, hidden name", self.ignored),
             ("removed, left by a killed run", self.litter),
         ):
-            lines += [f"{what}: {path}" for path in paths[:_SHOWN]]
-            if len(paths) > _SHOWN:
-                lines.append(f"{what}: and {len(paths) - _SHOWN:,} more")
+            lines += listed(what, paths)
         if self.dry_run:
             lines.append(f"would write {n['output rows']:,} rows; {self.seconds:.1f} s")
         else:
@@ -198,14 +196,6 @@ def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
     """Show the first partitions as a table."""
     names = list(partitions[0])
     shown = [names, *([f"{one[name]:,}" if name != "partition" else one[name] for name in names] for one in partitions)]
-    shown = shown[: _PARTITIONS + 1]
-    widths = [max(len(row[place]) for row in shown) for place in range(len(names))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in shown
-    ]
+    lines = aligned(shown[: _PARTITIONS + 1], right=range(1, len(names)))
     more = len(partitions) - _PARTITIONS
     return [*lines, f"and {more:,} more partitions"] if more > 0 else lines

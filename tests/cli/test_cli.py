@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from mutator.cli import bulk_mutate, main, sample
+from mutator.cli import job, main, sample
 from mutator.storage import storage_for
 from tests.support.cluster import ROOT, SAMPLE, environment, merged_sample, rows
 
@@ -523,7 +523,7 @@ def test_call_of_the_original_job(place, capsys):
     Path("sample/feed").rename("working")
     Path("sample/master").rename("master")
 
-    assert bulk_mutate(["-Dconf.path=sample/bumu.properties", "master,working", "out"]) == 0
+    assert job("bulk_mutate.py", ["-Dconf.path=sample/bumu.properties", "master,working", "out"]) == 0
 
     assert rows(place / "out") == merged_sample()
     assert "wrote 1,000 rows" in capsys.readouterr().out
@@ -533,14 +533,14 @@ def test_call_of_the_original_job_with_several_feeds_and_settings(place, capsys)
     paths = "sample/master,sample/feed/ups_prod.txt,sample/feed/del_prod.txt"
     words = ["-D", "conf.path=sample/bumu.properties", "-Dnum.reducer=3", "--json"]
 
-    assert bulk_mutate([*words, paths, "out"]) == 0
+    assert job("bulk_mutate.py", [*words, paths, "out"]) == 0
 
     assert json.loads(capsys.readouterr().out)["buckets"] == 3
     assert rows(place / "out") == merged_sample()
 
 
 def test_original_job_with_our_options(place):
-    assert bulk_mutate(options("out")) == 0
+    assert job("bulk_mutate.py", options("out")) == 0
 
     assert rows(place / "out") == merged_sample()
 
@@ -557,7 +557,7 @@ def test_original_job_with_our_options(place):
     ],
 )
 def test_wrong_call_of_the_original_job(place, capsys, argv, words):
-    assert bulk_mutate(argv) == 2
+    assert job("bulk_mutate.py", argv) == 2
 
     out, err = capsys.readouterr()
     assert out == ""
@@ -566,7 +566,7 @@ def test_wrong_call_of_the_original_job(place, capsys, argv, words):
 
 
 def test_help_of_the_job(capsys):
-    assert bulk_mutate(["--help"]) == 0
+    assert job("bulk_mutate.py", ["--help"]) == 0
 
     assert "--config" in capsys.readouterr().out
 

@@ -373,7 +373,7 @@ def write_split_feed() -> None:
     words = ["--config", "config.properties", "--json", "--master", "master", "--feed", "feed", "--output", "next"]
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        assert cli.partition_runs(words) == 0
+        assert cli.job("partition_runs.py", words) == 0
     Path("next.json").write_text(out.getvalue())
     shutil.rmtree("given")
     shutil.rmtree("whole")

@@ -21,7 +21,8 @@ with spark_context("remote"):
     for command in json.loads(sys.argv[1]):
         out = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            code = (cli.workflow if command[0] == "workflow" else cli.main)(command[command[0] == "workflow":])
+            is_job = command[0] == "workflow"
+            code = cli.job("workflow.py", command[1:]) if is_job else cli.main(command)
         answers.append((code, out.getvalue()))
 print("ANSWERS" + json.dumps(answers))
 """

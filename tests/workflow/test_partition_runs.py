@@ -456,7 +456,7 @@ def test_job_on_spark(sc, case, capfd):
     words = ["--master", str(case.parted), "--feed", str(case.fed), "--output", str(case.output)]
     words += [word for name, value in LAX.items() for word in ("-D", f"{name}={value}")]
 
-    assert cli.partition_runs([*words, "-D", "op.code.in.master=false"]) == 0
+    assert cli.job("partition_runs.py", [*words, "-D", "op.code.in.master=false"]) == 0
     shown = capfd.readouterr().out.splitlines()
     assert shown[1].split() == ["k=a", "merged", "1", "0", "1", "0", "1"]
     assert shown[3].split() == ["k=c", "carried", "1"]

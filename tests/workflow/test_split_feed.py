@@ -494,6 +494,20 @@ def test_command_on_spark(sc, feed, capfd):
     assert "--by k=" in capfd.readouterr().err
 
 
+def test_json_of_a_submitted_command_has_the_warnings_that_stderr_cannot_show(sc, feed, capfd, monkeypatch):
+    feed.put("ups_1.txt", b"a,1\n")
+    words = ["partition", "--feed", str(feed.feed), "--by", "k=0", "-D", "mapreduce.job.name=x", "--json"]
+
+    assert cli.main([*words, "--to", str(feed.to)]) == 0
+    out, err = capfd.readouterr()
+    assert "mapreduce.job.name" in err
+    assert ["mapreduce.job.name" in warning for warning in json.loads(out)["warnings"]] == [True]
+
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "0")  # as spark-submit does, which redirects stderr to stdout
+    assert cli.main([*words, "--to", f"{feed.to}2"]) == 0
+    assert capfd.readouterr().err == ""
+
+
 FIELDS = st.binary(max_size=3).map(lambda field: bytes(set(field) - set(b",\r\n")))
 ROWS = st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=15)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -199,12 +198,10 @@ def restore(path: str, to: int, config: Config) -> Outcome:
         if versions.is_going(base, manifest.commit):
             journal.end(base, name)
             raise error("base.version", path=found.path, why=f"version {to} is being removed, because it is too old")
-        version = Version(
-            number=before.number + 1,
-            id=uuid.uuid4().hex,
-            action="restore",
-            run=name,
-            committed=max(datetime.now(UTC).isoformat(timespec="milliseconds"), before.committed),
+        version = before.next(
+            "restore",
+            name,
+            time.time(),
             dataset=manifest.commit,
             path=found.path.removeprefix(base.path + "/"),
             rows=sum(part.rows for part in manifest.files),
@@ -225,11 +222,7 @@ def restore(path: str, to: int, config: Config) -> Outcome:
             run=name,
             version=version.number,
             mode=mode,
-            claimed=(),
-            skipped=(),
-            waiting=(),
             recovered=tuple(recovered.actions),
-            report=None,
             stopped=stopped,
             restored=to,
         )

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -68,9 +67,8 @@ class Run:
         self.id = file_names.new_run_id(clock())
         self.before = self.log.latest()
         self.claimed: list[Arrived] = []
-        self.controls: tuple[
-            Arrived, ...
-        ] = ()  # control files of the claimed files, on a storage where nothing is moved
+        # Control files of the claimed files, on a storage where nothing is moved.
+        self.controls: tuple[Arrived, ...] = ()
         self.waiting: tuple[tuple[str, str], ...] = ()
         self.merged: Merged | None = None
         self.skipped: tuple[str, ...] = ()
@@ -87,7 +85,7 @@ class Run:
         self.controls = () if self.base.storage.renames else arrivals.controls_of(found)
         if not found.ready:
             return False
-        arrived = tuple(Arrived(one.name, one.bytes, one.modified, one.tag) for one in found.ready)
+        arrived = tuple(map(arrivals.arrived, found.ready))
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived))
         failpoint("claim.journaled")
@@ -125,7 +123,7 @@ class Run:
         assert self.merged is not None
         made = self.merged.manifest
         place = "working/" + self.id if self.base.storage.renames else "incr"
-        for one in (*self.claimed, *self.controls):
+        for one in self._arrived():
             entry = self.base.storage.stat(self.base.at(place, one.name))
             found = entry.bytes if entry is not None else "no"
             if found != one.bytes:
@@ -151,17 +149,15 @@ class Run:
         made = self.merged.manifest
         self._committing = True
         failpoint("commit.begin")
-        version = Version(
-            number=self.before.number + 1,
-            id=uuid.uuid4().hex,
-            action="run",
-            run=self.id,
-            committed=max(_now(self._clock()), self.before.committed),
+        version = self.before.next(
+            "run",
+            self.id,
+            self._clock(),
             dataset=made.commit,
             path=f"output/{self.id}",
             rows=sum(part.rows for part in made.files),
             counts=made.counts,
-            claimed=(*self.claimed, *self.controls),
+            claimed=self._arrived(),
             feed=self._merged_feed(),
         )
         self.log.commit(version)
@@ -171,14 +167,7 @@ class Run:
     def _settle(self) -> None:
         """Note in the log that files were merged before: where nothing is moved, each run would find them again."""
         self._committing = True
-        now = max(_now(self._clock()), self.before.committed)
-        claimed = (*self.claimed, *self.controls)
-        changes: dict[str, Any] = {"action": "settled", "claimed": claimed, "feed": (), "counts": {}}
-        number = self.before.number + 1
-        entry = replace(
-            self.before, number=number, id=uuid.uuid4().hex, run=self.id, committed=now, restored=None, **changes
-        )
-        self.log.commit(entry)
+        self.log.commit(self.before.next("settled", self.id, self._clock(), claimed=self._arrived()))
         failpoint("commit.settled")
 
     def publish(self) -> None:
@@ -197,6 +186,10 @@ class Run:
             masters.prune(self.base, self.log, self.config.backup_keep)
         journal.end(self.base, self.id)
         failpoint("archive.done")
+
+    def _arrived(self) -> tuple[Arrived, ...]:
+        """Return the claimed files, and the control files that stay in incr/."""
+        return (*self.claimed, *self.controls)
 
     def _merged_feed(self) -> tuple[FeedFile, ...]:
         """Return the claimed files that were merged. By name as well: two runs may have the same commit time."""
@@ -228,10 +221,6 @@ class Run:
         """Return the feed files in incr/."""
         versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
         return arrivals.arrivals(self.base, self.config, versions, self._clock())
-
-
-def _now(clock: float) -> str:
-    return datetime.fromtimestamp(clock, UTC).isoformat(timespec="milliseconds")
 
 
 def _shown(base: Base, places: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:

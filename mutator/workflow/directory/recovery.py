@@ -11,9 +11,7 @@ repeated, by two processes at once, and after a kill.
 from __future__ import annotations
 
 import time
-import uuid
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 
 from mutator.dataset.commit.staging import discard, has_manifest
 from mutator.dataset.version_log import Log
@@ -102,22 +100,9 @@ def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
             return False
         if journal is None or latest.number > journal.since >= 0:
             return True
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        entry = replace(
-            latest,
-            number=latest.number + 1,
-            id=uuid.uuid4().hex,
-            action="abandoned",
-            run=run,
-            committed=max(now, latest.committed),
-            claimed=(),
-            feed=(),
-            counts={},
-            restored=None,
-        )
         failpoint("recover.abandoning")
         with suppressed("base.lost"):  # the run itself, or another recovery, was faster
-            log.commit(entry)
+            log.commit(latest.next("abandoned", run, time.time()))
             failpoint("recover.abandoned")
             return True
 

@@ -10,8 +10,8 @@ from typing import Any
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
+from mutator.pipeline.report_lines import aligned, listed
 
-_SHOWN = 5
 _MODES = {
     "exchange": "in one atomic exchange",
     "two renames": "in two renames (this file system has no exchange: for a moment there was no master)",
@@ -29,18 +29,17 @@ class Outcome:
     run: str
     version: int | None  # None: there was nothing to merge
     mode: str  # how the version became the master
-    claimed: tuple[str, ...]
-    skipped: tuple[str, ...]  # claimed files that an earlier run had merged
-    waiting: tuple[tuple[str, str], ...]  # feed files that were not claimed, and why
-    recovered: tuple[str, ...]  # actions that finished or undid earlier runs
-    report: Any  # of the merge; None without one
+    claimed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()  # claimed files that an earlier run had merged
+    waiting: tuple[tuple[str, str], ...] = ()  # feed files that were not claimed, and why
+    recovered: tuple[str, ...] = ()  # actions that finished or undid earlier runs
+    report: Any = None  # of the merge; None without one
     stopped: int | None = None  # signal that arrived when it was too late to stop
     restored: int | None = None  # the version that was restored
 
     def json(self) -> str:
         """Return a JSON document."""
-        report = asdict(self.report) if self.report is not None else None
-        return json.dumps({**asdict(_without_report(self)), "report": report}, indent=1)
+        return json.dumps(asdict(self), indent=1)
 
     def text(self) -> str:
         """Return lines for a terminal."""
@@ -54,8 +53,8 @@ class Outcome:
             lines.append(f"version {self.version} is version {self.restored} again; it became the master {self._how()}")
         else:
             lines.append(f"version {self.version} became the master {self._how()}")
-        lines += _listed("skipped, merged before", self.skipped if self.report is None else ())
-        lines += _listed("not taken", [f"{name}: {why}" for name, why in self.waiting])
+        lines += listed("skipped, merged before", self.skipped if self.report is None else ())
+        lines += listed("not taken", [f"{name}: {why}" for name, why in self.waiting])
         return "\n".join(lines)
 
     def _how(self) -> str:
@@ -101,8 +100,8 @@ class Status:
             lines.append(f"         version {latest.number} only says that run {latest.run} found nothing new")
         lines.append(f"master   {self.master}")
         lines.append(f"feed     {len(self.ready)} files ready, {len(self.waiting)} waiting")
-        lines += _listed("ready", self.ready)
-        lines += _listed("waiting", [f"{name}: {why}" for name, why in self.waiting])
+        lines += listed("ready", self.ready)
+        lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting])
         lines += [f"recovered: {action}" for action in self.recovered]
         lines += [f"problem: {problem}" for problem in self.problems]
         return "\n".join(lines)
@@ -128,26 +127,10 @@ def history_text(versions: Sequence[KeptVersion]) -> str:
         files = str(len(version.feed)) if version.action == "run" else ""
         where = "as before" if version.action in UNCHANGED else kept.path or "removed"
         rows.append((str(version.number), version.committed[:19], what, files, *done, size, where))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if 3 <= column <= 7 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    return "\n".join(aligned(rows, right=range(3, 8)))
 
 
 def history_json(versions: Sequence[KeptVersion]) -> str:
     """Return a JSON document: a list with an object for each version."""
     objects = [{**asdict(kept.version, dict_factory=json_members), "path": kept.path} for kept in versions]
     return json.dumps(objects, indent=1)
-
-
-def _without_report(outcome: Outcome) -> Outcome:
-    return Outcome(**{**outcome.__dict__, "report": None})
-
-
-def _listed(what: str, names: Sequence[str]) -> list[str]:
-    shown = [f"{what}: {name}" for name in names[:_SHOWN]]
-    return [*shown, f"{what}: and {len(names) - _SHOWN:,} more"] if len(names) > _SHOWN else shown

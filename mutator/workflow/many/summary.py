@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from mutator.pipeline.report_lines import aligned
+
 DONE = "done"
 BEFORE = "done before"  # by the run that this one resumes
 FAILED = "failed"
@@ -100,14 +102,8 @@ class Summary:
         """Return a line for each table, and the totals."""
         head = ("table", "state", *(name for name, _ in _COLUMNS), "time", "")
         rows = [head, *map(_cells, self.results), ("total", "", *_numbers(self._counts()), _time(self.seconds), "")]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-        lines = [f"run {self.run} of {self.tables}" + (f", which resumes {self.resumes}" if self.resumes else ""), ""]
-        for row in rows:
-            cells = (
-                cell.rjust(width) if 2 <= column <= 6 else cell.ljust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            lines.append("  ".join(cells).rstrip())
+        resumes = f", which resumes {self.resumes}" if self.resumes else ""
+        lines = [f"run {self.run} of {self.tables}{resumes}", "", *aligned(rows, right=range(2, 7))]
         states = ", ".join(f"{count:,} {state}" for state, count in self._states().items())
         lines += ["", f"{len(self.results):,} tables: {states}"]
         if self.undone:

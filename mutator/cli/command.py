@@ -1,0 +1,103 @@
+"""The form of a command: its options, what it does, and what it answers."""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+Option = Callable[[Any], Any]  # adds itself to a parser, or to a group of one
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A text to print on stdout, the warnings to print on stderr before it, and the exit code."""
+
+    text: str
+    warnings: Sequence[str] = ()
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to write to stdout as they are, each with a line feed."""
+
+    rows: Iterator[bytes]
+
+
+@dataclass(frozen=True)
+class _Named(ABC):
+    name: str
+    help: str  # one line, without a full stop
+
+    @property
+    def description(self) -> str:
+        """Return the help as a sentence."""
+        return f"{self.help[0].upper()}{self.help[1:]}."
+
+    def add_to(self, commands: Any) -> None:
+        """Add the command to the subparsers of a parser."""
+        self.fill(commands.add_parser(self.name, help=self.help, description=self.description))
+
+    @abstractmethod
+    def fill(self, parser: argparse.ArgumentParser) -> None:
+        """Add options or commands to a parser."""
+
+
+@dataclass(frozen=True)
+class Command(_Named):
+    """A command: its options, and the function that carries it out."""
+
+    options: Sequence[Option]
+    carry_out: Callable[[argparse.Namespace], Iterator[Answer | Rows]]
+    when_stopped: str = "nothing was published"  # printed after Ctrl-C
+
+    def fill(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options to a parser."""
+        for add in self.options:
+            add(parser)
+        parser.set_defaults(carry_out=self.carry_out, when_stopped=self.when_stopped)
+
+
+@dataclass(frozen=True)
+class Group(_Named):
+    """A command that has commands of its own."""
+
+    commands: tuple[Command, ...]
+
+    def fill(self, parser: argparse.ArgumentParser) -> None:
+        """Add the commands to a parser."""
+        subparsers = parser.add_subparsers(title="commands", required=True)
+        for command in self.commands:
+            command.add_to(subparsers)
+
+
+def option(*names: str, **settings: Any) -> Option:
+    """Return an option or argument of a command. names, settings: as ``add_argument`` of argparse takes them."""
+    return lambda parser: parser.add_argument(*names, **settings)
+
+
+def one_of(*options: Option) -> Option:
+    """Return a choice of options, of which a command line has exactly one."""
+
+    def add_to(parser: argparse.ArgumentParser) -> None:
+        group = parser.add_mutually_exclusive_group(required=True)
+        for add in options:
+            add(group)
+
+    return add_to
+
+
+def option_type(parse: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Return a parser of settings as an option's ``type``: its ValueError becomes a message of argparse."""
+
+    def convert(text: str) -> Value:
+        try:
+            return parse(text)
+        except ValueError as fault:
+            raise argparse.ArgumentTypeError(f"{text!r} {fault}") from None
+
+    return convert
