@@ -219,7 +219,7 @@ def test_the_targets_of_parquet_follow_from_the_figures():
     assert all(reached is None for text, reached in found.items() if not text.startswith("Parquet"))
 
 
-def test_the_share_of_fastavro_stands_in_the_report():
+def test_the_report_has_the_share_of_fastavro():
     workload = Workload("avro", "Avro", 100_000, 5_000, form="avro")
     seconds = {"mutator aligned": 2.0, "mutator shuffle": 4.0, "fastavro alone": 1.5}
     outcome = Outcome(workload, tuple(Result(name, [Run(time, 0, 0, 0)]) for name, time in seconds.items()))
@@ -233,7 +233,7 @@ def test_the_share_of_fastavro_stands_in_the_report():
     assert remarks(made_up("5%", SECONDS)) == []
 
 
-def test_the_speed_of_the_bridge_stands_in_the_report():
+def test_the_report_has_the_speed_of_the_bridge():
     workload = next(one for one in workloads(4_000_000, "bridge") if one.form == "export")
     seconds = {"bridge export": 2.0, "spark sql text": 3.0}
     results = [Result(name, [Run(time, 0, 0, 0)], more={"text bytes": 180e6}) for name, time in seconds.items()]
@@ -277,7 +277,7 @@ def test_who_did_not_run_is_named_with_the_reason():
     assert "| polars | - |" in markdown([outcome], {"cores": "2"})
 
 
-def test_the_report_says_what_differs_and_keeps_the_raw_figures():
+def test_the_report_names_the_differences_and_keeps_the_raw_figures():
     outcome = made_up("5%", SECONDS)
 
     text = markdown([outcome], {"cores": "2", "date": "2026-11-21"})
@@ -288,7 +288,7 @@ def test_the_report_says_what_differs_and_keeps_the_raw_figures():
     assert json.loads(as_json([outcome], {}))["outcomes"][0]["results"][1]["runs"][0]["seconds"] == 3.0
 
 
-def test_unequal_contents_are_told_apart(tmp_path):
+def test_unequal_contents_differ(tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).write_text(name, encoding="ascii")
     one, other = (digest([tmp_path / name]) for name in ("one", "other"))
@@ -333,7 +333,7 @@ def test_the_sampler_sees_the_children_of_a_process():
     ("argument", "is_worker"),
     [("mutator.engine.spark.daemon", True), ("spark.python.daemon.module=mutator.engine.spark.daemon", False)],
 )
-def test_a_jvm_that_is_told_of_the_daemon_is_no_worker(argument, is_worker):
+def test_a_jvm_with_the_daemon_in_its_settings_is_not_a_worker(argument, is_worker):
     command = [sys.executable, "-c", "print(flush=True); input()", argument]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
@@ -360,7 +360,7 @@ def test_a_share_is_taken_in_each_round_by_itself():
     assert found.share(found.results[1], "write") == 0.9
 
 
-def test_mutator_is_held_against_each_client():
+def test_mutator_is_compared_with_each_client():
     found = traffic_targets([traffic([1.0], [1.0], [0.5])])
 
     assert [target.reached for target in found] == [True, True, False, True]
@@ -398,7 +398,7 @@ def test_other_bytes_than_were_written_are_a_failure(tmp_path, monkeypatch):
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
-def test_a_small_run_with_what_is_here(tmp_path):
+def test_a_small_run_with_the_installed_systems(tmp_path):
     command = [sys.executable, "-m", "bench", "--size", "5000", "--work", "5%", "--repeat", "1", "--out", tmp_path]
     command += ["--only", "mutator shuffle,spark sql max_by,spark sql full join"]
 
@@ -501,7 +501,7 @@ def test_a_small_file_to_a_server_and_back(server, tmp_path):
     assert all(len(result[way]) == 2 for result in found["results"] for way in ("write", "read"))
 
 
-def test_a_name_that_nobody_has_is_a_usage_error():
+def test_an_unknown_name_is_a_usage_error():
     command = [sys.executable, "-m", "bench", "--only", "nobody"]
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)

@@ -220,7 +220,7 @@ def test_the_targets_of_partitions_follow_from_the_figures():
     assert "| × partition scope | × table scope |" in markdown(outcomes, {})
 
 
-def test_ten_times_the_partitions_are_held_against_the_few():
+def test_ten_times_the_partitions_are_compared_with_the_few():
     outcomes = made_up(workloads(12_000_000, "partition-scaling"), [{"mutator partition scope": t} for t in (2.0, 3.2)])
 
     (target,) = reached(outcomes[::-1], "10 times")

@@ -207,7 +207,7 @@ def test_text_is_literally_this(in_memory, delimiter):
     assert known(in_memory / "text").spec["escaped"] == {"delimiter": delimiter.decode()}
 
 
-def test_sidecar_says_what_the_fields_are(in_memory):
+def test_sidecar_describes_the_fields(in_memory):
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("at", pa.timestamp("us", "UTC"))])
     part = pa.table({"id": [1], "at": pa.array([None], schema.field("at").type)}, schema)
     write(in_memory / "table", {"dt=a/1.parquet": part, "dt=b/1.parquet": part})
@@ -276,7 +276,7 @@ def test_partition_directories_come_back_as_they_were(in_memory, kind):
     assert named == values
 
 
-def test_what_has_no_name_as_a_directory_is_null_or_gets_one(in_memory):
+def test_values_without_a_directory_name_become_null_or_get_one(in_memory):
     """Hive cannot tell the empty string from NULL; and no directory has a NUL in its name."""
     part = pa.table({"id": [1, 2, 3, 4, 5], "dt": ["", None, "__HIVE_DEFAULT_PARTITION__", "a\0b", "x"]})
     write(in_memory / "flat", {"1.orc": part, "2.orc": part.slice(0, 1)})
@@ -348,13 +348,13 @@ def parquet_of(table):
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_table_that_is_none_is_refused(in_memory, name, content, family, kind, parts):
+def test_path_that_is_not_a_table_is_refused(in_memory, name, content, family, kind, parts):
     write(in_memory / "table", {"1.parquet": SOME, "2.parquet": SOME, name: content})
 
     refused(in_memory, family, kind, *parts)
 
 
-def test_directory_whose_name_is_no_text_is_refused(in_memory):
+def test_directory_whose_name_is_not_utf8_is_refused(in_memory):
     write(in_memory / "table", {"dt=1/1.orc": SOME})
     os.rename(in_memory / "table" / "dt=1", os.fsencode(in_memory / "table") + b"/dt=\xff")
 
@@ -386,7 +386,7 @@ def test_no_table_is_refused(in_memory, there):
     refused(in_memory, ConfigError, kinds.get(there, "table.place"), "table")
 
 
-def test_places_that_cannot_be_are_refused(in_memory):
+def test_impossible_paths_are_refused(in_memory):
     write(in_memory / "table", {"1.orc": SOME, "2.orc": SOME})
     exported(in_memory / "table", in_memory / "text")
 
@@ -478,7 +478,7 @@ def verified(path, monkeypatch=None):
 
 
 @every_kind
-def test_what_was_written_is_verified(in_memory, kind):
+def test_written_files_are_verified(in_memory, kind):
     write(in_memory / "table", {f"dt=1/1.{kind}": SOME, f"dt=2/1.{kind}": SOME})
     exported(in_memory / "table", in_memory / "text")
     imported(in_memory / "text", in_memory / "back", kind)
@@ -492,7 +492,7 @@ def test_what_was_written_is_verified(in_memory, kind):
         assert problem.startswith(f"{path.relative_to(one)}: its checksum is")
 
 
-def test_other_programs_read_what_was_imported(in_memory):
+def test_other_programs_read_imported_files(in_memory):
     write(in_memory / "table", {"dt=a%2Fb/1.orc": SOME, "dt=b/1.orc": SOME})
     exported(in_memory / "table", in_memory / "text")
     for kind in ("orc", "parquet"):

@@ -308,7 +308,7 @@ def test_tables_that_cannot_be_changed_so(hive):
 
 
 @pytest.mark.thorough(keep=0)
-def test_table_that_somebody_else_has_moved(hive):
+def test_table_that_another_process_moved(hive):
     def case(spark, root):
         spark.sql("CREATE TABLE moved (a INT) STORED AS ORC")
         table = HiveTable(spark, "moved")
@@ -341,7 +341,7 @@ def test_session_without_a_metastore_is_refused():
 
 
 @pytest.mark.soak  # the bridge's own test meets it, too
-def test_second_process_on_the_embedded_metastore_is_told_so(hive):
+def test_second_process_on_the_embedded_metastore_is_an_error(hive):
     program = "from mutator.engine.spark.session import spark_session\nwith spark_session('second', hive=True): pass"
     done = subprocess.run(
         [sys.executable, "-c", program],

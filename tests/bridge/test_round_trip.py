@@ -526,7 +526,7 @@ def test_rows_that_were_set_aside_stay_from_run_to_run(flat):
     assert b"soon" in kept.read_bytes()
 
 
-def test_file_that_comes_while_the_table_is_looked_at_is_not_lost(flat, monkeypatch):
+def test_file_that_comes_during_the_probe_is_not_lost(flat, monkeypatch):
     """Between the look into its files and the export."""
     table = PathTable(str(flat.table), each)
     (flat.table / "late.orc").write_bytes(file_of("orc", part((9, "late", 100))))
@@ -627,7 +627,7 @@ def test_feed_without_the_field_of_the_partitions_is_refused(parted):
     assert "field dt is missing, and the table is partitioned by it" in str(caught.value)
 
 
-def test_many_fields_of_partitions_are_told_apart():
+def test_many_partition_fields_stay_distinct():
     """The product of their numbers of values outgrows 64 bits."""
     columns = [
         pa.array([str(row * factor % 5003).encode() for row in range(5000)], pa.large_binary())
@@ -638,7 +638,7 @@ def test_many_fields_of_partitions_are_told_apart():
     assert found == {tuple(column[row].as_py().decode() for column in columns): [row] for row in range(5000)}
 
 
-def test_new_field_stands_before_those_of_partitions(parted):
+def test_new_field_comes_before_the_partition_fields(parted):
     """As Hive has it, and as the next export of the table."""
     wider = pa.table({"id": pa.array([1], pa.int32()), "name": ["w"], "at": [300], "dt": ["c"], "more": [15]})
     parted.feed("ups_1.parquet", file_of("parquet", wider))
@@ -662,7 +662,7 @@ def test_text_in_the_table_is_refused(flat, text):
     assert snapshot(flat.root) == before
 
 
-def test_what_others_have_beside_the_text_stays(flat):
+def test_foreign_files_beside_the_text_stay(flat):
     """The base may be any directory: even the one that the table is in."""
     for name in ("text-notes", "export-2026"):
         write(flat.text, {f"{name}/x.orc": FIRST})

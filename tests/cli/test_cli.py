@@ -110,7 +110,7 @@ def test_only_json_is_printed_on_stdout(place, capfd):
     assert "{" not in err
 
 
-def test_dry_run_counts_what_a_run_does_and_writes_nothing(place, capsys):
+def test_dry_run_counts_as_a_run_does_and_writes_nothing(place, capsys):
     before = listing(place)
     assert run(place / "out", "--dry-run", "--json") == 0
     dry = json.loads(capsys.readouterr().out)
@@ -407,7 +407,7 @@ def test_output_is_being_written(place, capsys):
     assert f"removed, left by a killed run: {place}/.out.mutator-1" in capsys.readouterr().out
 
 
-def test_master_that_is_not_what_its_manifest_says(place, capsys):
+def test_master_that_differs_from_its_manifest(place, capsys):
     assert run("out") == 0
     capsys.readouterr()
     shutil.copytree("out", "damaged")
@@ -487,7 +487,7 @@ def test_control_characters_are_escaped(place, capsys):
     assert "\x1b" not in fails(capsys, 2, ["run", *options("out", feed=["sample/feed"])], escaped, "rename the file")
 
 
-def test_control_characters_in_what_a_report_shows(place, capsys):
+def test_control_characters_in_a_report(place, capsys):
     shutil.copytree("sample/master", f"master{CLEAR_SCREEN}")
     Path("feed").mkdir()
     Path(f"feed/.hidden{CLEAR_SCREEN}").touch()
@@ -578,7 +578,7 @@ def lines(made):
     return b"".join(row + b"\n" for row in made)
 
 
-def test_sample_prints_what_the_generator_makes(place, capfdbinary):
+def test_sample_prints_the_rows_of_the_generator(place, capfdbinary):
     base = Path("sample/master/base_prod.txt").read_bytes().splitlines()
     master = ["--master", "sample/master/base_prod.txt"]
     at, sales_table = sample.OP_CODE_ORDINAL, sample.SALES

@@ -91,7 +91,7 @@ def test_console_starts_its_workers_with_its_own_python(tmp_path, command):
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
-def test_spark_submit_of_many_tables_says_what_its_scheduler_does(tmp_path):
+def test_spark_submit_of_many_tables_prints_the_events_of_its_scheduler(tmp_path):
     places = f'master = "{SAMPLE}/master"\nfeed = "{SAMPLE}/feed"\nconfig = "{SAMPLE}/bumu.properties"\n'
     (tmp_path / "tables.toml").write_text(f'[tables.a]\n{places}output = "a"\n[tables.b]\n{places}output = "b"\n')
 

@@ -266,7 +266,7 @@ def test_foreign_master_is_named():
 # Op codes
 
 
-def test_op_code_stands_at_its_ordinal():
+def test_op_code_is_at_its_ordinal():
     plain = list(sample.upsert(50, 1, PRODUCTS))
     coded = [row.split(b",") for row in sample.upsert(50, 1, PRODUCTS, op_code_at=sample.OP_CODE_ORDINAL)]
 

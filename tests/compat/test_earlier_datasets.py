@@ -168,7 +168,7 @@ def test_nothing_is_wrong(case, copied):
 
 
 @every_run
-def test_the_next_run_gives_what_the_release_gave(case, copied):
+def test_the_next_run_gives_the_result_of_the_release(case, copied):
     copied(case)
     report = local_engine.mutate(config.load("config.properties"), master="master", feed=["feed"], output="next")
 
@@ -178,7 +178,7 @@ def test_the_next_run_gives_what_the_release_gave(case, copied):
     assert verify(None, "next").problems == ()
 
 
-def test_the_cases_have_what_they_are_for():
+def test_the_cases_cover_each_part_and_outcome():
     """Each part of a dataset on disk, and each outcome, is in some case."""
     for release in RELEASES:
         manifests = [

@@ -450,7 +450,7 @@ def test_contradictions(settings, expected):
     assert faults({KEY: "0", **settings}) == expected
 
 
-def test_what_is_no_contradiction():
+def test_settings_without_a_contradiction():
     assert parse({KEY: "0", "sync.mode": "full", OP: "-1", "deleted.record.file.prefix": ""}).full
     assert parse({KEY: "0", "deleted.op.code": "D"}).op_field is None  # as in chombo's bumu.properties
 

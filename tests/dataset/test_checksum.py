@@ -29,6 +29,6 @@ def test_a_checksum_does_not_depend_on_blocks(blocks, chunk):
 @pytest.mark.parametrize(
     "wrong", ["", "xxh3-128", "md5:" + "0" * 32, "xxh3-128:00", "xxh3-128/:" + "0" * 32, "xxh3-128/x:" + "0" * 32]
 )
-def test_what_is_no_checksum(wrong):
+def test_malformed_checksums(wrong):
     with pytest.raises(ValueError, match="is not a checksum"):
         checksum.chunk_of(wrong)

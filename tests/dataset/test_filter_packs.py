@@ -34,7 +34,7 @@ CONFIG = {
 
 
 @given(HASHES, HASHES)
-def test_what_is_in_a_filter_is_found(hashes, others):
+def test_keys_in_a_filter_are_found(hashes, others):
     words = filter_of(hashes)
 
     assert may_contain(words, hashes).all()

@@ -71,7 +71,7 @@ def test_every_edit_of_a_manifest_is_seen(at, put, cut):
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"null", b"\xff", b'"x"', b"[" * 100_000, b'{"checksum": 1}'])
-def test_what_is_no_manifest(data):
+def test_malformed_manifests(data):
     with pytest.raises(StateError, match="the manifest is damaged"):
         manifest.parse(data, "m")
 

@@ -81,7 +81,7 @@ def test_a_tree_of_masters_is_refused(tmp_path, tree_of_masters):
     refused(StateError, BY, tree_of_masters, late, tree_of_masters, remembers, "set master.adopt=true to use")
 
 
-def test_a_tree_of_masters_is_adopted_and_what_is_forgotten_is_said(tmp_path, tree_of_masters):
+def test_a_tree_of_masters_is_adopted_and_the_lost_parts_are_named(tmp_path, tree_of_masters):
     late = put_all(tmp_path / "late", {"ups_2.txt": b"a,15,x\n"})
     report = run({**BY, "master.adopt": "true"}, tree_of_masters, late, tmp_path / "out")
 
@@ -115,7 +115,7 @@ def test_a_directory_of_no_partition(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
-def test_files_of_hive_lack_what_their_directory_says(tmp_path, form):
+def test_files_of_hive_lack_the_values_of_their_directory(tmp_path, form):
     content = {"csv": b"id,ts\n1,1\n"}.get(form, b"")
     master = put_all(tmp_path / "m", {f"k=x/a.{form}": content})
     if form == "parquet":

@@ -80,7 +80,7 @@ def output(tmp_path):
     return str(tmp_path / "out")
 
 
-def test_output_is_what_the_receipts_name(output, tmp_path):
+def test_output_has_the_files_of_the_receipts(output, tmp_path):
     published = publish(output, "run1", merge)
 
     assert published.manifest == manifest_of()

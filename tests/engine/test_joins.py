@@ -307,7 +307,7 @@ def test_broadcast_honours_tombstones_and_then_becomes_bucketed(tmp_path):
 
 @law(60)
 @given(rng=st.randoms(use_true_random=False))
-def test_broadcast_gives_what_a_shuffle_gives(rng):
+def test_broadcast_and_shuffle_give_the_same(rng):
     world = make_world(rng, bad=rng.random() < 0.5, most=6)
     rows = [row for file in world.master for row in file.rows(world.shape)]
     if not rows or len(model.last(rows)) != len(rows):

@@ -151,7 +151,7 @@ def grouped(rng, bag, plan, **options):
 
 
 @given(BAGS.filter(bool), st.sampled_from([0, 1, 2, 3]), st.randoms(use_true_random=False))
-def test_any_grouping_and_order_tells_the_same(bag, space, rng):
+def test_any_grouping_and_order_gives_the_same_winners(bag, space, rng):
     """Hashes: one of its own for each key, or few that many keys share."""
     expected = by_model(bag)
     assert told_by(fold(plan_of(), columns_of(bag, space=space))) == expected
@@ -164,7 +164,7 @@ def test_order_values_that_are_bytes(bag, rng):
     assert told_by(grouped(rng, bag, plan_of("string"), kind="string")) == by_model(bag)
 
 
-def test_every_order_of_a_tie_tells_the_same():
+def test_every_order_of_a_tie_gives_the_same_winner():
     """One name in two directories, one offset: the row's bytes decide, whichever file was listed first."""
     bag = [Mutation((b"a",), 1, 1, 0, b"xy1\n", False), Mutation((b"a",), 1, 2, 0, b"xy2\n", False)]
     bag.append(Mutation((b"a",), 1, 1, 0, b"x\n", False))
@@ -174,7 +174,7 @@ def test_every_order_of_a_tie_tells_the_same():
         }
 
 
-def test_a_tie_below_the_winner_is_none():
+def test_a_tie_below_the_winner_is_not_counted():
     """Also where it was folded before, as a map task does."""
     below = columns_of([Mutation((b"a",), 1, 1, 0, row, False) for row in (b"x\n", b"xy1\n")])
     above = columns_of([Mutation((b"a",), 2, 1, 0, b"x\n", False)])
@@ -206,7 +206,7 @@ def test_groups_of_keys(pairs):
 
 
 @given(BAGS, st.lists(st.sampled_from(KEYS), max_size=12), st.sampled_from([0, 1, 2, 3]))
-def test_a_match_is_a_dict_lookup(bag, held, space):
+def test_matches_equal_those_of_a_dict(bag, held, space):
     """Rows of a master may repeat; keys that share a hash are told apart."""
     folded = fold(plan_of(), columns_of(bag, space=space))
     winners = Winners(plan_of(), folded, Tally())

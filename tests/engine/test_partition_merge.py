@@ -154,7 +154,7 @@ def test_the_records_engine_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("change", [{"partitioned.by": "place=2"}, {"partitioned.by": "2"}, {"key.scope": "partition"}])
-def test_what_the_manifest_says_otherwise(tmp_path, change):
+def test_settings_that_differ_from_the_manifest(tmp_path, change):
     run(BY, put_all(tmp_path / "m", {"a.txt": b"a,1,x\n"}), None, tmp_path / "one")
     parts = (str(tmp_path / "one"), "partitions = by shop=2, scope table", "use the same setting", "master.adopt=true")
     refused(tmp_path, {**BY, **change}, str(tmp_path / "one"), StateError, *parts)
@@ -193,7 +193,7 @@ def test_a_field_of_floats_is_no_partition(tmp_path):
 
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(("scope", "seed"), [("table", 1), ("partition", 2)])
-def test_spark_leaves_what_the_local_engine_leaves(sc, scope, seed):
+def test_spark_and_the_local_engine_leave_the_same_files(sc, scope, seed):
     """An unmanaged master, which becomes a partitioned one, and a second run."""
 
     def spark(config: dict[str, str], **options: Any) -> mutator.Report:

@@ -68,7 +68,7 @@ def test_one_that_got_nothing():
         assert (list(made.tables()), made.rows) == ([], 0)
 
 
-def test_what_is_equal_stays_together_over_batches(monkeypatch):
+def test_equal_keys_stay_together_over_batches(monkeypatch):
     """One key fills many batches of many runs: the merge must go on, and give all of it."""
     monkeypatch.setattr(spool, "BATCH", 2)
     monkeypatch.setattr(spool.write_table, "__defaults__", (2,))
@@ -113,7 +113,7 @@ def test_its_files_are_gone_at_the_end(monkeypatch, tmp_path, fails):
     assert left_in(tmp_path) == []
 
 
-def test_what_fits_makes_no_file(monkeypatch, tmp_path):
+def test_runs_that_fit_in_memory_make_no_file(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     with ExitStack() as stack:
         made = SortedSpool(["key"], 1 << 20, stack)
@@ -123,7 +123,7 @@ def test_what_fits_makes_no_file(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("places", ["{0}", "{0},{1}", "{1}/missing,{0}", ",{0}"])
-def test_scratch_stands_where_spark_keeps_its_own(monkeypatch, tmp_path, places):
+def test_scratch_files_are_in_the_local_directories_of_spark(monkeypatch, tmp_path, places):
     first, second = tmp_path / "0", tmp_path / "1"
     first.mkdir()
     second.mkdir()

@@ -74,6 +74,6 @@ def test_one_exit_code_a_family():
     }
 
 
-def test_no_message_carries_what_confuses_a_terminal():
+def test_no_message_has_control_characters():
     assert str(error("storage", path="a\x1b[2J\rb\u202e", why="x\ny")).startswith("a\\x1b[2J\\rb\\u202e: x\ny")
     assert errors.printable("é ü\n") == "é ü\n"

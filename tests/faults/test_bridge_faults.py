@@ -208,7 +208,7 @@ def test_killed_and_killed_again(runs, process):
 
 @pytest.mark.thorough(keep=1)
 @every_start
-def test_killed_and_changed_by_somebody_else(runs, process):
+def test_killed_and_changed_by_another_process(runs, process):
     """Nothing of the feed is lost, and nothing of what was added: whether the run was committed or not."""
     start = new_base("posix", runs)
     added = {"dt=b/other.orc": [(50, "other", 1)]}
@@ -268,7 +268,7 @@ def row_of(row, name="", offset=0):
 
 @given(histories())
 @law(25)
-def test_any_runs_with_any_kills_give_what_the_model_gives(history):
+def test_any_runs_with_any_kills_give_the_result_of_the_model(history):
     held, steps = history
     storage = ModelStorage("posix")
     with mounted(storage) as path:

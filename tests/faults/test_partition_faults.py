@@ -94,7 +94,7 @@ def is_visible(point):
 
 
 @every_scope
-def test_runs_of_these_tests_do_what_their_table_says(places, undisturbed, scope):
+def test_runs_of_these_tests_pass_the_steps_of_their_table(places, undisturbed, scope):
     _, report = undisturbed[scope, "managed"]
     partitions = {row["partition"]: row for row in report.partitions}
 

@@ -320,7 +320,7 @@ def test_missing_file_stops_a_run_on_spark(sc, place, tmp_path, scope, touched):
 
 @every_scope
 @pytest.mark.parametrize("name", ["p=q/more.txt", "p=q/deep/more.txt", "p=new/more.txt"])
-def test_file_of_somebody_else_in_a_partition(place, tmp_path, scope, name):
+def test_foreign_file_in_a_partition(place, tmp_path, scope, name):
     own = place(scope)
     path = own / "managed" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -351,7 +351,7 @@ def test_hidden_file_in_a_partition_is_no_data(place, tmp_path, scope, name):
 
 
 @pytest.mark.parametrize("kind", ["data", "tombstones"])
-def test_damaged_file_that_is_looked_into_stops_the_run(place, tmp_path, monkeypatch, kind):
+def test_damaged_file_that_is_read_stops_the_run(place, tmp_path, monkeypatch, kind):
     """The file belongs to an untouched partition; here the filters admit every key in every file."""
     monkeypatch.setattr("mutator.engine.partitions.locate.may_contain", lambda _, hashes: hashes == hashes)
     monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_left", lambda *_: 0)

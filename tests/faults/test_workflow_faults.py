@@ -453,7 +453,7 @@ def test_lock_of_another_machine_is_respected_until_its_own_timeout(kind, monkey
 
 
 @every_kind
-def test_lock_of_somebody_else_is_not_given_back(kind, process):
+def test_lock_of_another_owner_is_not_released(kind, process):
     """A paused owner that wakes up leaves the lock of the next one alone."""
     storage = new_base(kind, 1)
     with mounted(storage) as path:

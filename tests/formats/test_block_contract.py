@@ -424,7 +424,7 @@ def draw_value(rng, kind):
 
 
 @given(st.randoms(use_true_random=False), VALUES)
-def test_unequal_is_what_python_says(rng, kind):
+def test_unequal_agrees_with_python(rng, kind):
     one, other = ([draw_value(rng, kind) for _ in range(6)] for _ in range(2))
     start = rng.randint(0, 3)  # slices have offsets of their own
     found = unequal(pa.array(one, kind)[start:], pa.array(other, kind)[start:])

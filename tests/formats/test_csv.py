@@ -44,7 +44,7 @@ def found(data, content=InMemory):
         (b'a,"1\n2",x\nb,1,"', [(b"a", b"1\n2", b"x")], [(10, 2, b'b,1,"')]),
     ],
 )
-def test_a_quote_that_stands_wrong_costs_its_line(data, rows, rejects, content):
+def test_a_misplaced_quote_rejects_its_line(data, rows, rejects, content):
     assert found(data, content) == (rows, rejects)
 
 
@@ -93,7 +93,7 @@ def test_an_adopted_master_keeps_its_header(tmp_path):
 
 
 @pytest.mark.parametrize("null", ['"', 'x"y', "a,b", "a\r"])
-def test_what_stands_for_null_needs_no_quotes(null):
+def test_the_mark_of_null_needs_no_quotes(null):
     with pytest.raises(ConfigError, match=r"csv.null: "):
         parse({"id.field.ordinals": "id", "csv.null": null})
 
@@ -140,7 +140,7 @@ def test_an_empty_file_beside_another_format(suffix, content, tmp_path):
     assert (report.counts["feed rows"], report.counts["output rows"]) == (0, 1)
 
 
-def test_parquet_that_is_said_to_be_csv(tmp_path):
+def test_parquet_with_the_suffix_of_csv(tmp_path):
     work = Work(tmp_path)
     table = pa.table({"id": ["a"], "at": pa.array([1])})
     work.put("master/m", table, "parquet")

@@ -216,7 +216,7 @@ def test_a_managed_master_that_was_cut(file_format, tmp_path):
 
 @pytest.mark.parametrize("file_format", TYPED)
 @pytest.mark.parametrize("content", [b"hello, world\n" * 9, b"\x00" * 99, b"PAR1", b"ORC", b"Obj\x01", b"PAR1PAR1"])
-def test_what_is_no_such_file_at_all(content, file_format, tmp_path):
+def test_files_of_another_format_are_refused(content, file_format, tmp_path):
     work = Work(tmp_path)
     work.put("master/m", TABLE, file_format)
     path = work.put(f"feed/f_1.{file_format}", content)

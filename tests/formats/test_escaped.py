@@ -115,7 +115,7 @@ def test_a_value_is_written_and_read(values, field):
     ],
 )
 @pytest.mark.parametrize("width", [1, 3])
-def test_what_readers_take(field, value, width):
+def test_options_of_readers(field, value, width):
     data = b"x,%b,y\nx,,y\n" % field if width == 3 else b"%b\nx\n" % field
     rows, rejects = found(data, width, window=Window("exact lf"))
 
@@ -150,7 +150,7 @@ def test_a_fault_costs_its_row(row, reason):
 
 
 @pytest.mark.parametrize("delimiter", [b",", b"\t", b"|", b"\x01", b";", b"\xff", b"\0"])
-def test_a_delimiter_never_stands_in_a_value(delimiter):
+def test_a_delimiter_is_never_in_a_value(delimiter):
     dialect = Dialect(delimiter)
     content = written(pa.array([delimiter * 2 + b"x"]), pa.array([delimiter]), dialect=dialect)
 
@@ -176,7 +176,7 @@ def test_a_delimiter_that_numbers_and_times_have(delimiter):
     assert same_rows(pa.table(back, table.schema.names), table)
 
 
-def test_what_delimiters_may_be():
+def test_allowed_delimiters():
     fit = [bytes([byte]) for byte in range(256) if separates(bytes([byte]))]
 
     assert len(fit) == 256 - 26 * 2 - 10 - len("\\&\r\n")
@@ -204,7 +204,7 @@ def test_a_file_that_would_begin_with_a_mark():
 
 @pytest.mark.parametrize("delimiter", [b",", b"\x01"])
 @pytest.mark.parametrize("head", ["PAR1", "ORC", "Obj\x01", "BZh91AY", "PK\x03\x04", '\x04"M\x18'])
-def test_a_file_that_would_look_like_another_kind(head, delimiter):
+def test_a_file_that_would_look_like_another_format(head, delimiter):
     content = written(pa.array([head, head]), pa.array([1, 2]), dialect=Dialect(delimiter))
 
     assert sniff(content[:64]) is None
@@ -306,7 +306,7 @@ def test_lists_are_written_wherever_they_stand():
         (pa.list_(pa.map_(pa.string(), POINT)), '[[["k",{"x":null}]]]', "x is null"),
     ],
 )
-def test_json_that_is_none_of_the_type(kind, text, why):
+def test_json_of_another_type(kind, text, why):
     good = {"x": 1, 'say "é"': "v"} if pa.types.is_struct(kind) else []
     fields = [json.dumps(good).encode(), text.encode("utf-8", "surrogateescape"), None]
     values, bad, said = converted(pa.array(fields, pa.large_binary()), kind, typed=False)
@@ -316,7 +316,7 @@ def test_json_that_is_none_of_the_type(kind, text, why):
     assert said == f"is not JSON of type {kind}: {why}" or said.startswith(f"is not JSON of type {kind}: {why}")
 
 
-def test_members_of_one_name_cannot_be_held():
+def test_members_of_one_name_are_not_storable():
     kind = pa.list_(pa.struct([("a", pa.int8()), ("a", pa.int8())]))
 
     with pytest.raises(DataError, match=r"x is of type list.*, which escaped cannot hold"):
@@ -481,7 +481,7 @@ def test_odd_times(kind):
         (b"@0", pa.float64(), 0),
     ],
 )
-def test_what_a_value_is_held_as(text, kind, ticks):
+def test_storable_forms_of_values(text, kind, ticks):
     values, bad = read_as([text, None, text], kind)
 
     assert comparable(values).to_pylist() == [ticks, None, ticks]

@@ -22,7 +22,7 @@ COLUMNS = ["parquet", "orc", "avro"]
 
 @pytest.mark.parametrize("file_format", COLUMNS)
 @given(st.data())
-def test_what_is_written_is_read_back(file_format, data):
+def test_written_rows_are_read_back(file_format, data):
     table = data.draw(tables(file_format))
     found = as_table(read_whole(file_format, file_of(file_format, table)), table.schema)
 
@@ -114,7 +114,7 @@ STAMP = "2026-01-31T10:00:00"
     ],
     ids=str,
 )
-def test_what_a_text_says_does_not_depend_on_its_column(file_format, usual, texts):
+def test_the_value_of_a_text_does_not_depend_on_its_column(file_format, usual, texts):
     """Columns whose values all have the usual form are parsed on another path than others."""
 
     def read(*column):

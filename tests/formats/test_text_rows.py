@@ -143,7 +143,7 @@ def test_the_same_rows_and_rejects(monkeypatch, data, rows, ending, layout, bom)
 
 
 @given(st.lists(st.tuples(FIELD, FIELD).map(b",".join).filter(lambda row: b"\n" not in row), max_size=9))
-def test_what_is_packed_is_loaded(rows):
+def test_packed_blocks_are_loaded(rows):
     layout = RowLayout(delimiter=COMMA, id_fields=(1,), width=2)
     content = b"".join(row + b"\n" for row in rows)
     fmt = TextBlockType()
@@ -190,7 +190,7 @@ def test_rows_of_one_field():
 
 
 @pytest.mark.parametrize("ids", [(0,), (1,)])
-def test_a_trusted_file_with_what_is_no_row_is_damaged(ids):
+def test_a_trusted_file_with_a_malformed_row_is_damaged(ids):
     layout = RowLayout(delimiter=COMMA, id_fields=ids, width=2)
     with pytest.raises(NotReadable, match=r"not a row of 2 fields|a row without an ID"):  # noqa: PT012
         (batch,) = TextBlockType().read(InMemory(b"a,1\nb\nc,2\n", Window(text.EXACT_LF)), layout, True)

@@ -338,7 +338,7 @@ def prepare(path, monkeypatch):
 
 
 @pytest.mark.thorough(keep=0)
-def test_every_command_prints_what_the_page_shows(sc, tmp_path, monkeypatch, capfd):
+def test_every_command_of_the_page_prints_its_output(sc, tmp_path, monkeypatch, capfd):
     prepare(tmp_path, monkeypatch)
     commands = [step for block in console_blocks(PAGE) for step in steps(block)]
 

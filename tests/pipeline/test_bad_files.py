@@ -301,7 +301,7 @@ def test_a_small_file_that_holds_a_large_one_comes_in_small_blocks():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_row_longer_than_many_splits_is_held_once(engine):
+def test_a_row_longer_than_many_splits_is_in_memory_once(engine):
     read = []
 
     def blocks():

@@ -357,7 +357,7 @@ def test_op_codes_that_the_master_cannot_keep(job):
     )
 
 
-def test_op_code_in_master_overrides_what_is_seen(job):
+def test_op_code_in_master_overrides_the_inferred_one(job):
     # They are as wide as the feed, so they look like rows with op codes.
     (job.master / "base.txt").write_bytes(b"a,1,100,x\n")
     job.put("ups.txt", b"b,2,U,200\n")
@@ -386,7 +386,7 @@ def test_feed_files_that_disagree_do_not_tell_whether_the_master_has_op_codes(jo
     job.refused(ConfigError, "the first row has 3 fields", "3 or 4", "set op.code.in.master", settings=OP_CODE)
 
 
-def test_an_op_code_column_of_the_master_that_was_only_inferred_is_told(job):
+def test_an_inferred_op_code_column_of_the_master_is_reported(job):
     (job.master / "base.txt").write_bytes(b"a,1,U\n")
     job.add("ups.txt", b"b,2,U\n")
 

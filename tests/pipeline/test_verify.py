@@ -248,7 +248,7 @@ def test_file_that_became_something_else_is_found(plain, copy):
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"1", b"null", b"{}", b'"x"', b"\xff\xfe", b"[" * 100_000])
-def test_manifest_that_is_none_is_damaged(plain, copy, text):
+def test_malformed_manifest_is_damage(plain, copy, text):
     (copy / manifest.PATH).write_bytes(text)
 
     with pytest.raises(StateError, match=r"manifest\.json") as caught:
@@ -265,7 +265,7 @@ def test_manifest_whose_members_were_moved_is_damaged(plain, copy):
         plain(copy)
 
 
-def test_manifest_of_a_later_version_is_named_as_such(plain, copy):
+def test_manifest_of_a_later_version_is_named(plain, copy):
     path = copy / manifest.PATH
     path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
 
@@ -545,7 +545,7 @@ def test_run_on_a_master_with_other_sequences_stops(made, tmp_path):
 # --- the command ---
 
 
-def test_command_tells_by_its_exit_code(sc, copy, capsys):
+def test_exit_codes_of_the_command(sc, copy, capsys):
     assert cli.main(["verify", str(copy)]) == 0
     assert "as its manifest says: files, sizes, rows, checksums, one row per key" in capsys.readouterr().out
 
@@ -561,7 +561,7 @@ def test_command_tells_by_its_exit_code(sc, copy, capsys):
     assert "the manifest is damaged" in capsys.readouterr().err
 
 
-def test_command_for_what_is_no_dataset(sc, tmp_path, capsys):
+def test_command_on_a_path_without_a_dataset(sc, tmp_path, capsys):
     assert cli.main(["verify", str(tmp_path / "nothing")]) == 2
     assert "there is no such directory" in capsys.readouterr().err
 

@@ -32,7 +32,7 @@ def run(tmp_path, kind, says, *, pack=bytes, suffix=""):
 
 
 @pytest.mark.parametrize("kind", ["csv", "avro", "parquet", "orc"])
-def test_as_many_rows_as_are_said(kind, tmp_path):
+def test_the_number_of_rows_in_the_control_file_is_right(kind, tmp_path):
     assert run(tmp_path, kind, 3).counts["feed rows"] == 3
 
 

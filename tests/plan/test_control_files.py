@@ -63,7 +63,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "said"), READ)
-def test_what_is_read(text, said):
+def test_forms_that_are_read(text, said):
     assert control_files.parse(text.encode(), NAME) == said
 
 
@@ -95,7 +95,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("data", "why"), UNUSABLE, ids=[str(number) for number in range(len(UNUSABLE))])
-def test_what_cannot_be_used(data, why):
+def test_forms_that_are_refused(data, why):
     with pytest.raises(ValueError, match=r"\w") as caught:
         control_files.parse(data, NAME)
 
@@ -129,7 +129,7 @@ STORED = {"ups.txt": FEED, "ups.txt.gz": gzip.compress(FEED), "ups.txt.bz2": bz2
 
 @pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize("key", ["all", *about(b"")])
-def test_what_is_right_is_merged(job, name, key):
+def test_right_control_files_are_merged(job, name, key):
     content = STORED[name]
     job.put(name, content)
     said = about(content)
@@ -143,7 +143,7 @@ def test_what_is_right_is_merged(job, name, key):
 
 @pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize("key", about(b""))
-def test_what_is_wrong_is_refused(job, name, key):
+def test_wrong_control_files_are_refused(job, name, key):
     content = STORED[name]
     path = job.put(name, content)
     found, other = about(content)[key], about(content + b"x\n", count=5)[key]
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_refused(job, name, key):
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_file_that_was_cut_short_is_told_by_its_digest(job, name):
+def test_file_that_was_cut_short_is_found_by_its_digest(job, name):
     """The size is compared, not how much of the file can be unpacked."""
     path = job.put(name, STORED[name][:-9])
     job.put(f"{name}.ctl", f"sha256={about(STORED[name])['sha256']}\nrows=4\n".encode())
@@ -254,7 +254,7 @@ def test_control_file_that_cannot_be_used(job):
 
 
 @pytest.mark.parametrize("feed", ["", "/ups.txt"])
-def test_control_file_that_is_none(job, feed):
+def test_directory_in_place_of_a_control_file(job, feed):
     job.put("ups.txt")
     (job.root / "elsewhere").write_bytes(b"1")
     (job.feed / "ups.txt.ctl").symlink_to(job.root / "elsewhere")
@@ -297,7 +297,7 @@ def test_files_are_read_once_for_all_digests(job, monkeypatch):
 
 
 @pytest.mark.parametrize(("ready", "own"), [(".ctl", ".ctl"), (".ready", ".ctl.ready"), (".my.ctl", ".ctl")])
-def test_suffixes_that_cannot_be_told_apart(ready, own):
+def test_suffixes_that_clash(ready, own):
     with pytest.raises(ConfigError, match=r"feed\.control\.suffix: '.*' cannot be told from claim\.ready\.suffix"):
         configuration.parse({**WITH_OP, "claim.ready.suffix": ready, "feed.control.suffix": own})
 
@@ -543,7 +543,7 @@ def no_lock(monkeypatch):
 @every_kind
 @every_start
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
-def test_control_file_stays_with_its_feed_file_whatever_fails(kind, runs, fault):
+def test_control_file_stays_with_its_feed_file_after_any_fault(kind, runs, fault):
     outcomes = set()
     for storage in faulty_runs(new_base(kind, runs), fault):
         with mounted(storage) as path:

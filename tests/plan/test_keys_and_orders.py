@@ -60,7 +60,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_what_may_be_a_key(name, work):
+def test_types_of_keys(name, work):
     master = table(KEYS[name], [1, 1], ["old", "kept"])
     both(work, "parquet", master, table(KEYS[name].slice(0, 1), [2], ["new"]))
     assert sorted(work.table()["note"].to_pylist()) == ["kept", "new"]
@@ -119,7 +119,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_a_reject_is_shown_whatever_it_holds(name, work):
+def test_a_reject_is_shown_with_any_content(name, work):
     feed = table(pa.array([None, "b"]), [2, 3], STRANGE[name])
     report = both(work, "parquet", table(["a"], [1], STRANGE[name].slice(1)), feed, reject_policy="quarantine")
     assert report.counts["feed rejected"] == 1
@@ -183,7 +183,7 @@ def test_the_higher_order_value_wins(name, file_format, work):
     [pa.array([[1]]), pa.array([True]), pa.array([b"1"]), pa.array([{"a": 1}])],
     ids=["list", "bool", "bytes", "struct"],
 )
-def test_what_has_no_order_is_an_error(file_format, at, work):
+def test_a_type_without_an_order_is_an_error(file_format, at, work):
     with pytest.raises(DataError, match=r"f_1.*field at is of type .*has no order"):
         both(work, file_format, table(["a"], at, ["x"]), table(["a"], at, ["x"]))
 

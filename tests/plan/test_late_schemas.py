@@ -60,7 +60,7 @@ def test_a_default_of_a_field_that_nothing_has_is_a_mistake(tmp_path):
         run(tmp_path, "avro", tmp_path / "master", "u_5", newer, **{"default.waight": "1", "default.weight": "2"})
 
 
-def test_a_default_that_has_no_use_is_told(tmp_path):
+def test_an_unused_default_is_reported(tmp_path):
     (tmp_path / "master").mkdir()
     (tmp_path / "master" / "m.csv").write_bytes(file_of("csv", pa.table(OLD | {"weight": pa.array([1])})))
     _, report = run(tmp_path, "csv", tmp_path / "master", "u_5", OLD)

@@ -381,7 +381,7 @@ def test_null_where_a_given_schema_has_none_is_a_reject(file_formats, values, wo
 
 
 @pytest.mark.parametrize("file_formats", PATHS)
-def test_a_delete_file_lacks_what_may_not_be_null(file_formats, work):
+def test_a_delete_file_may_lack_required_fields(file_formats, work):
     """Its rows are never written, so the fields that they lack get no value."""
     inner = pa.struct([pa.field("n", pa.int64(), nullable=False)])
     must = [pa.field("v", pa.string(), False), pa.field("s", inner, False), pa.field("n", pa.int32(), False)]
@@ -495,7 +495,7 @@ def branches(path):
 @pytest.mark.thorough(keep=40)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("at", [0, 4, 9], ids=["first", "among", "last"])
-def test_what_only_avro_holds_stays(name, at, work):
+def test_schemas_that_only_avro_has_stay(name, at, work):
     case = CASES[name]
 
     def schema(extra):
@@ -548,7 +548,7 @@ SYMBOLS = {
 
 
 @pytest.mark.parametrize("name", SYMBOLS)
-def test_what_only_avro_holds_is_not_guessed(name, work):
+def test_schemas_that_only_avro_has_are_not_guessed(name, work):
     for place, data_type, key in zip(("master/m", "feed/f_1"), SYMBOLS[name], "ab", strict=True):
         work.put_avro(
             place,
@@ -561,7 +561,7 @@ def test_what_only_avro_holds_is_not_guessed(name, work):
 
 
 @pytest.mark.parametrize("data_type", [["int", "string"], {**dict(ODD)["wide"]}], ids=["union", "decimal"])
-def test_what_only_avro_holds_has_no_place_in_other_formats(data_type, work):
+def test_schemas_that_only_avro_has_are_refused_in_other_formats(data_type, work):
     schema = avro(("id", "string"), ("at", "long"), ("v", data_type))
     work.put("master/m", side("a"), "parquet")
     work.put_avro("feed/f_1", schema, [{"id": "b", "at": 1, "v": 1 if isinstance(data_type, list) else Decimal(1)}])

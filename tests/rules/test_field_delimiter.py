@@ -222,7 +222,7 @@ def test_sets_have_the_members_they_have_in_java(text: str, ascii_bits: int, oth
 
 
 @pytest.mark.parametrize("c", [*"|.\\^$*+?()[]{}-, \t;aZ0", "\x01", "\x00", "é", "€", "😀"])
-def test_one_character_stands_for_itself(c: str) -> None:
+def test_one_character_matches_itself(c: str) -> None:
     assert parse(c) == Delimiter(c.encode(), None, c)
     assert parse(c).split(f"è{c}{c}b".encode()) == ["è".encode(), b"", b"b"]
 

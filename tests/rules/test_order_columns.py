@@ -20,7 +20,7 @@ def parsed(kind, field):
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_a_column_says_what_the_row_code_says(kind):
+def test_columns_agree_with_the_row_code(kind):
     @given(st.lists(FIELDS[kind], max_size=12))
     def check(fields):
         column, bad = parse_column(kind, ByteColumn.of(fields))

@@ -61,7 +61,7 @@ def columns_of(fields, rows):
 
 
 @given(fields_and_rows())
-def test_columns_say_what_rows_say(given_):
+def test_columns_agree_with_rows(given_):
     fields, rows = given_
     placed = partition_rows(fields, columns_of(fields, rows))
 
@@ -243,7 +243,7 @@ def test_fields_are_read_as_they_are_written(named):
         ("id,date(ts),ts_date=id", "two partition fields are called 'ts_date'"),
     ],
 )
-def test_what_is_no_field_is_told(text, says):
+def test_an_unknown_field_is_reported(text, says):
     with pytest.raises(ValueError, match=r"^") as caught:
         parse_fields(text)
 

@@ -120,7 +120,7 @@ def on_spark(sc: Any) -> Callable[..., mutator.Report]:
 
 
 @pytest.mark.parametrize("join", ["aligned", "broadcast", "shuffle"])
-def test_join_on_spark_writes_what_it_writes_here(sc, tmp_path, join):
+def test_join_on_spark_writes_the_same_as_the_local_engine(sc, tmp_path, join):
     master = managed(tmp_path, BY_NAME, num_reducer=4) if join == "aligned" else unmanaged(tmp_path, files=3)
     options = promised() if join == "broadcast" else {"num_reducer": 4}
     changes = feed(tmp_path, u_5=[(KEYS[0], 5), (b"new", 5)], del_6=[(KEYS[1], 6), (b"gone", 6)], u_7=[(KEYS[0], 7)])

@@ -75,7 +75,7 @@ class Mishap(Exception):
 # --- a new file ---
 
 
-def test_new_file_holds_what_was_written_and_is_listed_at_once(place):
+def test_new_file_has_its_bytes_and_is_listed_at_once(place):
     for number in range(50):
         place.write(place / f"f{number:02d}", b"x" * number)
 
@@ -145,7 +145,7 @@ def test_name_of_a_new_file_may_be_decided_at_its_end(place):
 
 
 @pytest.mark.parametrize("there", ["file", "directory"])
-def test_name_decided_at_the_end_does_not_replace_what_has_it(place, there):
+def test_name_decided_at_the_end_replaces_no_file(place, there):
     if there == "directory" and not place.storage.renames:
         return  # an object and a directory of one name are two things there
     place.write(place / "final", b"first") if there == "file" else place.directory("final")
@@ -178,7 +178,7 @@ def test_exception_aborts_a_new_file_before_its_name_is_asked_for(place, fault):
     assert (place.names(), asked) == ([], [])
 
 
-def test_exception_of_what_decides_the_name_aborts_as_well(place):
+def test_exception_of_the_naming_function_aborts_as_well(place):
     def final():
         raise Mishap("no name")
 
@@ -209,7 +209,7 @@ def test_link_gives_a_file_a_second_name(place):
 
 
 @pytest.mark.parametrize("there", ["file", "directory", "the same"])
-def test_link_does_not_replace_what_is_there(place, there):
+def test_link_replaces_no_file(place, there):
     place.write(place / "file", b"content")
     if not link(place, place / "file", place / "other"):
         return
@@ -230,7 +230,7 @@ def test_link_does_not_replace_what_is_there(place, there):
 
 
 @pytest.mark.parametrize(("source", "target"), [("none", "twin"), ("file", "none/twin")])
-def test_link_of_what_is_not_there_is_a_storage_error(holding, source, target):
+def test_link_of_a_missing_file_is_a_storage_error(holding, source, target):
     holding.write(holding / "file", b"content")
 
     with pytest.raises(StorageError, match="No such file or directory"):
@@ -291,7 +291,7 @@ def test_open_at_an_offset(place, offset):
     assert place.read(place / "file", offset) == b"0123456789"[offset:]
 
 
-def test_look_tells_kinds_apart_and_misses_nothing(place):
+def test_stat_distinguishes_types_and_misses_nothing(place):
     place.write(place / "file", b"abc")
     place.directory("directory")
 
@@ -487,7 +487,7 @@ def test_claim_does_not_follow_a_name(holding):
     del claim
 
 
-def test_claim_of_nothing_is_none(holding):
+def test_claim_of_a_missing_path_is_none(holding):
     assert holding.storage.hold(holding / "nothing") is None
 
 

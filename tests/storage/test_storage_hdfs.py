@@ -106,7 +106,7 @@ def test_a_lost_call(base, faulty):
     assert names(base) == ["one"]
 
 
-def test_a_lost_call_while_somebody_else_takes_the_name(base, faulty):
+def test_a_lost_call_while_another_writer_takes_the_name(base, faulty):
     def other_writer(source, target):
         with backend._client(base.split("/")[2])._real.create(target) as stream:
             stream.write(b"their\n")
@@ -118,7 +118,7 @@ def test_a_lost_call_while_somebody_else_takes_the_name(base, faulty):
     assert read(f"{base}/one") == b"their\n"
 
 
-def test_what_the_namenode_refuses_is_not_in_doubt(base, faulty):
+def test_a_refusal_of_the_namenode_is_not_in_doubt(base, faulty):
     write(f"{base}/one")
     faulty(REFUSED, done=False)
     with pytest.raises(MutatorError, match="other: in safe mode; check") as caught:
@@ -257,7 +257,7 @@ def test_a_namenode_that_is_not_there(tmp_path, monkeypatch):
 # --- reading ---
 
 
-def test_random_seeks_read_what_is_there(base):
+def test_random_seeks_read_the_right_bytes(base):
     numbers = random.Random(7)
     content = numbers.randbytes((5 << 20) + 321)
     write(f"{base}/one", content)
@@ -344,7 +344,7 @@ def test_names_of_the_configuration_directory(hdfs, tmp_path):
     assert done.stdout.split() == [word for path in paths for word in (f"{path}/file", "content")], done.stderr
 
 
-def test_missing_package_says_what_to_install(monkeypatch):
+def test_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "hdfs_native", None)
     monkeypatch.setattr(backend, "_clients", {})
     with pytest.raises(MutatorError, match=r"pip install 'mutator\[hdfs\]'") as caught:

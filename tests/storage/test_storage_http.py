@@ -99,7 +99,7 @@ def test_directory_is_no_feed_file(url):
         storage_for(url).stat(f"{url}/in/")
 
 
-def test_what_is_not_there(url):
+def test_missing_files(url):
     storage = storage_for(url)
     assert storage.stat(f"{url}/in/none.txt") is None
     with pytest.raises(MutatorError, match="503") as caught:
@@ -108,7 +108,7 @@ def test_what_is_not_there(url):
     assert "secret" not in str(caught.value)
 
 
-def test_no_secret_is_told_of_a_server_that_is_not_there():
+def test_an_unreachable_server_is_reported_without_secrets():
     with pytest.raises(MutatorError) as caught:
         storage_for("http://x").stat("http://127.0.0.1:9/in/ups.txt?X-Amz-Signature=SECRET")
     assert caught.value.exit_code == 4

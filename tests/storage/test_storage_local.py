@@ -98,7 +98,7 @@ def test_name_that_is_no_text_is_kept(disk):
 
 
 @pytest.mark.parametrize("kind", ["symbolic link", "FIFO", "socket", "device"])
-def test_what_is_no_plain_file_is_named_and_not_opened(disk, kind):
+def test_a_special_file_is_named_and_not_opened(disk, kind):
     disk.write(disk / "file", b"content")
     path = disk / "odd"
     if kind == "symbolic link":
@@ -242,7 +242,7 @@ def test_remove_outlasts_a_writer_that_is_about_to_die(disk, monkeypatch, code):
     assert disk.names() == []
 
 
-def test_claim_of_a_directory_that_was_replaced_meanwhile_is_none(disk, monkeypatch):
+def test_claim_of_a_directory_that_was_replaced_meanwhile_fails(disk, monkeypatch):
     """Between opening and locking it, its owner may have published it and another run have made a new one."""
     path, flock = disk.directory("claimed"), local_directories.fcntl.flock
 
@@ -282,7 +282,7 @@ def kind(request):
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_content_comes_back_whatever_the_blocks(kind, block):
+def test_content_comes_back_from_blocks_of_any_size(kind, block):
     for content in (b"", b"x", CONTENT, random.Random(1).randbytes(300_000 if block > 7 else 3_000)):
         assert unpacked(COMPRESS[kind](content), kind, block) == content
 
@@ -385,6 +385,6 @@ def test_sniff(head, name):
     assert sniff(head) == name
 
 
-def test_sniff_knows_what_the_compressors_write(kind):
+def test_sniff_recognises_the_output_of_compressors(kind):
     for content in (b"", b"x", CONTENT):
         assert sniff(COMPRESS[kind](content)) == kind

@@ -156,7 +156,7 @@ def test_removal_of_more_than_one_request_takes(s3, bucket):
     assert names(bucket) == ["tree-beside"]
 
 
-def test_empty_object_that_stands_for_a_directory_is_none_of_its_entries(s3, bucket):
+def test_empty_object_that_marks_a_directory_is_not_an_entry_of_it(s3, bucket):
     s3.client().put_object(Bucket=bucket[5:], Key="incr/")
 
     assert STORAGE.stat(f"{bucket}/incr").type == "directory"
@@ -177,7 +177,7 @@ def test_slash_at_the_end_is_no_other_place():
     assert STORAGE.resolve("s3://lake/incr//") == "s3://lake/incr"
 
 
-def test_bucket_that_is_not_there_is_told(s3):
+def test_missing_bucket_is_reported(s3):
     acts = [STORAGE.stat, STORAGE.entries, STORAGE.open, STORAGE.exclusive, lambda path: write(path, b"")]
     for act in acts:
         with pytest.raises(ConfigError, match=r"s3://no-such-lake/file.*: there is no such bucket"):
@@ -190,7 +190,7 @@ def test_bucket_that_is_not_there_is_told(s3):
 
 @pytest.mark.processes
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_missing_package_says_what_to_install(scheme):
+def test_missing_package_is_named(scheme):
     """In a process that has never had it."""
     lines = ["import sys", "sys.modules['boto3'] = sys.modules['botocore'] = None", "from mutator import cli"]
     command = ["run", "--config", "sample_data/product/bumu.properties", "--master", f"{scheme}://lake/master"]
@@ -230,14 +230,14 @@ def test_without_the_probe_a_server_that_knows_no_conditions_still_replaces_noth
         ("DELETE POST", lambda path: STORAGE.remove(path)),
     ],
 )
-def test_what_is_not_allowed_is_told(s3, bucket, methods, act):
+def test_refused_access_is_reported(s3, bucket, methods, act):
     s3.behave(deny=methods)
     with pytest.raises(StorageError, match=r"(AccessDenied|403).*check the address, the credentials") as caught:
         act(f"{bucket}/file")
     assert caught.value.kind == "storage.service"
 
 
-def test_keys_without_a_path_are_told(s3, bucket):
+def test_keys_without_a_path_are_reported(s3, bucket):
     s3.client().put_object(Bucket=bucket[5:], Key="incr//file")
     with pytest.raises(StorageError, match="keys with '//' in them have no path"):
         STORAGE.entries(f"{bucket}/incr")
@@ -266,7 +266,7 @@ def test_server_that_is_not_there_is_a_storage_error(monkeypatch, s3):
     assert caught.value.exit_code == 4
 
 
-def test_endpoint_that_is_none_is_told(monkeypatch, s3):
+def test_malformed_endpoint_is_reported(monkeypatch, s3):
     monkeypatch.setattr(s3_client, "_clients", {})
     monkeypatch.setenv("AWS_ENDPOINT_URL", "127.0.0.1:9")
     with pytest.raises(MutatorError, match=r"Invalid endpoint: 127.0.0.1:9; look at the variables AWS_") as caught:

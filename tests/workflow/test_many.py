@@ -102,7 +102,7 @@ def test_the_largest_is_begun_first(folder, sc):
     assert begun == list(reversed(folder.names))
 
 
-def test_resume_does_what_is_left(folder, sc):
+def test_resume_does_the_rest(folder, sc):
     feed = folder.put("feed/t2/ups_1.txt", "1,too few\n")
     first = many.run(folder.tables(), lambda: sc)
     feed.write_text("1,t2 changed,200\nx,t2 new,200\n")
@@ -133,7 +133,7 @@ def test_other_settings_undo_nothing(folder, sc):
     assert {path: node for path, node in before.items() if "t2" not in str(path)}.items() <= after.items()
 
 
-def test_what_somebody_else_has_published_is_not_done(folder, sc):
+def test_a_result_of_another_run_does_not_count_as_done(folder, sc):
     first = many.run(folder.tables(), lambda: sc)
     shutil.rmtree(folder.root / "out/t1")
     shutil.copytree(folder.root / "out/t0", folder.root / "out/t1")

@@ -62,7 +62,7 @@ def test_deadline_of_one_table(folder, sc, monkeypatch):
     assert rows_of(folder, "t1") == folder.expected("t1")
 
 
-def test_time_until_spark_is_there_is_none_of_a_table(folder, sc, monkeypatch):
+def test_no_table_pays_for_the_start_of_spark(folder, sc, monkeypatch):
     def slow():
         clock[0] += 3600
         return sc
@@ -88,7 +88,7 @@ def test_deadline_of_all(folder, sc, monkeypatch):
     assert "left undone: t0, t1, t2, t3; run again with --resume" in done.text()
 
 
-def test_what_is_being_published_is_finished(folder, sc, monkeypatch):
+def test_a_publication_in_progress_is_finished(folder, sc, monkeypatch):
     begun = []
     merge, write = Attempt.merge_on, pipeline.write_sidecar
     monkeypatch.setattr(Attempt, "merge_on", lambda *words: (begun.append(words[0]), merge(*words))[1])

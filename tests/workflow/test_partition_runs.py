@@ -204,7 +204,7 @@ EARLY, LATE = ["runs.begun", "stage.merged", "stage.manifest.written"], ["runs.s
 
 
 @pytest.mark.parametrize("point", [*EARLY, "runs.partition.done", "runs.linked", *LATE, "runs.published"])
-def test_what_was_stopped_goes_on(case, monkeypatch, point):
+def test_a_stopped_run_goes_on(case, monkeypatch, point):
     case.run()
     undisturbed = case.follow().feed(FEED.replace(b"00,", b"50,")).root / "undisturbed"
     case.run(undisturbed)
@@ -317,7 +317,7 @@ def test_two_at_once(case):
         ("split-1/k=a/more.txt", "the files differ from the record: k=a/more.txt"),
     ],
 )
-def test_trees_that_are_none(case, path, says):
+def test_paths_without_a_tree(case, path, says):
     if "day" in path:
         (case.root / "master/k=a/base.txt").unlink()
     (case.root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -155,7 +155,7 @@ def test_csv_keeps_quotes_and_header(feed):
     }  # fmt: skip
 
 
-def test_escaped_values_are_what_they_stand_for(feed):
+def test_escaped_values_are_decoded(feed):
     feed.put("ups_2.txt", b"1,a\\x2cb\n2,\\N\n3,a\\x2cb\n")
     feed.split("k=1", {**CONFIG, "input.format": "escaped"})
 
@@ -358,7 +358,7 @@ def test_names_are_those_of_the_configuration(feed):
         ("2", "field 2 is beyond the 2 fields"),
     ],
 )
-def test_fields_that_are_none(feed, by, says):
+def test_unknown_fields(feed, by, says):
     feed.put("ups_1.txt", b"a,1\n")
 
     feed.refused(ConfigError, "ups_1.txt", says, by=by)

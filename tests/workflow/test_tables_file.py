@@ -39,7 +39,7 @@ def test_addresses_and_full_paths_stay(folder):
     assert (table.master, table.feed, table.output) == ("s3://lake/a", ("/incr/*", "hdfs://n/x"), "/new/a")
 
 
-def test_what_stands_nearer_to_the_table_wins(folder):
+def test_the_setting_nearest_to_the_table_wins(folder):
     folder.put(
         "all.properties", "rsbm.num.reducer=1\nreject.limit=1\nsplit.bytes=1m\nbackup.keep=1\nid.field.ordinals=0\n"
     )
@@ -121,7 +121,7 @@ def test_all_faults_at_once(folder):
     assert any(one.startswith("tables.d: ") and "none.properties" in one for one in found)
 
 
-def test_faults_of_the_defaults_are_told_once(folder):
+def test_faults_of_the_defaults_are_reported_once(folder):
     found = faults(folder.file(defaults='[defaults]\nfeed = "f"\nsettings = 3\nconfg = "x"\n'))
 
     assert found.count("defaults.settings: must be a section, [defaults.settings]") == 1

@@ -48,7 +48,7 @@ def by_field(tmp_path):
 # --- one run after the other
 
 
-def test_runs_merge_what_arrives_and_put_everything_in_its_place(by_name):
+def test_runs_merge_arriving_files_and_archive_them(by_name):
     by_name.arrive("ups_2.txt", "a,2", "e,2")
     by_name.arrive("del_3.txt", "b,x")
     first = by_name.run()
@@ -308,7 +308,7 @@ def test_master_that_was_changed_can_be_adopted(by_name):
 
 
 @pytest.mark.parametrize(("where", "point"), [(run_module, "commit.done"), (run_module, "commit.begin")])
-def test_signal_that_comes_too_late_is_said_and_nothing_is_left(by_name, monkeypatch, where, point):
+def test_signal_that_comes_too_late_is_reported_and_nothing_is_left(by_name, monkeypatch, where, point):
     def at(name):
         if name == point:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -333,7 +333,7 @@ def test_signal_before_the_commit_stops_the_run(by_name, monkeypatch, capsys):
     assert Log(str(by_name.path)).all() == []
 
 
-def test_restore_that_is_told_to_stop_too_late_says_so(by_name, monkeypatch, capsys):
+def test_restore_that_is_stopped_too_late_reports_it(by_name, monkeypatch, capsys):
     for number in (2, 3):
         by_name.arrive(f"ups_{number}.txt", f"a,{number}")
         by_name.run()
@@ -512,7 +512,7 @@ def test_commands_of_an_operators_day(sample_base, capsys):
         (["status", "s9://bucket/base"], 2, "'s9' is not a known storage scheme"),
     ],
 )
-def test_bad_commands_say_what_and_where(tmp_path, monkeypatch, capsys, words, code, said):
+def test_bad_commands_name_the_fault_and_its_path(tmp_path, monkeypatch, capsys, words, code, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "base" / "incr").mkdir(parents=True)
     (tmp_path / "linked").mkdir()
@@ -524,7 +524,7 @@ def test_bad_commands_say_what_and_where(tmp_path, monkeypatch, capsys, words, c
     assert "Traceback" not in err
 
 
-def test_watch_merges_whatever_arrives(sample_base, capsys):
+def test_watch_merges_arriving_files(sample_base, capsys):
     deliver(sample_base)
     assert command("watch", sample_base, "--interval", "0.1", "--min-age", "0", "--runs", "1") == 0
     assert "version 1 became the master" in capsys.readouterr().out

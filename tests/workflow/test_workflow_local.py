@@ -251,7 +251,7 @@ def test_restore_brings_a_version_back_as_a_new_one(tmp_path):
 @pytest.mark.parametrize(
     ("to", "words"), [(9, "there is no version 9"), (2, "is the master already"), (-1, "there is no version -1")]
 )
-def test_restore_says_what_cannot_be(tmp_path, to, words):
+def test_restore_names_versions_that_cannot_be_restored(tmp_path, to, words):
     base = new_base(tmp_path / "base", 2)
     with pytest.raises(MutatorError, match=words) as caught:
         restore(str(base), to, CONFIG)
@@ -259,7 +259,7 @@ def test_restore_says_what_cannot_be(tmp_path, to, words):
     assert caught.value.exit_code == 5
 
 
-def test_master_that_somebody_replaced_is_refused(tmp_path):
+def test_master_that_was_replaced_by_hand_is_refused(tmp_path):
     base = new_base(tmp_path / "base", 2)
     shutil.rmtree(base / "master")
     (base / "master").mkdir()
@@ -287,7 +287,7 @@ def test_base_that_has_lost_its_log_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["removed", "cut", "log"])
-def test_status_sees_what_can_be_seen_without_reading(tmp_path, how):
+def test_status_finds_faults_without_reading_data(tmp_path, how):
     base = new_base(tmp_path / "base", 2)
     file = part(base / "master")
     if how == "removed":

@@ -439,7 +439,7 @@ def test_base_that_has_lost_its_log_is_left_alone(s3):
     assert tree(base) == before
 
 
-def test_whole_dataset_of_no_version_is_left_and_told(s3):
+def test_whole_dataset_of_no_version_is_left_and_reported(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     (last,) = [one for one in entries_of(f"{base}/_mutator/log") if one.name.endswith("2.json")]
     version = Log(base).latest()
@@ -456,14 +456,14 @@ def test_part_of_a_dataset_that_came_late_is_removed(s3):
     check(Base(base), FED)
 
 
-def test_master_that_somebody_removed_is_told(s3):
+def test_master_that_was_removed_by_hand_is_reported(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     storage_for(base).remove(master_of(Base(base), Log(base).latest()))
     (problem,) = look(base).problems
     assert "is not the dataset of version 2" in problem
 
 
-def test_paused_pruner_does_not_remove_what_is_restored_meanwhile(s3, monkeypatch):
+def test_paused_pruner_does_not_remove_a_version_restored_meanwhile(s3, monkeypatch):
     """It stops before it removes; a restore then refuses, and one that came first keeps it from removing."""
     base = new_base(f"{s3.bucket()}/base", 2)
     settings = with_settings(backup_keep=0)
