@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.manifest import DataFile, Manifest
 from mutator.dataset.partition_index import EARLIER, SPEC, form_of, is_partitioned
-from mutator.engine.blocks.mutations import groups_of_keys
+from mutator.engine.blocks.mutations import groups_of_keys, partitions_of
 from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt
@@ -109,7 +109,7 @@ def _read_tombstones(plan: Plan, scope: str | None, split: Split, one: Input) ->
 
 
 def _read_blocks(plan: Plan, scope: str | None, split: Split, one: Input) -> Iterator[Any]:
-    part, layout = one.source.part, plan.rows.layouts[one.layout]
+    part = one.source.part
     assert part is not None
     directory = part.path.rpartition("/")[0]
     sequences = RowSequences(plan, split, one)
@@ -121,7 +121,7 @@ def _read_blocks(plan: Plan, scope: str | None, split: Split, one: Input) -> Ite
             hashes = block.hashes()
             right = _in_bucket(plan, one, hashes)
             if scope is not None:
-                placed = plan.block_type.partitions(block.written(), layout)
+                placed = partitions_of(plan, block)
                 right &= np.array([name == directory for name in placed.names], np.bool_)[placed.codes]
             states, within = np.where(right, _ROW, _MISPLACED), directory if scope == "partition" else ""
             yield from _elements(plan, split, number, hashes, block.keys(None), states, within)

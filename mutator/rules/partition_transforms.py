@@ -69,6 +69,10 @@ class RowPartitions(NamedTuple):
     names: list[str]  # directories
     reasons: dict[int, str]  # row to the reason why it has no partition
 
+    def only(self, rows: Ints | Flags) -> RowPartitions:
+        """Return the partitions of some rows, without reasons."""
+        return RowPartitions(self.codes[rows], self.names, {})
+
 
 def parse_fields(text: str) -> tuple[PartitionField, ...]:
     """Read partition fields. Raises ValueError that says what was expected.

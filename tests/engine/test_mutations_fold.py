@@ -86,6 +86,7 @@ def columns_of(bag, kind="long", space=3):
         mixed=np.zeros(len(bag), np.bool_),
         upserts=np.array([not one.is_delete for one in bag], np.bool_),
         moves=np.zeros(len(bag), np.int64),
+        directories=pa.nulls(len(bag)),
     )
 
 

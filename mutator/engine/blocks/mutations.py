@@ -21,6 +21,7 @@ from mutator.formats.blocks.contract import Block, Hashes, unequal
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, ranks
+from mutator.rules.partition_transforms import RowPartitions
 
 # A record that changes its partition leaves one and arrives in another, as a mutation in each. A record whose tombstone
 # is in another partition is revived, and the tombstone leaves.
@@ -43,6 +44,7 @@ class Mutations:
     mixed: Flags  # those with its order value and sequence are not all the same
     upserts: Flags  # one of them is an upsert
     moves: Ints  # STAYS, LEAVES, ARRIVES or REVIVES
+    directories: Any  # of their partitions, a pa.DictionaryArray; all NULL if the output has none, or they are known
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -67,11 +69,16 @@ class Mutations:
 
 
 def mutations_of(
-    plan: Plan, block: Block, inputs: Ints, offsets: Ints, known: tuple[Ints, Flags, Flags] | None = None
+    plan: Plan,
+    block: Block,
+    inputs: Ints,
+    offsets: Ints,
+    directories: Any,
+    known: tuple[Ints, Flags, Flags] | None = None,
 ) -> Mutations:
     """Return the mutations of a block of the feed.
 
-    inputs, offsets: one per row. known: counts, mixed and upserts of rows that were folded before.
+    inputs, offsets, directories: one per row. known: counts, mixed and upserts of rows that were folded before.
     """
     count = len(block)
     deletes = block.deletes()
@@ -93,6 +100,26 @@ def mutations_of(
         mixed,
         upserts,
         np.zeros(count, np.int64),
+        directories,
+    )
+
+
+def directories_of(plan: Plan, block: Block) -> Any:
+    """Return the directory of each row's partition, a pa.DictionaryArray; NULLs if the output has no partitions."""
+    if not plan.is_partitioned:
+        return pa.nulls(len(block))
+    return directory_column(*partitions_of(plan, block)[:2])
+
+
+def partitions_of(plan: Plan, block: Block) -> RowPartitions:
+    """Return the partitions of a block's rows; they are derived again only if reading has not found them."""
+    return block.partitions or plan.block_type.partitions(block.written(), plan.rows.layouts["written"])
+
+
+def directory_column(codes: Ints, names: Sequence[str]) -> Any:
+    """Return directories as a pa.DictionaryArray. codes: an index into names for each row, negative for NULL."""
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes.astype(np.int32), mask=codes < 0), pa.array(names, pa.string())
     )
 
 
@@ -214,7 +241,8 @@ def mutations_of_table(table: Any) -> Mutations:
     """Return the mutations of a pa.Table that ``table_of_mutations`` returned."""
     columns: dict[str, Any] = {name: table.column(name).combine_chunks() for name in table.column_names}
     keys = tuple(columns.pop(name) for name in table.column_names if name.startswith("key_"))
+    columns.setdefault("directories", pa.nulls(table.num_rows))
     for part in fields(Mutations):
-        if part.name not in ("keys", "orders", "rows", "written"):
+        if part.name not in ("keys", "orders", "rows", "written", "directories"):
             columns[part.name] = columns[part.name].to_numpy(zero_copy_only=False)
     return Mutations(keys=keys, **columns)

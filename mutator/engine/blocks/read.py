@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.side_columns import tombstone_tables
-from mutator.engine.blocks.mutations import Mutations, fold, joined_mutations, mutations_of
+from mutator.engine.blocks.mutations import Mutations, directories_of, fold, joined_mutations, mutations_of
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import NOTHING_READ, SplitReceipt
 from mutator.engine.split_content import (
@@ -51,6 +51,7 @@ class Run(NamedTuple):
     rows: bytes
     inputs: bytes  # int32
     offsets: bytes  # int64
+    directories: bytes | None  # of their partitions, as Arrow IPC; None: the output has no partitions
     folded: tuple[bytes, bytes, bytes] | None  # counts, mixed, upserts; None: nothing was folded
 
 
@@ -131,7 +132,7 @@ class Feed:
             if not len(block):
                 continue
             inputs = np.full(len(block), split.input, np.int64)
-            found = mutations_of(self.plan, block, inputs, block.offsets)
+            found = mutations_of(self.plan, block, inputs, block.offsets, directories_of(self.plan, block))
             self.held.setdefault(file.layout, []).append(found)
             self._bytes += found.nbytes
             if self._bytes > self.plan.memory:
@@ -149,11 +150,13 @@ class Feed:
             rows = found.rows.take(pa.array(order))
             columns: list[Any] = [found.inputs.astype(np.int32), found.offsets]
             columns += [found.counts, found.mixed, found.upserts]
-            told = [column[order] for column in columns]
+            columns = [column[order] for column in columns]
+            directories = found.directories.take(pa.array(order))
             for group, start, end in _sliced(pieces, max(_PIECE * len(found) // max(found.rows.nbytes, 1), 1)):
-                inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in told)
+                inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in columns)
                 packed = form.pack(rows.slice(start, end - start))
-                run = Run(layout, packed, inputs, offsets, (counts, mixed, upserts) if whole else None)
+                where = _packed_directories(directories.slice(start, end - start)) if plan.is_partitioned else None
+                run = Run(layout, packed, inputs, offsets, where, (counts, mixed, upserts) if whole else None)
                 self._number += 1
                 yield (group, (), RUN, (*self._split, self._number)), tuple(run)
         self.forget()
@@ -171,7 +174,10 @@ def mutations_of_run(plan: Plan, run: Run) -> Mutations:
     if run.folded is not None:
         counts, mixed, upserts = run.folded
         folded = (np.frombuffer(counts, np.int64), np.frombuffer(mixed, np.bool_), np.frombuffer(upserts, np.bool_))
-    return mutations_of(plan, block, inputs, np.frombuffer(run.offsets, np.int64), folded)
+    directories = pa.nulls(len(block))
+    if run.directories is not None:
+        directories = pa.ipc.open_stream(run.directories).read_all().column(0).combine_chunks()
+    return mutations_of(plan, block, inputs, np.frombuffer(run.offsets, np.int64), directories, folded)
 
 
 class _Master:
@@ -264,6 +270,11 @@ def _read_tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
             part = table.slice(start, end - start)
             yield (group, (), TOMBSTONES, (split.input, split.number, number)), table_bytes(part)
     yield receipt_of(plan, split, receipt)
+
+
+def _packed_directories(column: Any) -> bytes:
+    """Return a slice of a pa.DictionaryArray as Arrow IPC, with the names that occur in it."""
+    return table_bytes(pa.table({"directory": column.cast(pa.string()).dictionary_encode()}))
 
 
 def table_bytes(table: Any) -> bytes:

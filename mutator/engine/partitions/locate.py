@@ -35,7 +35,7 @@ from mutator.dataset.partition_index import Files
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
-from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations
+from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, directory_column
 from mutator.engine.blocks.read import tombstones
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import keep_freed_memory
@@ -107,8 +107,8 @@ class _Search:
     def _own(self, candidates: Mapping[str, Ints]) -> tuple[Any, Ints]:
         """Return the directory of each winner, as far as it is known, and the numbers of those that are in doubt."""
         found, count = self._found, len(self._found)
-        target, names = self._targets()
-        own = np.array([names[code] for code in target], object)
+        own = found.directories.cast(pa.string()).fill_null(NOWHERE).to_numpy(zero_copy_only=False)
+        own[found.deletes] = NOWHERE
         elsewhere = np.zeros(count, np.int64)  # number of other partitions that may contain the key
         only = np.array([""] * count, object)
         for directory, numbers in self._by_directory(candidates).items():
@@ -137,25 +137,18 @@ class _Search:
             leaving.append((part.directory, gone))
             moves[gone] = REVIVES if part.buried else ARRIVES
             mixed[gone] |= flags(pc.equal(part.orders, order))[~stays]
-        names = sorted(set(own.tolist()))
-        code_of = {name: code for code, name in enumerate(names)}
-        codes = np.array([code_of[name] for name in own], np.int64)
-        yield routed_mutations(Mutations(**{**vars(found), "moves": moves, "mixed": mixed}), codes, names)
+        own = pa.array(own, pa.string()).dictionary_encode()
+        yield routed_mutations(replace(found, moves=moves, mixed=mixed, directories=own))
         for directory, numbers in leaving:
-            left = found.take(numbers)
-            count = len(left)
-            changed = {"moves": np.full(count, LEAVES), "mixed": np.zeros(count, np.bool_)}
-            changed |= {"counts": np.ones(count, np.int64)}
-            yield routed_mutations(Mutations(**{**vars(left), **changed}), np.zeros(count, np.int64), [directory])
-
-    def _targets(self) -> tuple[Ints, list[str]]:
-        """Return the partition of each winner's row, as a number into names; that of deletes is NOWHERE."""
-        upserts = np.flatnonzero(~self._found.deletes)
-        codes = np.zeros(len(self._found), np.int64)
-        rows = self._found.written.take(pa.array(upserts))
-        placed = self._plan.block_type.partitions(rows, self._plan.rows.layouts["written"])
-        codes[upserts] = placed.codes + 1
-        return codes, [NOWHERE, *placed.names]
+            count = len(numbers)
+            left = replace(
+                found.take(numbers),
+                moves=np.full(count, LEAVES),
+                mixed=np.zeros(count, np.bool_),
+                counts=np.ones(count, np.int64),
+                directories=directory_column(np.zeros(count, np.int64), [directory]),
+            )
+            yield routed_mutations(left)
 
     def _candidates(self) -> dict[str, Ints]:
         """Return the numbers of the winners whose keys each file may contain, by its path."""

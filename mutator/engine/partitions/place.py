@@ -11,15 +11,15 @@ import os
 import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import numpy as np
-import pyarrow as pa
 
 from mutator.dataset.manifest import DataFile, SideFile
 from mutator.engine.blocks.merge_bucket import Sections, merge_group
 from mutator.engine.blocks.merge_task import UnitTask
-from mutator.engine.blocks.mutations import Mutations, fold, joined_mutations
+from mutator.engine.blocks.mutations import Mutations, directories_of, directory_column, fold, joined_mutations
 from mutator.engine.blocks.read import Feed, batches, rejected
 from mutator.engine.blocks.spool import scratch_directory
 from mutator.engine.malloc import keep_freed_memory
@@ -55,34 +55,29 @@ class _PlacedFeed(Feed):
     def runs(self) -> Iterator[Route]:
         plan = self.plan
         for parts in self.held.values():
-            found = joined_mutations(parts)
-            placed = plan.block_type.partitions(found.written, plan.rows.layouts["written"])
-            folded, codes = _folded_apart(plan, found, placed.codes, placed.names)
-            yield routed_mutations(folded, codes, placed.names)
+            yield routed_mutations(_folded_apart(plan, joined_mutations(parts)))
         self.forget()
 
 
-def _folded_apart(plan: Plan, found: Mutations, codes: Ints, names: list[str]) -> tuple[Mutations, Ints]:
-    """Fold the mutations of each partition; return the winners and the partition of each, a number into names."""
+def _folded_apart(plan: Plan, found: Mutations) -> Mutations:
+    """Fold the mutations of each partition."""
+    names = found.directories.dictionary.to_pylist()
     salts = np.array([murmur64a(name.encode("utf-8", "surrogateescape")) for name in names], np.uint64)
-    salted = {"hashes": found.hashes ^ salts[codes], "keys": (pa.array(codes), *found.keys)}
-    folded = fold(plan, Mutations(**{**vars(found), **salted}))
-    codes = folded.keys[0].to_numpy()
-    return Mutations(**{**vars(folded), "hashes": folded.hashes ^ salts[codes], "keys": folded.keys[1:]}), codes
+    codes = found.directories.indices
+    folded = fold(plan, replace(found, hashes=found.hashes ^ salts[codes.to_numpy()], keys=(codes, *found.keys)))
+    return replace(folded, hashes=folded.hashes ^ salts[folded.keys[0].to_numpy()], keys=folded.keys[1:])
 
 
 def _master_rows(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
-    block_type, layout = plan.block_type, plan.rows.layouts["written"]
     sequences = RowSequences(plan, split, file)
     receipt = NOTHING_READ
     for batch, receipt in batches(plan, split, file, trusted=False):
         yield from rejected(plan, split, file, batch, receipt)
         block, own = batch.block, sequences.of(batch)
         if len(block):
-            placed = block_type.partitions(block.written(), layout)
             inputs = np.full(len(block), split.input, np.int64)
             table = rows_table(block.rows, inputs, block.offsets, block.hashes(), own)
-            yield routed(ROWS, table, placed.codes, placed.names)
+            yield routed(ROWS, table, directories_of(plan, block))
     sequences.end()
     yield receipt_of(plan, split, receipt)
 
@@ -119,7 +114,7 @@ class _RouteSink:
         own = np.zeros(count, np.int64) if sequences is None else sequences
         table = rows_table(rows, np.full(count, self._group, np.int64), places, hashes, own)
         placed = self._plan.block_type.partitions(rows, self._plan.rows.layouts["written"])
-        self._append(routed(ROWS, table, placed.codes, placed.names))
+        self._append(routed(ROWS, table, directory_column(placed.codes, placed.names)))
 
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
         for table in inserted:
@@ -128,7 +123,7 @@ class _RouteSink:
             self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
         for table in tombstones:
             self.tombstones += table.num_rows
-            self._append(routed(TOMBSTONES, table, np.zeros(table.num_rows, np.int64), [""]))
+            self._append(routed(TOMBSTONES, table, directory_column(np.zeros(table.num_rows, np.int64), [""])))
         tally.counts["output rows"] += self.rows
         tally.counts["tombstones out"] += self.tombstones
 

@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.engine.blocks.mutations import Mutations, key_names, table_of_columns, table_of_mutations
+from mutator.engine.blocks.mutations import (
+    Mutations,
+    directory_column,
+    key_names,
+    table_of_columns,
+    table_of_mutations,
+)
 from mutator.engine.blocks.read import table_bytes
 from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.split_content import DAMAGE
@@ -33,21 +39,24 @@ Route = tuple[int, dict[str, int], Any]
 _SORTED = {FEED: ["unit"], ROWS: ["unit", "input", "place"], TOMBSTONES: ["unit"]}
 
 
-def routed(kind: int, table: Any, codes: Ints, names: Sequence[str]) -> Route:
-    """Return the route of a table. codes: the directory of each row, as a number into names."""
+def routed(content: int, table: Any, directories: Any) -> Route:
+    """Return the route of a table. directories: of the partitions of its rows, a pa.DictionaryArray."""
+    codes, names = directories.indices.to_numpy(), directories.dictionary.to_pylist()
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=len(names))
-    content = next((table.column(name) for name in ("written", "row") if name in table.column_names), table)
-    each = content.nbytes // max(table.num_rows, 1) + 1  # bytes of a row as written, without its key and order value
-    sizes = {names[code]: int(counts[code]) * each for code in np.flatnonzero(counts).tolist()}
-    directory = pa.DictionaryArray.from_arrays(pa.array(codes[order].astype(np.int32)), pa.array(names, pa.string()))
-    table = table.take(pa.array(order)).append_column("directory", directory)
-    return kind, sizes, table_bytes(table)
+    used = np.flatnonzero(counts).tolist()
+    rows = next((table.column(name) for name in ("written", "row") if name in table.column_names), table)
+    each = rows.nbytes // max(table.num_rows, 1) + 1  # bytes of a row as written, without its key and order value
+    sizes = {names[code]: int(counts[code]) * each for code in used}
+    new_codes = np.cumsum(counts > 0) - 1  # without the names that no row has
+    column = directory_column(new_codes[codes[order]], [names[code] for code in used])
+    return content, sizes, table_bytes(table.take(pa.array(order)).append_column("directory", column))
 
 
-def routed_mutations(found: Mutations, codes: Ints, names: Sequence[str]) -> Route:
+def routed_mutations(found: Mutations) -> Route:
     """Return the route of mutations."""
-    return routed(FEED, table_of_mutations(found), codes, names)
+    table = table_of_mutations(found).drop_columns(["directories"])
+    return routed(FEED, table, found.directories)
 
 
 def rows_table(rows: Any, inputs: Ints, places: Ints, hashes: Hashes, sequences: Ints) -> Any:

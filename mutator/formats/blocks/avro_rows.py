@@ -26,8 +26,8 @@ from mutator.formats.blocks.schema_rows import (
     SchemaBlock,
     SchemaBlockType,
     deletes_of,
-    note_partitions,
     orders_of,
+    partitions_of,
 )
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.avro import decoded
@@ -164,12 +164,13 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
         order = orders_of(layout, layout.order_field, columns[layout.order_field], bad_rows)
     codes = None if layout.op_field is None else columns[layout.op_field]
     delete = deletes_of(layout, codes, count, bad_rows)
-    note_partitions(layout, columns, bad_rows, delete)
+    partitions = partitions_of(layout, columns, bad_rows, delete)
     if layout.resolution is None:
         positions = np.array(ends, np.int64)
         records = packed(np.frombuffer(content, np.uint8), positions[1:] - positions[:-1])
     else:
         records = layout.resolution.apply(content, ends, bad_rows, deletes=layout.deletes)
+        partitions = None  # values of other types may have other texts as they are written
     parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]
     rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
     offsets = offset + np.arange(count)
@@ -181,7 +182,8 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
             rejects.append(Reject(int(offsets[row]), lines + row + 1, bad_rows[row], shown))
         good = bad_rows.good(count)
         rows, offsets = rows.filter(pa.array(good)), offsets[good]
-    return Batch(AvroBlock(rows, offsets, layout), tuple(rejects), count, 0)
+        partitions = None if partitions is None else partitions.only(good)
+    return Batch(AvroBlock(rows, offsets, layout, partitions), tuple(rejects), count, 0)
 
 
 def _keys(layout: AvroLayout, columns: Mapping[str, Any], bad_rows: BadRows) -> list[Any]:

@@ -24,8 +24,8 @@ from mutator.formats.blocks.schema_rows import (
     SchemaBlock,
     SchemaBlockType,
     deletes_of,
-    note_partitions,
     orders_of,
+    partitions_of,
 )
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.contract import Dialect, RowBatch
@@ -87,8 +87,15 @@ class ColumnOutput:
 class ColumnBlock(SchemaBlock):
     """Rows as a struct array."""
 
-    def __init__(self, rows: Any, offsets: Ints, layout: ColumnLayout, parsed: Any = None) -> None:
-        super().__init__(rows, offsets, layout)
+    def __init__(
+        self,
+        rows: Any,
+        offsets: Ints,
+        layout: ColumnLayout,
+        partitions: RowPartitions | None = None,
+        parsed: Any = None,
+    ) -> None:
+        super().__init__(rows, offsets, layout, partitions)
         self._parsed = parsed
 
     @cached_property
@@ -179,7 +186,7 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     codes = None if layout.op_field is None else batch.column(layout.op_field)
     delete = deletes_of(layout, codes, count, bad_rows)
     columns = _converted(batch, layout, bad_rows, delete, trusted)
-    parsed = None if trusted else _checked(columns, layout, bad_rows, delete)
+    parsed, partitions = (None, None) if trusted else _checked(columns, layout, bad_rows, delete)
     if trusted:
         _check_trusted(found, layout, bad_rows)
     marked = [*columns, pa.array(delete)] if layout.feed else columns
@@ -191,7 +198,8 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
         keep = pa.array(good)
         rows, offsets = rows.filter(keep), offsets[good]
         parsed = None if parsed is None else parsed.filter(keep)
-    return Batch(ColumnBlock(rows, offsets, layout, parsed), rejects, found.lines, found.ignored)
+        partitions = None if partitions is None else partitions.only(good)
+    return Batch(ColumnBlock(rows, offsets, layout, partitions, parsed), rejects, found.lines, found.ignored)
 
 
 def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:
@@ -214,8 +222,13 @@ def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flag
     return columns
 
 
-def _checked(columns: Sequence[Any], layout: ColumnLayout, bad_rows: BadRows, delete: Flags) -> Any:
-    """Return the order values, None without an order field; note the rows without ID, order value or partition."""
+def _checked(
+    columns: Sequence[Any], layout: ColumnLayout, bad_rows: BadRows, delete: Flags
+) -> tuple[Any, RowPartitions | None]:
+    """Return order values and partitions, each None if the file has none.
+
+    Rows without ID, order value or partition are noted.
+    """
     for position in layout.id_fields:
         name = layout.result.field(position).name
         bad_rows.note(flags(columns[position].is_null()), f"field {name} (ID) is NULL")
@@ -225,8 +238,7 @@ def _checked(columns: Sequence[Any], layout: ColumnLayout, bad_rows: BadRows, de
         parsed = orders_of(layout, layout.result.names[layout.order_field], columns[layout.order_field], bad_rows)
     by_name = zip(layout.result.names, columns, strict=True)
     in_file = {name: column for name, column in by_name if layout.schema.get_field_index(name) >= 0}
-    note_partitions(layout, in_file, bad_rows, delete)
-    return parsed
+    return parsed, partitions_of(layout, in_file, bad_rows, delete)
 
 
 def _check_trusted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> None:

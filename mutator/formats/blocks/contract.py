@@ -37,6 +37,10 @@ class Block(Protocol):
     def offsets(self) -> Ints:
         """The position of each row in its file: int64, growing from row to row."""
 
+    @property
+    def partitions(self) -> RowPartitions | None:
+        """The partition of each row as it will be written, without reasons; None if reading did not find it."""
+
     def __len__(self) -> int: ...
 
     def hashes(self, rows: Ints | None = None) -> Hashes:

@@ -18,7 +18,7 @@ from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, to_value
-from mutator.rules.partition_transforms import PartitionField, partition_rows
+from mutator.rules.partition_transforms import PartitionField, RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, order_column
 
 _HEAD = 8  # bytes of the length before packed rows
@@ -72,19 +72,25 @@ def deletes_of(rules: RowRules, codes: Any, count: int, bad_rows: BadRows) -> Fl
     return delete
 
 
-def note_partitions(rules: RowRules, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> None:
-    """Note rows without the partition that they need. columns: pa.Array by name, of the fields in the file."""
+def partitions_of(
+    rules: RowRules, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags
+) -> RowPartitions | None:
+    """Return the partitions of rows, None if the file lacks a source; note rows without the partition that they need.
+
+    columns: pa.Array by name, of the fields in the file.
+    """
     sources = [str(one.source) for one in rules.partition]
     lacking = [name for name in sources if name not in columns]
     if lacking and rules.placed:
         why = f"field {lacking[0]} (partition) is not in the file; with key.scope=table its record is found by the ID"
         bad_rows.note(np.ones(len(delete), np.bool_), why)
-    if rules.partition and not lacking:
-        for row, reason in partition_rows(
-            rules.partition, [exact_text(columns[name]) for name in sources]
-        ).reasons.items():
-            if rules.placed or not delete[row]:  # a delete goes to where its record is
-                bad_rows.setdefault(row, reason)
+    if lacking or not rules.partition:
+        return None
+    found = partition_rows(rules.partition, [exact_text(columns[name]) for name in sources])
+    for row, reason in found.reasons.items():
+        if rules.placed or not delete[row]:  # a delete goes to where its record is
+            bad_rows.setdefault(row, reason)
+    return found
 
 
 def orders_of(rules: RowRules, name: str, column: Any, bad_rows: BadRows) -> Any:
@@ -151,8 +157,8 @@ class SchemaBlockType:
 class SchemaBlock(ABC):
     """Rows as a pa.StructArray; the last field of the feed's is the delete mark."""
 
-    def __init__(self, rows: Any, offsets: Ints, layout: Any) -> None:
-        self.rows, self.offsets, self._layout = rows, offsets, layout
+    def __init__(self, rows: Any, offsets: Ints, layout: Any, partitions: RowPartitions | None = None) -> None:
+        self.rows, self.offsets, self.partitions, self._layout = rows, offsets, partitions, layout
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -148,6 +148,7 @@ class TextBlock:
     op: ByteColumn | None
     delete: Flags
     parsed: Any = None  # pa.Array of order values, once they are known
+    partitions: RowPartitions | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -303,7 +304,8 @@ def _block(data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted:
             block.parsed, bad = parse_column(layout.order_type, order)
             good &= ~bad
         if layout.partition:
-            good &= _has_partition(data, table, rows, layout, short) | (block.delete & (not layout.placed))
+            block.partitions = _partitions(data, table, rows, layout, short)
+            good &= (block.partitions.codes >= 0) | (block.delete & (not layout.placed))
     plain = np.zeros(len(table), np.bool_)
     plain[rows] = good
     if not good.all():
@@ -311,14 +313,14 @@ def _block(data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted:
     return block, np.flatnonzero(~plain)
 
 
-def _has_partition(data: Bytes, table: Table, rows: Any, layout: RowLayout, short: Flags | None) -> Flags:
-    """Return which rows have a valid partition, or need none: short ones, of just the ID fields."""
+def _partitions(data: Bytes, table: Table, rows: Any, layout: RowLayout, short: Flags | None) -> RowPartitions:
+    """Return the partitions of rows; short ones, of just the ID fields, have none."""
     columns = []
     for source in layout.partition_sources:
         columns.append(table.field(data, rows, source if short is None else np.where(short, 0, source)).take())
-    found: Flags = partition_rows(layout.partition, columns).codes >= 0
+    found = partition_rows(layout.partition, columns)
     if short is not None:
-        found[short] = not layout.placed
+        found.codes[short] = -1
     return found
 
 
@@ -368,6 +370,7 @@ def _only(block: TextBlock, rows: Ints) -> TextBlock:
         None if block.op is None else block.op.only(rows),
         block.delete[rows],
         None if block.parsed is None else block.parsed.take(pa.array(rows)),
+        None if block.partitions is None else block.partitions.only(rows),
     )
 
 
