@@ -10,6 +10,7 @@ from typing import Any
 
 from mutator.engine.receipts import Key, MergeReceipt
 from mutator.plan.run_plan import SAMPLES
+from mutator.rules.truth_table import Decision
 
 
 @dataclass
@@ -20,6 +21,13 @@ class Tally:
     samples: dict[str, list[Key]] = field(default_factory=dict)
     expired: Any = None  # highest order value of a tombstone that expired here
     highest: Any = None  # highest order value of a winner
+
+    def count(self, decision: Decision, count: int) -> None:
+        """Count the outcomes of a decision about some keys."""
+        if decision.winner is not None:
+            self.counts[f"feed {decision.winner}"] += count
+        if decision.master is not None:
+            self.counts[f"master {decision.master}"] += count
 
     def note(self, name: str, key: Key) -> None:
         """Count a remark on a key, and keep the first few keys (they come sorted)."""

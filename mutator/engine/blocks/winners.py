@@ -104,7 +104,7 @@ class Winners:
         self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~same
         for decision, chosen in _cases("record", deletes, late, same):
             actions[rows[chosen]] = _ACTIONS[decision.result]
-            self._count(decision, int(chosen.sum()))
+            self.tally.count(decision, int(chosen.sum()))
         return actions
 
     def met_rows(self) -> tuple[Ints, Ints, Ints]:
@@ -127,7 +127,7 @@ class Winners:
         for decision, chosen in _cases("tombstone", deletes, late, np.zeros(len(places), np.bool_)):
             chosen &= stays
             decided.append((decision, chosen))
-            self._count(decision, int(chosen.sum()))
+            self.tally.count(decision, int(chosen.sum()))
             if decision.winner == "inserted":
                 self.note("revived", places[chosen])
                 self.note_horizon(places[chosen])
@@ -147,7 +147,7 @@ class Winners:
         deletes = self.found.deletes[rest]
         insert = bury = rest[:0]
         for decision, chosen in _cases("nothing", deletes, np.zeros(len(rest), bool), np.zeros(len(rest), bool)):
-            self._count(decision, int(chosen.sum()))
+            self.tally.count(decision, int(chosen.sum()))
             if decision.result == "write":
                 insert = rest[chosen]
                 self.note_horizon(insert)
@@ -210,12 +210,6 @@ class Winners:
             horizon = to_column(self.plan.rows.order_type, [self.plan.horizon])[0]
             below = flags(pc.less(self.found.orders.take(pa.array(places)), horizon))
             self.note("below horizon", places[below])
-
-    def _count(self, decision: Decision, count: int) -> None:
-        if decision.winner is not None:
-            self.tally.counts[f"feed {decision.winner}"] += count
-        if decision.master is not None:
-            self.tally.counts[f"master {decision.master}"] += count
 
     def _place(self, hashes: Hashes) -> Any:
         return (hashes >> self._shift).view(np.int64)

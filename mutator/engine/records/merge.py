@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mutator.engine.receipts import Key
 from mutator.engine.records.read import MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
-from mutator.rules.truth_table import decide
+from mutator.rules.truth_table import Decision, decide
 
 Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
 Precedence = tuple[Any, ...]
@@ -37,7 +37,8 @@ def merge_bucket(
     key. Rows sorted by position are in the order of the output file: survivors and updated rows by their position in
     the master, then inserted rows by key. horizon, expire_before: None where tombstones never expire.
     """
-    counts, without_winner = tally.counts, "absent" if full else "none"
+    counts, decided = tally.counts, Counter[Decision]()
+    without_winner = "absent" if full else "none"
     for key, group in groupby(elements, key=_key):
         record, record_row, tombstone, winner, duplicates = _collect(group, counts)
         known = "record" if record is not None else "tombstone" if tombstone is not None else "nothing"
@@ -49,12 +50,11 @@ def merge_bucket(
             same = record is not None and not winner.is_delete and record_row == winner.row
             decision = decide(known, "delete" if winner.is_delete else "upsert", late=late, same=same)
             tied = order == winner.order and (not winner.is_delete if record is None else not same)
-            _count_winner(tally, key, winner, decision.winner, known, tied=known != "nothing" and tied, horizon=horizon)
-        result, _, outcome = decision
+            _note_winner(tally, key, winner, decision.winner, known, known != "nothing" and tied, horizon)
+        decided[decision] += 1
+        result = decision.result
         if duplicates:
             tally.note("duplicate IDs", key)
-        if outcome is not None:
-            counts[f"master {outcome}"] += 1
         if result in ("keep", "touch", "write"):
             # An updated row replaces its record where the record is.
             position = (SURVIVOR, record[2], record[3]) if record is not None else (INSERTED, key)
@@ -66,22 +66,19 @@ def merge_bucket(
             tally.expire(1, order)
         else:
             bury((key, order, committed))
+    for decision, count in decided.items():
+        tally.count(decision, count)
 
 
 class _Winner(NamedTuple):
     """The mutation of a key with the highest precedence, and remarks on the others."""
 
-    precedence: Precedence
+    order: Any
     is_delete: bool
     row: bytes
     mutations: int
     mixed: bool  # those with the winner's order value and sequence are not all the same
     upserts: bool  # one of them is an upsert
-
-    @property
-    def order(self) -> Any:
-        """Order value."""
-        return self.precedence[0]
 
 
 def _collect(
@@ -116,19 +113,18 @@ def _collect(
             winner, content = precedence, value
             mutations += 1
             upserts = upserts or not value[0]
-    last = None if winner is None else _Winner(winner, content[0], content[1], mutations, mixed, upserts)
+    last = None if winner is None else _Winner(winner[0], content[0], content[1], mutations, mixed, upserts)
     return record, record_row, tombstone, last, duplicates
 
 
-def _count_winner(
-    tally: Tally, key: Key, winner: _Winner, outcome: str | None, known: str, *, tied: bool, horizon: Any
+def _note_winner(
+    tally: Tally, key: Key, winner: _Winner, outcome: str | None, known: str, tied: bool, horizon: Any
 ) -> None:
-    """Count the mutations of a key, and note the remarks on them.
+    """Note the remarks on the mutations of a key.
 
     outcome: of the winner. known: "record", "tombstone" or "nothing". tied: the winner has the order value of the
     record or tombstone, and another content.
     """
-    tally.counts[f"feed {outcome}"] += 1
     tally.counts["feed superseded"] += winner.mutations - 1
     tally.high(winner.order)
     if tied or winner.mixed:
