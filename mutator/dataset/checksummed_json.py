@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from mutator.dataset import checksum
@@ -30,6 +30,11 @@ def dump(name: str, version: int, members: Mapping[str, Any]) -> bytes:
     document = {"format": name, "version": version, **members}
     text = "{\n" + ",\n".join(f" {json.dumps(key)}: {_text(value)}" for key, value in document.items())
     return _sealed(text.encode("ascii"))
+
+
+def dump_record(name: str, version: int, record: Any) -> bytes:
+    """Write a document with the members of a dataclass. name, version: those of the format."""
+    return dump(name, version, asdict(record, dict_factory=json_members))
 
 
 def json_members(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:

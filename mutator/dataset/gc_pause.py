@@ -22,25 +22,16 @@ def paused() -> Iterator[None]:
 
     It stops for the whole process, so pause it for computations only, never while waiting for a storage or for Spark.
     """
-    _begin()
-    try:
-        yield
-    finally:
-        _end()
-
-
-def _begin() -> None:
     global _pauses, _was_enabled
     with _lock:
         if not _pauses:
             _was_enabled = gc.isenabled()
             gc.disable()
         _pauses += 1
-
-
-def _end() -> None:
-    global _pauses
-    with _lock:
-        _pauses -= 1
-        if not _pauses and _was_enabled:
-            gc.enable()
+    try:
+        yield
+    finally:
+        with _lock:
+            _pauses -= 1
+            if not _pauses and _was_enabled:
+                gc.enable()

@@ -126,7 +126,7 @@ def parse(data: bytes, path: str) -> Manifest:
             if other is not None and other not in beside:
                 raise error("manifest.damaged", path=path, why=f"it does not name the {what} {other}")
     for part in manifest.parts():
-        if not _is_safe(part.path):
+        if not is_safe(part.path):
             raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
     return manifest
 
@@ -136,6 +136,6 @@ def side_files(members: Iterable[dict[str, Any]]) -> tuple[SideFile, ...]:
     return tuple(SideFile(role=part.pop("kind"), **part) for part in members)
 
 
-def _is_safe(path: str) -> bool:
+def is_safe(path: str) -> bool:
     """Return whether a path from a manifest stays below its directory."""
     return not _UNSAFE.search(path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
 from mutator.dataset import checksummed_json
@@ -68,8 +67,7 @@ class NumberedLog(Generic[Item]):
 
     def create(self, number: int, entry: Any) -> None:
         """Create an entry, a dataclass. Raises StorageError: ``storage.exists`` if the number is taken."""
-        members = asdict(entry, dict_factory=checksummed_json.json_members)
-        self._files.create(_name(number), checksummed_json.dump(self._form, self._version, members))
+        self._files.create(_name(number), checksummed_json.dump_record(self._form, self._version, entry))
 
     def read(self, number: int) -> Item:
         """Return an entry. Raises StateError if it is damaged or newer than this program."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json
-from mutator.dataset.manifest import SideFile, side_files
+from mutator.dataset.manifest import SideFile, is_safe, side_files
 from mutator.errors import error
 
 FORMAT_VERSION = 1
@@ -76,9 +76,7 @@ class SplitRecord:
 
 def dump(record: SplitRecord) -> bytes:
     """Return a record as JSON that ends with a checksum."""
-    return checksummed_json.dump(
-        "mutator split feed", FORMAT_VERSION, asdict(record, dict_factory=checksummed_json.json_members)
-    )
+    return checksummed_json.dump_record("mutator split feed", FORMAT_VERSION, record)
 
 
 def parse(data: bytes, path: str) -> SplitRecord:
@@ -96,6 +94,6 @@ def parse(data: bytes, path: str) -> SplitRecord:
     except (TypeError, ValueError, KeyError) as fault:
         raise error("split.damaged", path=path, why=fault) from None
     for part in record.parts():
-        if any(step in ("", ".", "..") or "\0" in step for step in part.path.split("/")):
+        if not is_safe(part.path):
             raise error("split.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
     return record

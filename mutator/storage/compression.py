@@ -51,18 +51,10 @@ class CorruptStream(ValueError):
     """A compressed file that cannot be read to its end; the message says why."""
 
 
-def _gzip() -> Any:
-    return zlib.decompressobj(wbits=31)
-
-
-def _xz() -> Any:
-    return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)  # a bare .lzma stream has no checksum
-
-
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    "gzip": _gzip,
+    "gzip": lambda: zlib.decompressobj(wbits=31),
     "bzip2": bz2.BZ2Decompressor,
-    "xz": _xz,
+    "xz": lambda: lzma.LZMADecompressor(format=lzma.FORMAT_XZ),  # a bare .lzma stream has no checksum
     "zstd": zstd.ZstdDecompressor,
 }
 

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from mutator.errors import MutatorError, error
+from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.storage import local_directories
 from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
-from mutator.storage.local_rename import NO_LINKS, exchange, rename_noreplace
+from mutator.storage.local_rename import NO_LINKS, exchange, link_new, rename_noreplace
 
 _TYPES = {
     stat.S_IFREG: "file",
@@ -45,12 +45,9 @@ class LocalStorage(Storage):
 
     def stat(self, path: str) -> Entry | None:
         """Return the entry at a path; None if nothing is there."""
-        try:
+        with _translated(path), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return _entry(path, os.lstat(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
+        return None
 
     def resolve(self, path: str) -> str:
         """Return the one spelling of a path: links to directories are followed, a link to a file is not."""
@@ -71,18 +68,14 @@ class LocalStorage(Storage):
         """Yield every entry below a directory except directories. Links are not followed."""
         waiting = [path]
         while waiting:
-            directory = waiting.pop()
-            try:
-                with os.scandir(directory) as found:
-                    entries = []
-                    for one in found:
-                        if one.is_dir(follow_symlinks=False):  # known without asking: trees have many of them
-                            waiting.append(one.path)
-                            continue
-                        with contextlib.suppress(FileNotFoundError):
-                            entries.append(_entry(one.path, one.stat(follow_symlinks=False)))
-            except OSError as fault:
-                raise _storage_error(directory, fault) from None
+            directory, entries = waiting.pop(), []
+            with _translated(directory), os.scandir(directory) as found:
+                for one in found:
+                    if one.is_dir(follow_symlinks=False):  # known without asking: trees have many of them
+                        waiting.append(one.path)
+                        continue
+                    with contextlib.suppress(FileNotFoundError):
+                        entries.append(_entry(one.path, one.stat(follow_symlinks=False)))
             yield from entries
 
     def glob(self, pattern: str) -> list[Entry]:
@@ -106,48 +99,34 @@ class LocalStorage(Storage):
     @contextmanager
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[BinaryIO]:
         """Create a file that must not exist: it appears when the block ends, whole and durable."""
-        scratch = _scratch_of(path)
         try:
-            with open(scratch, "xb", buffering=1 << 20) as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            failpoint("storage.written")
-            path = path if final is None else final()
-            try:
-                os.link(scratch, path)
-            except OSError as fault:
-                if fault.errno not in NO_LINKS:
-                    raise
-                rename_noreplace(scratch, path)
-            failpoint("storage.linked")
-            self._sync_one(os.path.dirname(path))
+            with _scratch(path) as scratch:
+                with open(scratch, "xb", buffering=1 << 20) as stream:
+                    yield stream
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                failpoint("storage.written")
+                path = path if final is None else final()
+                try:
+                    os.link(scratch, path)
+                except OSError as fault:
+                    if fault.errno not in NO_LINKS:
+                        raise
+                    rename_noreplace(scratch, path)
+                failpoint("storage.linked")
+                self._sync_one(os.path.dirname(path))
         except OSError as fault:
             raise _storage_error(path, fault) from None
-        finally:
-            if os.path.lexists(scratch):
-                os.unlink(scratch)
 
     def link_new(self, source: str, target: str) -> bool:
         """Give a file a second path, which must not exist; False if the file system has no hard links."""
-        try:
-            os.link(source, target, follow_symlinks=False)
-        except FileExistsError:
-            raise
-        except OSError as fault:
-            if fault.errno in NO_LINKS:
-                return False
-            raise _storage_error(target, fault) from None
-        return True
+        with _translated(target, FileExistsError):
+            return link_new(source, target)
 
     def sync(self, path: str) -> None:
         """Make the entries of a directory durable; it may be missing."""
-        try:
+        with _translated(path), contextlib.suppress(FileNotFoundError):
             self._sync_one(path)
-        except FileNotFoundError:
-            pass
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents durably; it may exist."""
@@ -191,13 +170,9 @@ class LocalStorage(Storage):
 
     def rename_new(self, source: str, target: str) -> None:
         """Move a file or directory to a path that must not exist, in one step, durably. Raises FileExistsError."""
-        try:
+        with _translated(target, FileExistsError):
             rename_noreplace(source, target)
             self._sync_one(os.path.dirname(target))
-        except FileExistsError:
-            raise
-        except OSError as fault:
-            raise _storage_error(target, fault) from None
 
     def swap(self, one: str, other: str) -> bool:
         """Exchange two directories in one step, durably; False if the file system cannot, and nothing was changed.
@@ -229,19 +204,13 @@ class LocalStorage(Storage):
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a small file, which may exist: readers see either the old content or the new."""
-        scratch = _scratch_of(path)
-        try:
+        with _translated(path), _scratch(path) as scratch:
             with open(scratch, "xb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(scratch, path)
             self._sync_one(os.path.dirname(path))
-        except OSError as fault:
-            raise _storage_error(path, fault) from None
-        finally:
-            if os.path.lexists(scratch):
-                os.unlink(scratch)
 
     def hold(self, path: str) -> object | None:
         """Lock a directory for as long as the returned object lives; None if another process has locked it."""
@@ -249,18 +218,21 @@ class LocalStorage(Storage):
             return local_directories.lock(path)
 
     def _sync_one(self, directory: str) -> None:
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with local_directories.opened(directory) as handle:
             os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
-def _scratch_of(path: str) -> str:
-    """Return a hidden path beside a file, for its content while it is written."""
+@contextmanager
+def _scratch(path: str) -> Iterator[str]:
+    """Yield a hidden path beside a file, for its content while it is written; at the end, nothing is there."""
     directory, name = os.path.split(path)
     begin = os.fsdecode(os.fsencode(name)[:100])  # a name is at most 255 bytes
-    return os.path.join(directory, f".{begin}.{uuid.uuid4().hex}")
+    scratch = os.path.join(directory, f".{begin}.{uuid.uuid4().hex}")
+    try:
+        yield scratch
+    finally:
+        if os.path.lexists(scratch):
+            os.unlink(scratch)
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:
@@ -269,16 +241,16 @@ def _entry(path: str, status: os.stat_result) -> Entry:
 
 
 @contextmanager
-def _translated(path: str) -> Iterator[None]:
-    """Raise an OSError of the block as a StorageError."""
+def _translated(path: str, *passing: type[OSError]) -> Iterator[None]:
+    """Raise an OSError of the block as a StorageError, except for those that pass."""
     try:
         yield
+    except passing:
+        raise
     except OSError as fault:
         raise _storage_error(path, fault) from None
 
 
 def _storage_error(path: str, fault: OSError) -> Exception:
-    if isinstance(fault, MutatorError):
-        return fault
     kinds = {FileNotFoundError: "storage.missing", FileExistsError: "storage.exists"}
     return error(kinds.get(type(fault), "storage"), path=path, why=fault.strerror or str(fault))

@@ -9,7 +9,8 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 _TRIES = 20
 
@@ -35,15 +36,22 @@ def make_many(paths: Iterable[str]) -> None:
         made.update(missing)
 
 
-def sync_tree(path: str) -> None:
-    """Make everything below a directory durable in one system call."""
+@contextmanager
+def opened(path: str) -> Iterator[int]:
+    """Yield a file descriptor of a directory."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def sync_tree(path: str) -> None:
+    """Make everything below a directory durable in one system call."""
+    with opened(path) as handle:
         syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
         if syncfs is None or syncfs(handle) != 0:
             os.sync()
-    finally:
-        os.close(handle)
 
 
 def remove_tree(path: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -25,27 +24,23 @@ def rename_noreplace(source: str, target: str) -> None:
         return
     # Network file systems and other kernels. A link never replaces a file. A directory may still replace an empty one
     # that another writer creates at the same moment.
-    if not os.path.isdir(source):
-        with contextlib.suppress(_NoLinks):
-            _link_instead(source, target)
-            return
+    if not os.path.isdir(source) and link_new(source, target):
+        os.unlink(source)
+        return
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     os.rename(source, target)
 
 
-class _NoLinks(Exception):
-    """The file system has no hard links."""
-
-
-def _link_instead(source: str, target: str) -> None:
+def link_new(source: str, target: str) -> bool:
+    """Give a file a second path, which must not exist; False if the file system has no hard links."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError as fault:
         if fault.errno not in NO_LINKS:
             raise
-        raise _NoLinks from None
-    os.unlink(source)
+        return False
+    return True
 
 
 def _renameat2(source: str, target: str, how: int) -> bool:

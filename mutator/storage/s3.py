@@ -47,10 +47,9 @@ class S3Storage(Storage):
         with faults(path):
             if address.key:
                 try:
-                    head = client(path).head_object(Bucket=address.bucket, Key=address.key)
-                    return Entry(
-                        path, name, head["ContentLength"], "file", head["LastModified"].timestamp(), head["ETag"]
-                    )
+                    head = client(path).head_object(**address.where)
+                    modified = head["LastModified"].timestamp()
+                    return Entry(path, name, head["ContentLength"], "file", modified, head["ETag"])
                 except service_errors() as fault:
                     if code_of(fault) not in ("404", "NoSuchKey"):
                         raise
@@ -126,7 +125,7 @@ class S3Storage(Storage):
         if self.stat(target) is not None:
             raise FileExistsError(target)
         with faults(target):
-            client(target).copy({"Bucket": one.bucket, "Key": one.key}, other.bucket, other.key)
+            client(target).copy(one.where, other.bucket, other.key)
         return True
 
     def make_directory(self, path: str) -> None:
@@ -139,7 +138,7 @@ class S3Storage(Storage):
             raise error("storage", path=path, why="a whole bucket is not removed")
         with faults(path):
             try:
-                client(path).delete_object(Bucket=address.bucket, Key=address.key)
+                client(path).delete_object(**address.where)
             except service_errors() as fault:
                 if code_of(fault) != "NoSuchBucket":
                     raise
@@ -175,7 +174,7 @@ class S3Storage(Storage):
         """Write a small object, which may exist: readers see either the old content or the new."""
         address = Address(path)
         with faults(path):
-            client(path).put_object(Bucket=address.bucket, Key=address.key, Body=content)
+            client(path).put_object(**address.where, Body=content)
 
     def unfinished(self, path: str) -> list[str]:
         """Return the paths, at or below a path, of uploads that were never completed."""

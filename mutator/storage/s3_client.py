@@ -34,6 +34,11 @@ class Address:
             raise error("usage", what=f"{path}: there is no bucket in it; write {scheme}://BUCKET/…")
 
     @property
+    def where(self) -> dict[str, str]:
+        """The arguments of a request that name the object."""
+        return {"Bucket": self.bucket, "Key": self.key}
+
+    @property
     def prefix(self) -> str:
         """The prefix of the keys of all objects below this address."""
         return f"{self.key}/" if self.key else ""

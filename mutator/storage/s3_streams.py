@@ -99,18 +99,17 @@ class Download(ReadStream):
 
     def _ask(self) -> None:
         """Request the bytes after the position."""
-        where = {"Bucket": self._address.bucket, "Key": self._address.key}
         condition = {} if self._tag is None else {"IfMatch": self._tag}
         last = "" if self._range is None else self._position + self._range - 1
         if self._position or self._range is not None:  # an empty object has no ranges
             condition["Range"] = f"bytes={self._position}-{last}"
         try:
-            answer = self._client.get_object(**where, **condition)
+            answer = self._client.get_object(**self._address.where, **condition)
         except service_errors() as fault:
             code = code_of(fault)
             if code in ("416", "InvalidRange"):  # the position is past the end
                 with faults(self.name):
-                    self._size = self._client.head_object(**where)["ContentLength"]
+                    self._size = self._client.head_object(**self._address.where)["ContentLength"]
                 return
             if code in ("412", "PreconditionFailed"):
                 raise _Replaced("it was replaced while it was read") from None
@@ -187,7 +186,7 @@ class Upload(io.RawIOBase):
         wait(self._parts)  # a part that arrives after the abort would stay
         if self._upload is not None:
             with contextlib.suppress(*service_errors()):
-                self._client.abort_multipart_upload(**self._where(), UploadId=self._upload)
+                self._client.abort_multipart_upload(**self._address.where, UploadId=self._upload)
 
     def close(self) -> None:
         """Remove the temporary file."""
@@ -195,15 +194,12 @@ class Upload(io.RawIOBase):
             self._spool.close()
         super().close()
 
-    def _where(self) -> dict[str, str]:
-        return {"Bucket": self._address.bucket, "Key": self._address.key}
-
     def _send(self, part: bytes) -> None:
         if self._upload is None:
             # As boto3's own transfers do, unless configured otherwise: the service then checks each part.
             wanted = self._client.meta.config.request_checksum_calculation == "when_supported"
             checksum = {"ChecksumAlgorithm": "CRC32"} if wanted else {}
-            begun = self._client.create_multipart_upload(**self._where(), Metadata=self._metadata, **checksum)
+            begun = self._client.create_multipart_upload(**self._address.where, Metadata=self._metadata, **checksum)
             self._upload = begun["UploadId"]
         for done in self._parts:
             if done.done():
@@ -218,7 +214,9 @@ class Upload(io.RawIOBase):
 
     def _send_part(self, number: int, part: bytes, free: threading.Semaphore) -> dict[str, Any]:
         try:
-            answer = self._client.upload_part(**self._where(), UploadId=self._upload, PartNumber=number, Body=part)
+            answer = self._client.upload_part(
+                **self._address.where, UploadId=self._upload, PartNumber=number, Body=part
+            )
         finally:
             free.release()
         return {name: answer[name] for name in answer if name == "ETag" or name.startswith("Checksum")}
@@ -228,7 +226,7 @@ class Upload(io.RawIOBase):
         for attempt in range(_TRIES):
             condition = {"IfNoneMatch": "*"} if self._conditional else {}
             try:
-                act(**self._where(), **arguments, **condition)
+                act(**self._address.where, **arguments, **condition)
                 return
             except service_errors() as fault:
                 token = self._token_there()
@@ -247,7 +245,7 @@ class Upload(io.RawIOBase):
     def _token_there(self) -> str | None:
         """Return the token of the existing object; None if there is no object, or it cannot be read."""
         try:
-            return str(self._client.head_object(**self._where()).get("Metadata", {}).get(_TOKEN))
+            return str(self._client.head_object(**self._address.where).get("Metadata", {}).get(_TOKEN))
         except service_errors():
             return None
 

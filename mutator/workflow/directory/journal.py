@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from mutator.dataset import checksummed_json
 from mutator.dataset.numbered_log import ExclusiveFiles
@@ -26,8 +26,7 @@ class Journal:
 
 def begin(base: Base, journal: Journal) -> None:
     """Note which files a run is about to claim."""
-    members = asdict(journal, dict_factory=checksummed_json.json_members)
-    _files(base).create(f"{journal.run}.json", checksummed_json.dump(_FORMAT, 1, members))
+    _files(base).create(f"{journal.run}.json", checksummed_json.dump_record(_FORMAT, 1, journal))
 
 
 def end(base: Base, run: str) -> None:
