@@ -6,12 +6,10 @@ undisturbed one gives, and leaves no litter.
 
 from __future__ import annotations
 
-import itertools
+import os
 import shutil
-import signal
-import subprocess
-import sys
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -20,15 +18,15 @@ from hypothesis import strategies as st
 
 from mutator import config
 from mutator.bridge import PathTable, run
-from mutator.dataset.commit import process as owner
-from mutator.errors import ConfigError, MutatorError
+from mutator.errors import ConfigError
 from mutator.rules.partition_paths import values_of
-from tests.support import local_engine, model
+from tests.support import local_engine, model, process_deaths
 from tests.support.bridge_tables import Bridged, each, plain
-from tests.support.cluster import ROOT, environment
 from tests.support.columns_data import as_table, file_of, read_whole
+from tests.support.dying_runs import dying_runs
 from tests.support.effort import law
 from tests.support.model_storage import Killed, ModelStorage, mounted
+from tests.support.process_deaths import copy_of, dying
 
 SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string()), ("at", pa.int64())])
 FILES = {
@@ -55,18 +53,7 @@ AFTER = {
 
 # --- every call of a storage
 
-
-@pytest.fixture(autouse=True)
-def process(monkeypatch):
-    """Make what comes after a death another process: what the dead one held is free."""
-    life = itertools.count()
-    now = [str(next(life))]
-    monkeypatch.setattr(owner, "_born", lambda _: now[0])
-
-    def die():
-        now[0] = str(next(life))
-
-    return die
+process = process_deaths.process  # a fixture that is also used by itself
 
 
 def put(storage, files):
@@ -92,12 +79,6 @@ def new_base(kind, runs):
             merge(path)
         put(storage, {f"feed/{name}": rows for name, rows in SECOND.items()})
     return storage
-
-
-def copy_of(storage):
-    copy = ModelStorage(storage.kind)
-    copy.tree, copy.times, copy.clock = dict(storage.tree), dict(storage.times), storage.clock
-    return copy
 
 
 def names_in(storage, directory):
@@ -126,15 +107,6 @@ def check_tidy(storage):
     assert [name for name in names_in(storage, "copy") if name != "_mutator"][1:] == []
     assert [name for name in names_in(storage, "table") if not name.startswith("dt=")] == ["_SUCCESS", "_mutator"]
     assert names_in(storage, "table/_mutator") == ["manifest.json"]
-
-
-@contextmanager
-def dying(storage, process):
-    """Let a process end here, killed or with an error, and another one come."""
-    with suppress(Killed, MutatorError):
-        yield
-    process()
-    storage.dead, storage.fault = False, lambda number, name: None
 
 
 def calls_of(storage):
@@ -302,56 +274,22 @@ def merged(held, fed):
 
 # --- kill -9 on a disk
 
-DRIVER = """
-import os, sys, traceback
-from pathlib import Path
-from tests.support.bridge_tables import Bridged
-for line in sys.stdin:
-    point, root = line.rstrip("\\n").split("\\t")
-    child = os.fork()
-    if child:
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-        continue
-    try:
-        os.environ["MUTATOR_FAILPOINT"] = point
-        os.fsync = lambda _: None
-        Bridged(Path(root)).run()
-        from mutator.errors import failpoints
-        Path(root, "passed").write_text("\\n".join(dict.fromkeys(failpoints.PASSED)))
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(1)
-"""
-
 
 @pytest.fixture(scope="module")
-def kill():
-    """Run in a process of its own, which kills itself at a failpoint; return whether it did."""
-    with subprocess.Popen(
-        [sys.executable, "-c", DRIVER],
-        cwd=ROOT,
-        env=environment(PYTHONPATH=str(ROOT)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as driver:
+def die():
+    with dying_runs("tests.faults.test_bridge_faults") as act:
+        yield act
 
-        def kill(point, root):
-            driver.stdin.write(f"{point}\t{root}\n")
-            driver.stdin.flush()
-            code = int(driver.stdout.readline())
-            assert code in (0, -signal.SIGKILL)
-            return code != 0
 
-        yield kill
-        driver.stdin.close()
+def killed_run(root):
+    """Run the bridge in a process of its own; a killed process loses no write, so fsync is left out."""
+    os.fsync = lambda _: None
+    Bridged(Path(root)).run()
 
 
 @pytest.mark.thorough(keep=1)
 @every_start
-def test_kill_at_every_failpoint(in_memory, runs, kill):
+def test_kill_at_every_failpoint(in_memory, runs, die):
     start = Bridged(in_memory / "now", TABLES)
     for name, rows in FIRST.items():
         start.feed(name, rows)
@@ -368,17 +306,18 @@ def test_kill_at_every_failpoint(in_memory, runs, kill):
         shutil.copytree(in_memory / "start", start.root)
         return start
 
-    assert not kill("none", restored().root)
-    points = (in_memory / "now" / "passed").read_text().split("\n")
+    killed, passed = die("killed_run", root=str(restored().root))
+    assert not killed
+    points = list(dict.fromkeys(passed))
     assert {point for point in points if point.startswith("bridge.")} >= set(BRIDGE_POINTS) - (
         {"bridge.exported"} if runs else set()
     )
     # The first run has nothing of its own but the export, which stages text as a merge does.
     chosen = ("bridge.", "stage.", "publish.") if runs else ("bridge.exported", "bridge.file.written", "bridge.noted")
-    for point in [one for one in points if one.startswith(chosen)]:
+    for point in [name for name in points if name.startswith(chosen)]:
         for action in ("", ":2") if point in TWICE else ("",):
             now = restored()
-            if not kill(point + action, now.root):
+            if not die("killed_run", point + action, root=str(now.root))[0]:
                 continue
             assert now.rows() in (before, AFTER[2]), point
             now.run()

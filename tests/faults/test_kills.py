@@ -4,18 +4,13 @@ The promise (DESIGN 3.3 and 6): a kill at any instant leaves no output or the wh
 they are; the next run needs no help.
 """
 
-import json
-import signal
-import subprocess
-import sys
-
 import pytest
 
 from mutator.engine.blocks.merge_bucket import write_group
 from mutator.engine.records.write import write_bucket
 from mutator.errors import StorageError, error
 from tests.support import local_engine
-from tests.support.cluster import ROOT, environment
+from tests.support.dying_runs import dying_runs
 from tests.support.failpoints import FAILPOINTS
 from tests.support.faulty_runs import (  # noqa: F401  # fixtures
     QUIET_BUCKET,
@@ -30,45 +25,17 @@ from tests.support.faulty_runs import (  # noqa: F401  # fixtures
     quiet_files,
 )
 
-# Forks for every run, which is as good as a new process and does not import everything again.
-DRIVER = """
-import json, os, sys, traceback
-from tests.support import local_engine
-for line in sys.stdin:
-    point, call = json.loads(line)
-    child = os.fork()
-    if child:
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-        continue
-    try:
-        os.environ["MUTATOR_FAILPOINT"] = point
-        local_engine.mutate(**call)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(1)
-"""
-
 
 @pytest.fixture(scope="module")
 def kill():
-    """Yield a function that runs in a process of its own, which kills itself at a failpoint."""
-    with subprocess.Popen(
-        [sys.executable, "-c", DRIVER],
-        cwd=ROOT,
-        env=environment(PYTHONPATH=str(ROOT)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as driver:
+    """Yield a function that merges in a process of its own, which must die at a failpoint."""
+    with dying_runs("tests.support.local_engine") as act:
 
         def kill(point, call):
-            driver.stdin.write(json.dumps([point, call]) + "\n")
-            driver.stdin.flush()
-            assert int(driver.stdout.readline()) == -signal.SIGKILL, f"the run does not come to {point}"
+            killed, _ = act("mutate", point, **call)
+            assert killed, f"the run does not come to {point}"
 
         yield kill
-        driver.stdin.close()
 
 
 @every_join

@@ -23,7 +23,7 @@ from tests.support.parted import (
     comparable,
     contents,
     copied,
-    dying_runs,
+    dying,
     expected,
     new_place,
     passages,
@@ -50,7 +50,7 @@ def quick():
 
 @pytest.fixture(scope="module")
 def die():
-    with dying_runs() as act:
+    with dying() as act:
         yield act
 
 
@@ -109,7 +109,7 @@ def test_runs_of_these_tests_pass_the_steps_of_their_table(places, undisturbed, 
 @every_scope
 def test_points_of_the_lists_are_passed(places, tmp_path, scope, die):
     """A failpoint that no run passes tests nothing."""
-    passed = set(die("run", **call_of(places[scope], scope, tmp_path / "out")))
+    passed = set(die("killed_run", **call_of(places[scope], scope, tmp_path / "out")))
     rare = {"task.carried"}  # of buckets of a master without partitions
     rare |= {"carry.copied"}  # where there are no links
     rare |= {"task.filters.written", "merge.packs.joined"} if scope == "partition" else set()
@@ -127,13 +127,13 @@ def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(
 ):
     output = tmp_path / "beside" / "out"
     call = call_of(places[scope], scope, output, master)
-    points = list(passages(die("run", **call), every=every))
+    points = list(passages(die("killed_run", **call), every=every))
     assert len(points) >= 20
     if not every and scope == "partition":  # the same code but for a few points
         points = points[::3]
     for point in points:
         shutil.rmtree(output.parent)
-        die("run", point, **call)
+        die("killed_run", point, **call)
         left = sorted(output.parent.iterdir())
         if is_visible(point):
             assert left == [output], point
@@ -154,7 +154,7 @@ def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(
 def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, die, monkeypatch):
     scope = "table"
     call = call_of(places[scope], scope, tmp_path / "beside" / "out")
-    for point in dict.fromkeys(die("run", **call)):
+    for point in dict.fromkeys(die("killed_run", **call)):
         shutil.rmtree(tmp_path / "beside")
         monkeypatch.setenv(failpoints.VARIABLE, f"{point}:raise")
 
@@ -188,14 +188,14 @@ def test_killed_workflow_leaves_a_master_of_one_version(bases, undisturbed, tmp_
     """After each kill and the next command all partitions are old, or all are new; the next run makes them new."""
     before, after = expected(scope, ("base_1.txt", *FIRST)), expected(scope)
     base = copied(bases / scope, tmp_path / "base")
-    points = list(passages(die("workflow", base=str(base), scope=scope), every=every))
+    points = list(passages(die("killed_workflow", base=str(base), scope=scope), every=every))
     if not every:  # half of them with each scope
         points = points[SCOPES.index(scope) :: len(SCOPES)]
     assert len(points) >= 20
     seen = set()
     for point in points:
         copied(bases / scope, base)
-        die("workflow", point, base=str(base), scope=scope)
+        die("killed_workflow", point, base=str(base), scope=scope)
         committed = Log(str(base)).latest().number == 2
 
         assert settled(base, scope).problems == (), point

@@ -115,7 +115,7 @@ def test_a_value_is_written_and_read(values, field):
     ],
 )
 @pytest.mark.parametrize("width", [1, 3])
-def test_options_of_readers(field, value, width):
+def test_escape_sequences(field, value, width):
     data = b"x,%b,y\nx,,y\n" % field if width == 3 else b"%b\nx\n" % field
     rows, rejects = found(data, width, window=Window("exact lf"))
 

@@ -27,6 +27,7 @@ from tests.support.failpoints import WORKFLOW_FAILPOINTS
 from tests.support.job import CONFIG, WITH_OP, Job
 from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
 from tests.support.plain_workflow import FEEDS, GIVEN, check, put
+from tests.support.process_deaths import copy_of
 from tests.support.workflow_base import BY_NAME, Place, refused
 
 WITH_CONTROL = {**CONFIG, "feed.control.suffix": ".ctl"}
@@ -254,7 +255,7 @@ def test_control_file_that_cannot_be_used(job):
 
 
 @pytest.mark.parametrize("feed", ["", "/ups.txt"])
-def test_directory_in_place_of_a_control_file(job, feed):
+def test_link_in_place_of_a_control_file(job, feed):
     job.put("ups.txt")
     (job.root / "elsewhere").write_bytes(b"1")
     (job.feed / "ups.txt.ctl").symlink_to(job.root / "elsewhere")
@@ -488,17 +489,6 @@ def deliver(path, *names):
     for name in names:
         put(f"{path}/incr/{name}", DELIVERED[name])
         put(f"{path}/incr/{name}.ctl", DELIVERED[f"{name}.ctl"])
-
-
-def copy_of(storage):
-    copy = ModelStorage(storage.kind)
-    copy.tree, copy.times, copy.clock, copy.begun = (
-        dict(storage.tree),
-        dict(storage.times),
-        storage.clock,
-        set(storage.begun),
-    )
-    return copy
 
 
 def faulty_runs(start, fault, merge=checking_merge):

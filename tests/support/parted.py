@@ -8,15 +8,13 @@
 Where a record ID is unique in the table, k10 moves from b to a; else a has another record of this ID.
 """
 
-import json
 import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from mutator import config
 from mutator.dataset import checksum, manifest
@@ -30,7 +28,7 @@ from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory import status
 from mutator.workflow.directory.merge import merge_by
 from tests.support import local_engine
-from tests.support.cluster import ROOT, environment
+from tests.support.dying_runs import dying_runs
 from tests.support.plain_workflow import put, read
 
 SCOPES = ("table", "partition")
@@ -169,61 +167,29 @@ def copied(source, to):
     return to
 
 
-ACTS = {"run": local_engine.mutate, "workflow": workflow}
-# Forks for every run, which is as good as a new process and does not import everything again.
-DRIVER = """
-import json, os, sys, traceback
-import pytest
-from mutator.errors import failpoints
-from tests.support import parted
-parted.set_for_tests(pytest.MonkeyPatch())
-for line in sys.stdin:
-    point, act, call = json.loads(line)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            os.environ[failpoints.VARIABLE] = point
-            failpoints.PASSED.clear()
-            parted.ACTS[act](**call)
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os.write(writer, json.dumps(failpoints.PASSED).encode())
-            os._exit(code)
-    os.close(writer)
-    with os.fdopen(reader) as stream:
-        passed = stream.read()
-    print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), json.loads(passed or "[]")]), flush=True)
-"""
+def killed_run(**call):
+    """Merge in a process of its own."""
+    set_for_tests(pytest.MonkeyPatch())
+    local_engine.mutate(**call)
+
+
+def killed_workflow(base, scope):
+    """Run the workflow in a process of its own."""
+    set_for_tests(pytest.MonkeyPatch())
+    workflow(base, scope)
 
 
 @contextmanager
-def dying_runs():
-    """Yield a function that calls another one in a process of its own, which kills itself at a failpoint.
+def dying():
+    """Yield ``die(function, point)``: the process must be killed at a point, or end well; returns what it passed."""
+    with dying_runs("tests.support.parted") as act:
 
-    It returns the failpoints that were passed, where there is nothing to die at.
-    """
-    with subprocess.Popen(
-        [sys.executable, "-c", DRIVER],
-        cwd=ROOT,
-        env=environment(PYTHONPATH=str(ROOT)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as driver:
-
-        def act(what, point=None, **call):
-            driver.stdin.write(json.dumps([point or "none", what, call]) + "\n")
-            driver.stdin.flush()
-            code, passed = json.loads(driver.stdout.readline())
-            assert code == (-signal.SIGKILL if point else 0), f"{what} at {point}: {code}"
+        def die(function, point=None, **call):
+            killed, passed = act(function, point, **call)
+            assert killed == (point is not None), f"{function} at {point}"
             return passed
 
-        yield act
-        driver.stdin.close()
+        yield die
 
 
 def passages(passed, *, every):
