@@ -1,4 +1,4 @@
-"""The bridge as it is started: the commands, and the jobs for spark-submit."""
+"""The bridge as users start it: the commands, and the jobs for spark-submit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = ["-D", "id.field.ordinals=id", "-D", "temporal.ordering.field.ordinal
 
 @pytest.fixture
 def table(tmp_path):
-    """Give a table of two partitions, and a feed."""
+    """Create a table of two partitions, and a feed."""
     files = {
         f"dt={day}/{day}.orc": pa.table({"id": [day, 10 + day], "name": ["a,b", None], "at": [100, 100]})
         for day in (1, 2)
@@ -54,7 +54,7 @@ def test_job_and_console_run_it_from_start_to_end(table):
 
 
 def job(name, *words):
-    """Run a job's file here, as spark-submit does there."""
+    """Run a job file in this process, as spark-submit would run it in its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", [name, *map(str, words)])
         with pytest.raises(SystemExit) as left:

@@ -1,4 +1,4 @@
-"""Tables by way of text: what is exported, and that it comes back as what it was."""
+"""Export tables to text and import them again: each table must come back unchanged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def imported(text, to, kind, *, each=each):
 
 @pytest.fixture
 def scratch(in_memory):
-    """Give a directory to each example of hypothesis."""
+    """Yield a new directory for each hypothesis example."""
     return lambda: tempfile.TemporaryDirectory(dir=in_memory)
 
 
@@ -50,7 +50,7 @@ def scratch(in_memory):
 
 @st.composite
 def files_of_a_table(draw, kind):
-    """Draw files of one table: some are empty, and some lack a field that others have."""
+    """Draw the files of one table: some are empty, and some lack a field that others have."""
     whole = draw(tables(kind, most=12))
     cuts = sorted(draw(st.lists(st.integers(0, len(whole)), min_size=1, max_size=3)))
     files, expected = {}, []
@@ -68,7 +68,7 @@ def files_of_a_table(draw, kind):
 
 
 def held_by(schema, kind):
-    """Return a schema as files of a kind hold it; None where they cannot."""
+    """Return the schema as files of the given format would store it, or None if the format cannot store it."""
     with suppress(MutatorError):
         return output_dialect(schema, kind)[0]
 
@@ -190,7 +190,9 @@ GOLDEN = (
 
 
 def delimited_by(delimiter, row):
-    """Return a row of the golden text with another delimiter: no other one needs its escape there, but its own."""
+    """Return a row of the golden text with another delimiter: the new delimiter must be escaped, and the comma no
+    longer.
+    """
     fields = [field.replace(rb"\x2c", b",") for field in row.split(b",")]
     return delimiter.join(field.replace(delimiter, b"\\x%02x" % delimiter[0]) for field in fields)
 
@@ -229,7 +231,7 @@ def test_sidecar_describes_the_fields(in_memory):
 
 # --- partitions
 
-# As Hive and Spark name the directories of these values.
+# The names that Hive and Spark give to the directories of these values.
 DIRECTORIES = {
     "2026-01-31": "2026-01-31",
     None: "__HIVE_DEFAULT_PARTITION__",
@@ -277,7 +279,7 @@ def test_partition_directories_come_back_as_they_were(in_memory, kind):
 
 
 def test_values_without_a_directory_name_become_null_or_get_one(in_memory):
-    """Hive cannot tell the empty string from NULL; and no directory has a NUL in its name."""
+    """Hive cannot tell the empty string from NULL; and no directory name can contain a NUL character."""
     part = pa.table({"id": [1, 2, 3, 4, 5], "dt": ["", None, "__HIVE_DEFAULT_PARTITION__", "a\0b", "x"]})
     write(in_memory / "flat", {"1.orc": part, "2.orc": part.slice(0, 1)})
     exported(in_memory / "flat", in_memory / "text")
@@ -291,7 +293,7 @@ def test_values_without_a_directory_name_become_null_or_get_one(in_memory):
 
 
 def partition_by(text, fields):
-    """Change a manifest, as if the table had had these fields in its directories."""
+    """Change the manifest as if the table had had these fields in its directories."""
     made = known(text)
     (text / manifest.PATH).write_bytes(
         manifest.dump(dataclasses.replace(made, spec=made.spec | {"partitioned by": fields}))
@@ -306,7 +308,7 @@ def test_files_beside_directories_of_partitions_are_refused(in_memory, deep):
     refused(in_memory, DataError, "format", "table", "is partitioned by")
 
 
-# --- faults: an error of the catalogue, and nothing left
+# --- faults: an error from the catalogue, and nothing left behind
 
 
 def refused(root, family, kind, *parts, call=None):
@@ -363,7 +365,7 @@ def test_directory_whose_name_is_not_utf8_is_refused(in_memory):
 
 @pytest.mark.parametrize("log", ["_delta_log", ".hoodie", "_spark_metadata"])
 def test_table_of_a_format_with_a_log_is_refused(in_memory, log):
-    """Its log says which of the files count; and a run would take the log away."""
+    """The table's own log lists the files that count; and a run would remove that log."""
     write(in_memory / "table", {"1.parquet": SOME, "2.parquet": SOME, f"{log}/0.json": b"{}"})
 
     refused(in_memory, ConfigError, "table.place", log)
@@ -466,7 +468,7 @@ def test_second_attempt_of_every_task_changes_nothing(in_memory):
         assert verified(one) == ()
 
 
-# --- what others make of it
+# --- other programs and the imported files
 
 
 def verified(path, monkeypatch=None):
@@ -504,7 +506,7 @@ def test_other_programs_read_imported_files(in_memory):
         )
 
 
-# --- `mutator run` by itself, on a text copy
+# --- `mutator run` alone, on a text copy
 
 
 PEOPLE = pa.table(
@@ -521,7 +523,7 @@ BEFORE = [(1, "Ann", 100), (2, "a,b", 100), (3, None, 100), (7, "", 100)]
 
 @pytest.fixture
 def people(in_memory):
-    """Give what merges feed files into the text of a table, and returns the rows of the table that it is then."""
+    """Return a function that merges feed files into the text of a table and returns the table's new rows."""
     write(in_memory / "table", {"1.parquet": PEOPLE.slice(0, 2), "2.parquet": PEOPLE.slice(2)})
     exported(in_memory / "table", in_memory / "text")
     (in_memory / "feed").mkdir()

@@ -1,4 +1,4 @@
-"""The bridge on tables of a real metastore: what comes back from text, and what runs and kills leave."""
+"""The bridge on tables of a real metastore: export and import, runs, and kills."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ SERDE = ("spark.sql.hive.convertMetastoreOrc", "spark.sql.hive.convertMetastoreP
 
 @pytest.fixture(scope="module")
 def hive(hive):
-    """Give the server that all share, with no tables of others."""
+    """Return the server that all tests share, without the tables of other tests."""
     hive.run(drop_tables)
     return hive
 
@@ -30,7 +30,7 @@ def drop_tables(spark):
 
 
 def mutator(*words):
-    """Run a command; return its exit code, and what it said."""
+    """Run a command; return its exit code and its output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = cli.main([str(word) for word in words])
@@ -38,7 +38,7 @@ def mutator(*words):
 
 
 def done(*words):
-    """Run a command that must succeed; return what it said."""
+    """Run a command that must succeed; return its output."""
     code, said = mutator(*words)
     assert code == 0, said
     return said
@@ -52,7 +52,7 @@ def rows_of(spark, name, through_hive=False):
     """Return all rows as a new session sees them."""
     new = spark.newSession()
     new.conf.set("spark.sql.session.timeZone", "UTC")
-    new.conf.set("spark.sql.ansi.enabled", "false")  # it cannot read the partition of NULL through Hive's formats
+    new.conf.set("spark.sql.ansi.enabled", "false")  # it cannot read NULL's partition in Hive's formats
     if through_hive:
         for setting in SERDE:
             new.conf.set(setting, "false")
@@ -140,7 +140,7 @@ PARTITION_TYPES = {"dt": "STRING", "n": "INT", "on_day": "DATE"}
 
 
 def made(spark, name, how, fields, by=(), place=None):
-    """Make a table: Hive's (STORED AS) or Spark's (USING), managed or, with a place, external."""
+    """Create a table: Hive's (STORED AS) or Spark's (USING); managed, or external if it has a location."""
     outer = [f"{field} {PARTITION_TYPES[field]}" for field in by]
     inner = [f"{field} {kind}" for field, kind in fields.items()]
     where = f"LOCATION '{place}'" if place else ""
@@ -154,7 +154,7 @@ def made(spark, name, how, fields, by=(), place=None):
 
 
 def fill(spark, name, fields, by):
-    """Insert every value."""
+    """Insert a row for every value."""
     rows = []
     for number in range(len(TEXTS)):
         at = number % 5
@@ -213,7 +213,7 @@ def test_everything_comes_back(hive, how, by, external, zone):
 
 
 def dropping(hive, case, *arguments):
-    """Run a case, which gets a place of its own; then drop all tables."""
+    """Run a case with a directory of its own; then drop all tables."""
 
     def whole(spark):
         import tempfile
@@ -260,7 +260,7 @@ def bridge(root, *more, table="sales", text="copy", feed="feed"):
 
 
 def merged(root, *more, **names):
-    """Do a run that must succeed; return what it said."""
+    """Run the bridge, which must succeed; return its output."""
     code, said = bridge(root, *more, **names)
     assert code == 0, said
     return said
@@ -273,11 +273,11 @@ def feed(root, name, *lines, directory="feed"):
 
 
 def sales(spark, name="sales", through_hive=False):
-    """Return the rows as a new session sees them: as the lines of a feed."""
+    """Return the rows, as a new session sees them, in the form of feed lines."""
     new = spark.newSession()
     for setting in SERDE if through_hive else ():
         new.conf.set(setting, "false")
-    # Spark's reader of Hive's formats gives the name of the partition of NULL for its value
+    # Spark's reader of Hive's formats returns the directory name of NULL as the value
     null = "'__HIVE_DEFAULT_PARTITION__'"
     columns = ", ".join(f"coalesce(nullif(cast({one} as string), {null}), '')" for one in spark.table(name).columns)
     found = sorted(row[0] for row in new.sql(f"SELECT concat_ws('|', {columns}) FROM {name}").collect())
@@ -329,7 +329,7 @@ def test_partitions_with_changes_change(hive, how):
         assert "the table stays as it is" in said
         assert files_of(spark) == before
 
-        # dynamic: 3 moves, 4 was the last of its partition, 5 has a new one, and so has 7, of NULL
+        # dynamic: 3 moves, 4 was the last row of its partition, 5 and 7 get new partitions, and 7's is NULL
         feed(root, "ups_2.txt", "3|THREE|20|a", "5|five|20|e", "7|seven|20|\\N")
         feed(root, "del_2.txt", "4|four|20|c")
         said = merged(root)
@@ -372,7 +372,7 @@ def test_changes_of_others_are_seen(hive):
         feed(root, "ups_3.txt", "5|five|10|\\N")
         said = merged(root)
         assert "another program has changed the table" in said
-        # what had been merged is not merged again
+        # feed files that were merged are not merged again
         rows = ["1|other|1|a", "3|THREE|20|c", "5|five|10|"]
         assert sales(spark) == sales(spark, through_hive=True) == rows
         assert "export skipped" in merged(root)
@@ -382,7 +382,7 @@ def test_changes_of_others_are_seen(hive):
         insert(spark, "1|anew|1|z")
         feed(root, "ups_4.txt", "2|anew|1|z")
         assert "another program has changed the table" in merged(root)
-        # nothing of what had been merged is in it
+        # nothing that the earlier runs merged is in it
         assert sales(spark) == ["1|ONE|20|a", "2|TWO|20|b", "3|THREE|20|c", "5|five|10|"]
         assert len(list(Path(root, "copy/_mutator/bridge").iterdir())) == 1
 
@@ -429,7 +429,7 @@ def test_feeds_of_other_formats(hive):
         assert files_of(spark) == before
         assert sales(spark) == rows
         assert "export skipped" in merged(root, feed="feed/typed_2.parquet")
-        assert len(list(Path(root, "copy").iterdir())) == 2  # the bookkeeping, and one text copy
+        assert len(list(Path(root, "copy").iterdir())) == 2  # the bookkeeping files and one text copy
 
     dropping(hive, case)
 
@@ -499,7 +499,7 @@ def test_external_table_over_a_master(hive, output):
     dropping(hive, case)
 
 
-# --- what cannot be
+# --- mistakes
 
 
 @pytest.mark.thorough(keep=0)
@@ -542,7 +542,7 @@ def test_faults_have_names(hive):
         assert (code, "holds orc" in said) == (2, True), said
         assert "leave out --format avro" in said
 
-        # what a task finds
+        # faults that only a task can find
         before = files_of(spark, "narrow")
         code, said = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow")
         assert code == 3, said
@@ -552,7 +552,7 @@ def test_faults_have_names(hive):
         assert "Spark gave up" not in said
         assert files_of(spark, "narrow") == before
 
-        sys.modules["pandas"] = None  # as where it is not installed
+        sys.modules["pandas"] = None  # as if pyhive were not installed
         for command in (
             ["export", "--table", "plain", "--to", f"{root}/never"],
             ["import", "--from", f"{root}/text", "--table", "plain"],
@@ -569,7 +569,7 @@ def test_faults_have_names(hive):
     "field", ["at TIMESTAMP", pytest.param("at MAP<STRING, ARRAY<STRUCT<b: TIMESTAMP>>>", marks=pytest.mark.soak)]
 )
 def test_no_instant_is_cut(hive, field):
-    """Hive's Avro has milliseconds."""
+    """Avro in Hive has milliseconds only."""
 
     def case(spark, root):
         spark.sql(f"CREATE TABLE source (id BIGINT, {field}) STORED AS ORC")
@@ -600,7 +600,7 @@ def test_second_process_is_refused(hive, tmp_path):
 # --- kills
 
 BASE = ["1|one|10|a", "2|two|10|b", "3|three|10|c", "9|nine|10|z"]
-# Each run meets what the one before has left, killed where it says; the first of these begin with a table that is new.
+# Each run continues from the state that the killed run before left; the first of these start with a new table.
 FRESH = [
     ("bridge.settle.found", "bridge.exported", "bridge.tidied", "bridge.merged", "bridge.begun"),
     ("hive.statistics.removed",),
@@ -657,7 +657,7 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by, kills):
         return sales(new), [row.tableName for row in new.sql("SHOW TABLES").collect()]
 
     def finish(spark, rows):
-        """Do the run that comes next, and hold everything against what should be there."""
+        """Do the next run, and compare everything with the expected state."""
         before = {Path(one[1]).parent for one in files_of(spark)}
         merged(root)
         assert sales(spark) == rows
@@ -675,7 +675,7 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by, kills):
         return {one.parent for one in warehouse(spark).glob("sales*/**/*") if one.is_file() and one.name[0] not in "._"}
 
     def last(spark):
-        """A run with nothing to do leaves nothing but the table."""
+        """A run with nothing to do leaves only the table."""
         merged(root)
         assert {str(one) for one in on_disk(spark)} == {
             str(Path(one[1]).parent).removeprefix("file:") for one in files_of(spark)
@@ -683,7 +683,7 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by, kills):
         spark.sql("DROP TABLE sales")
 
     def clean(spark):
-        """Remove what a table that was dropped had left for readers at work."""
+        """Remove the files that a dropped table had kept for its readers."""
         for place in warehouse(spark).glob("sales*"):
             shutil.rmtree(place)
 
@@ -696,7 +696,7 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by, kills):
             model = {line.split("|")[0]: line for line in BASE}
         number += 1
         before = sorted(model.values())
-        # 1 changes, 5 moves from partition to partition, each of its own, and 9 goes
+        # 1 changes, 5 moves between partitions where each row has its own, and 9 is deleted
         model |= {"1": f"1|v{number}|{10 + number}|a", "5": f"5|five|{10 + number}|n{number}"}
         model.pop("9", None)
         after = sorted(model.values())

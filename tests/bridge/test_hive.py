@@ -1,4 +1,4 @@
-"""Hive tables, in a real metastore: what changes, what stays, and what a kill leaves (of Python, and of the JVM)."""
+"""Hive tables in a real metastore: changes, untouched partitions, and kills of Python and of the JVM."""
 
 import datetime
 import json
@@ -27,12 +27,12 @@ SERDE = ("spark.sql.hive.convertMetastoreOrc", "spark.sql.hive.convertMetastoreP
 
 
 def logged(staged):
-    """Return what a run logs, read again."""
+    """Return the log record of a run as it is read back."""
     return Staged.of(json.loads(json.dumps(staged.record())))
 
 
 def change(spark, name, rows, run, partitions=None):
-    """Do all of a change; return the table and what was staged."""
+    """Do a whole change; return the table and the staged change."""
     table = HiveTable(spark, name)
     before, files = rows_of(spark, name), table.files()
     staged = logged(table.stage(frame_of(spark, table, rows), run, partitions))
@@ -45,7 +45,7 @@ def change(spark, name, rows, run, partitions=None):
 
 
 def frame_of(spark, table, rows):
-    """Return rows of a table's types, which no worker of Python has made."""
+    """Return rows with the types of a table as a DataFrame that needs no Python worker."""
     fields = spark.table(table.name).schema
     if not rows:
         return spark.table(table.name).limit(0)
@@ -61,9 +61,9 @@ def literal(value):
 
 
 def rows_of(spark, name, serde=False):
-    """Return the rows as a new session sees them, through Spark's readers or through Hive's."""
+    """Return the rows as a new session sees them, through Spark's or Hive's readers."""
     new = spark.newSession()
-    new.conf.set("spark.sql.ansi.enabled", "false")  # or Hive's name for NULL is no number
+    new.conf.set("spark.sql.ansi.enabled", "false")  # or Hive's name for NULL, which is not a number
     for setting in SERDE:
         new.conf.set(setting, str(not serde).lower())
     rows = [tuple(None if value == DEFAULT else value for value in row) for row in new.table(name).collect()]
@@ -71,14 +71,14 @@ def rows_of(spark, name, serde=False):
 
 
 def check_rows(spark, name, rows):
-    """Compare what every reader sees."""
+    """Compare the rows that each reader sees."""
     assert rows_of(spark, name) == rows
     assert rows_of(spark, name, serde=True) == rows
     assert spark.newSession().sql(f"SELECT count(*) FROM {name}").head()[0] == len(rows)
 
 
 def exists(files):
-    """Tell whether all of some files are there; some and not others is a fault."""
+    """Return whether all the files exist; if only some of them do, fail."""
     found = {Path(file.path.removeprefix("file:")).exists() for file in files}
     assert len(found) == 1
     return found.pop()
@@ -114,7 +114,7 @@ def test_table_without_partitions(hive, create, managed):
         check_rows(spark, "whole", [(1, "y"), (3, None)])
         assert sorted(map(tuple, table.read().collect())) == [(1, "y"), (3, None)]
         assert table.files() == one.files
-        assert exists(first) == (not managed)  # a later table of this name must not find them
+        assert exists(first) == (not managed)  # a later table of this name must not find these files
         statistics = dict(spark.sql("DESCRIBE EXTENDED whole").select("col_name", "data_type").collect())
         assert statistics["Statistics"].startswith(f"{sum(file.bytes for file in one.files)} bytes")
         assert not {"2 rows", "3 rows"} & {statistics["Statistics"].partition(", ")[2]}
@@ -157,7 +157,7 @@ def test_only_touched_partitions_change(hive, create):
         assert table.partition_fields == ("dt", "n")
         assert table.schema.names == ["a", "dt", "n"]
 
-        # New partitions, of odd names; one of them is NULL.
+        # New partitions with odd names; one of them is NULL.
         first = {**{value: (number, 1) for number, value in enumerate(ODD)}, None: (99, 1)}
         named = [{"dt": dt, "n": str(n)} for dt, (n, _) in first.items()]
         change(spark, "parts", rows_from(first), "run-1", named)
@@ -167,7 +167,7 @@ def test_only_touched_partitions_change(hive, create):
         names = {f"{jvm.getPartitionPathString('dt', dt)}/n={n}" for dt, (n, _) in first.items()}
         assert {file.partition for file in table.files()} == names
 
-        # One gets other rows, one is emptied, one is new, and all the others keep their files.
+        # One partition gets other rows, one is emptied, one is new; all the others keep their files.
         before = {file.partition: file for file in table.files()}
         second = {**first, ODD[0]: (0, 2), "new": (7, 1)}
         del second[ODD[1]]
@@ -183,14 +183,14 @@ def test_only_touched_partitions_change(hive, create):
         table.retire(two)
         assert rows_of(spark, "parts") == rows_from(second)
 
-        # A static insert, and nothing comes back by its name.
+        # A static insert under the name of a dropped partition brings none of its old rows back.
         change(spark, "parts", [(3, "new", 7)], "run-3", [{"dt": "new", "n": "7"}])
         change(spark, "parts", [], "run-4", [{"dt": "new", "n": "7"}])
         spark.sql("MSCK REPAIR TABLE parts")
         del second["new"]
         assert rows_of(spark, "parts") == rows_from(second)
 
-        # Spark's own statements go on.
+        # Spark's own statements still work.
         spark.sql("SET spark.sql.sources.partitionOverwriteMode=dynamic")
         spark.sql("INSERT INTO parts PARTITION (dt = '%2F', n = 6) VALUES (8)")
         assert len(rows_of(spark, "parts")) == len(second) + 1
@@ -206,7 +206,7 @@ def rows_from(content):
 
 @pytest.mark.thorough(keep=0)
 def test_partition_values_are_compared_as_values(hive):
-    """``07`` and ``7`` are one number, which the metastore may spell in both ways; NULL is one of any type."""
+    """``07`` and ``7`` are the same number, which the metastore may spell either way; NULL is valid for any type."""
 
     def case(spark):
         spark.sql("CREATE TABLE spelled (a INT) PARTITIONED BY (n INT, d DATE) STORED AS AVRO")
@@ -238,7 +238,7 @@ def test_instants_are_the_same_in_every_time_zone(hive):
         spark.sql("CREATE TABLE times (t TIMESTAMP, l TIMESTAMP_NTZ) USING parquet")
         spark.sql("CREATE TABLE old_times (t TIMESTAMP) STORED AS ORC")
         at = "TIMESTAMP'2026-03-29 01:30:00.123456Z'"
-        local = "TIMESTAMP_NTZ'2026-03-29 02:30:00.123456'"  # which Berlin does not have
+        local = "TIMESTAMP_NTZ'2026-03-29 02:30:00.123456'"  # a local time that does not exist in Berlin
         found = []
         for name, query in (("times", f"SELECT {at} AS t, {local} AS l"), ("old_times", f"SELECT {at} AS t")):
             table = HiveTable(spark, name)
@@ -256,7 +256,7 @@ def test_instants_are_the_same_in_every_time_zone(hive):
 
 @pytest.mark.thorough(keep=0)
 def test_statistics_do_not_lie(hive):
-    """Hive and Spark answer from them, or plan with them."""
+    """Hive and Spark answer or plan queries with statistics."""
 
     def case(spark):
         spark.sql("CREATE TABLE counted (a INT) PARTITIONED BY (dt STRING) STORED AS ORC")
@@ -268,7 +268,7 @@ def test_statistics_do_not_lie(hive):
         (partition,) = table._metastore.partitions("default", "counted")
         noted = dict(table._metastore.items(partition.parameters()))
         assert {key for key in noted if STATISTICS.fullmatch(key)} == {"numFiles", "totalSize"}
-        with pytest.raises(MutatorError, match="a row is not of dt=y"):  # a static insert would take it
+        with pytest.raises(MutatorError, match="a row is not of dt=y"):  # a static insert would use it
             table.stage(frame_of(spark, table, [(5, "x")]), "run-2", [{"dt": "y"}])
         table.discard("run-2")
         assert noted["totalSize"] == str(sum(file.bytes for file in staged.files))
@@ -277,7 +277,7 @@ def test_statistics_do_not_lie(hive):
     assert hive.run(case)
 
 
-# --- what is refused
+# --- refused changes
 
 
 def test_tables_that_cannot_be_changed_so(hive):
@@ -318,7 +318,7 @@ def test_table_that_another_process_moved(hive):
         with pytest.raises(MutatorError) as caught:
             table.commit(staged)
         assert caught.value.kind == "hive.changed"
-        spark.sql(f"ALTER TABLE moved SET LOCATION '{staged.moves[0].old}'")  # where it is looked for
+        spark.sql(f"ALTER TABLE moved SET LOCATION '{staged.moves[0].old}'")  # the path that is searched
         table.discard(staged.run)
         assert not exists(staged.files)
         table.commit(other := table.stage(spark.sql("SELECT 2 AS a"), "run-2", None))
@@ -340,7 +340,7 @@ def test_session_without_a_metastore_is_refused():
     assert caught.value.kind == "hive.session"
 
 
-@pytest.mark.soak  # the bridge's own test meets it, too
+@pytest.mark.soak  # test_bridge_hive covers this error, too
 def test_second_process_on_the_embedded_metastore_is_an_error(hive):
     program = "from mutator.engine.spark.session import spark_session\nwith spark_session('second', hive=True): pass"
     done = subprocess.run(
@@ -383,14 +383,14 @@ def test_batch_with_a_partition_that_cannot_be_moved_moves_none(hive):
     assert hive.run(case)
 
 
-# Those that a table with partitions passes, in the second half of its tests' life; and those of the others.
+# The failpoints that a table with partitions passes, in the second half of these; then those of other tables.
 WHOLE_POINTS = ("hive.statistics.removed", "hive.old.removed")
 PARTS_POINTS = [point for point in HIVE_FAILPOINTS if point not in WHOLE_POINTS]
 COMMITTED = HIVE_FAILPOINTS.index("hive.switched")
 
 
 def content(version):
-    """Return the partitions of a version, and their only value: each creates one, empties one and changes one."""
+    """Return the partitions of a version, each with its value: a version creates, empties and changes one each."""
     return {"same": 0, "changed": version, ("even", "odd")[version % 2]: version}
 
 
@@ -399,7 +399,7 @@ def rows_at(version):
 
 
 def next_version(spark, version, log):
-    """Find out what the run before came to and clean up, as a run does; then change the table."""
+    """Resolve the state that the run before left and clean up, as a run does; then change the table."""
     table = HiveTable(spark, "killed")
     before = Staged.of(json.loads(Path(log).read_text())) if Path(log).exists() else None
     found = rows_of(spark, "killed")
@@ -432,7 +432,7 @@ def next_version(spark, version, log):
     return now + 1
 
 
-@pytest.mark.soak  # the bridge's own test kills at the most telling of these points
+@pytest.mark.soak  # test_bridge_hive kills at the most important of these points
 def test_kill_at_each_point_leaves_old_or_new(hive):
     def begin(spark):
         spark.sql("CREATE TABLE killed (a INT) PARTITIONED BY (dt STRING) STORED AS ORC")
@@ -447,7 +447,7 @@ def test_kill_at_each_point_leaves_old_or_new(hive):
     for point in PARTS_POINTS:
         assert hive.run(next_version, version, str(log), point=point) is None, point
         seen = hive.run(look)
-        assert seen in (rows_at(version - 1), rows_at(version)), point  # it may be killed while it cleans up, too
+        assert seen in (rows_at(version - 1), rows_at(version)), point  # it may be killed in the cleanup, too
         assert seen != rows_at(version) or not point_is_before_commit(point), point
         version += seen == rows_at(version)
     assert hive.run(next_version, version, str(log)) == version > 1
@@ -473,7 +473,7 @@ def test_kill_around_the_commit_of_a_table_without_partitions(hive, point):
     def recovered(spark):
         table, staged = HiveTable(spark, name), Staged.of(json.loads(log.read_text()))
         seen = rows_of(spark, name), table.is_committed(staged), table.files() == staged.files
-        table.commit(staged)  # goes on where it was
+        table.commit(staged)  # continues from the state that the killed run left
         table.retire(staged)
         check_rows(spark, name, [(2,)])
         return seen
@@ -485,7 +485,7 @@ def test_kill_around_the_commit_of_a_table_without_partitions(hive, point):
 
 @pytest.mark.soak
 def test_kill_of_the_jvm_in_the_commit_of_many_partitions(hive):
-    """kill -9 of Spark and its metastore, at any moment of the one request: all partitions have moved, or none."""
+    """Kill Spark and its metastore (kill -9) at any moment of the one request: all partitions have moved, or none."""
     log, marker, partitions = hive.root / "many.json", hive.root / "marker", 24
 
     def stage(spark, number):

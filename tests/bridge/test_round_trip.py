@@ -1,4 +1,4 @@
-"""Runs of the bridge on a table that is a directory: what they change, what they leave, what they remember."""
+"""Runs of the bridge on a table that is a directory: what changes, what stays, and what the next run remembers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def parted(in_memory):
 
 
 def state(table):
-    """Return what a table that was not touched still has."""
+    """Return the parts of a table's state that stay equal while nobody changes it."""
     return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in (table, *table.rglob("*"))}
 
 
@@ -105,7 +105,7 @@ def test_first_run_without_a_feed_leaves_the_table(parted):
 
 
 def test_duplicates_of_a_table_go_even_if_its_files_are_alike(parted):
-    """Two files of the same rows are one as text: the second has to count all the same."""
+    """Two files with the same rows have identical text: the second one must count all the same."""
     write(parted.table, {"dt=c/2.orc": PARTED["dt=c/1.orc"]})
     assert len(parted.rows()) == 9
 
@@ -119,7 +119,7 @@ def test_duplicates_of_a_table_go_even_if_its_files_are_alike(parted):
 
 @pytest.mark.parametrize("between", [False, True], ids=["at once", "run by run"])
 def test_tombstones_are_remembered(parted, between):
-    """A row that is older than the delete does not bring the record back, whatever was exported in between."""
+    """A row that is older than the delete does not bring the record back, even if an export happened in between."""
     parted.feed("del_1.txt", "5,,200,c\n")
     parted.run()
     if between:
@@ -216,7 +216,7 @@ def test_partition_whose_rows_are_all_deleted_is_gone_and_then_the_table_is_empt
 
 
 def test_rows_of_null_by_both_names_stay(parted):
-    """A value that says the name of NULL as a directory is NULL in the table, so it must be overwritten as such."""
+    """The value that spells the directory name of NULL is NULL in the table, and must be overwritten as NULL."""
     parted.feed("ups_1.txt", "8,h,1,__HIVE_DEFAULT_PARTITION__\n")
     parted.run()
     parted.feed("ups_2.txt", "7,new,200,\\N\n")
@@ -226,7 +226,7 @@ def test_rows_of_null_by_both_names_stay(parted):
 
 
 def test_large_files_are_read_in_parts(in_memory):
-    """Text of several megabytes comes as several batches, each with rows of all partitions."""
+    """Several megabytes of text arrive in several batches, each with rows of all partitions."""
     count = 60_000
     rows = pa.table({"id": range(count), "name": ["x" * 60] * count, "at": [100] * count}, SCHEMA)
     bridged = Bridged(in_memory, {})
@@ -246,7 +246,7 @@ def test_large_files_are_read_in_parts(in_memory):
     assert len(bridged.rows()) == count
 
 
-# --- a table that somebody else changes
+# --- tables that another process changes
 
 
 def added(bridged):
@@ -259,7 +259,7 @@ def rewritten(bridged):
 
 
 def rewritten_alike(bridged):
-    """Rewrite a file as one of the same size."""
+    """Rewrite a file as another one of the same size."""
     path = data_files(bridged.table / "dt=c")[0]
     before = path.stat()
     rows = sorted(row[:3] for row in bridged.rows() if row[3] == "c")
@@ -302,7 +302,9 @@ def test_changed_table_is_exported_again_and_the_report_says_why(parted, change,
 
 
 def test_file_of_the_same_size_is_no_damage(flat):
-    """What somebody else writes in place is the table, although the manifest of the run before knows another one."""
+    """A file that another process rewrites in place belongs to the table, even if the last run's manifest lists
+    another.
+    """
     flat.feed("ups_1.txt", "1,x,200\n")
     flat.run()
     (path, *_) = data_files(flat.table)
@@ -340,7 +342,7 @@ def test_changed_while_a_run_merges_is_an_error_and_nothing_is_lost(parted):
 
 
 def test_feed_of_a_run_that_was_not_committed_is_merged_after_all(parted):
-    """It was killed before the commit; then somebody changes the table, which still has the files that were carried."""
+    """The run was killed before the commit; then others change the table, which still has the carried files."""
     parted.run()
     parted.feed("ups_1.txt", "6,six,200,c\n")
 
@@ -370,7 +372,7 @@ def test_feed_of_a_run_that_was_not_committed_is_merged_after_all(parted):
     assert parted.litter() == []
 
 
-# --- what is configured
+# --- settings
 
 
 def test_other_key_is_an_error_and_can_be_adopted(in_memory):
@@ -414,7 +416,7 @@ def test_delimiter_that_is_not_that_of_the_feed_is_an_error(flat, delimiter, wha
 def test_feed_with_another_delimiter_than_the_text_is_merged(flat):
     flat.feed("ups_1.txt", "1,one,200\n")
     flat.run()
-    (flat.inbox / "ups_1.txt").unlink()  # for the first row of every file is looked at
+    (flat.inbox / "ups_1.txt").unlink()  # because the probe reads the first row of every file
     flat.feed("ups_2.txt", "2|two,2|200\n")
 
     report = flat.run({"field.delim.regex": r"\|", "field.delim": "|"})
@@ -428,7 +430,7 @@ def test_feed_with_another_delimiter_than_the_text_is_merged(flat):
 
 
 def test_text_of_another_table_is_refused(flat):
-    """What one table has consumed says nothing about another one, and its old files would never be removed."""
+    """Feed files that one table has consumed do not count for another one, whose old files would never be removed."""
     flat.feed("ups_1.txt", "1,one,200\n")
     flat.run()
     flat.table = write(flat.root / "other", FLAT)
@@ -476,13 +478,13 @@ def test_hidden_files_of_others_stay(flat):
 
 @pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
 def test_file_that_comes_at_the_last_moment_is_not_lost(flat, monkeypatch, killed):
-    """After the last look at the table, and before the directories are exchanged."""
+    """The file arrives after the last listing of the table, before the directories are exchanged."""
     swap, late = LocalStorage.swap, flat.inbox / ".late.orc"
     late.write_bytes(file_of("orc", part((9, "late", 100))))
     calls = []
 
     def swap_late(self, one, other):
-        if one == other:  # it was tried out
+        if one == other:  # the dry check of whether the storage can exchange directories
             return swap(self, one, other)
         calls.append(one)
         if len(calls) == 1:
@@ -514,7 +516,7 @@ def test_file_that_comes_at_the_last_moment_is_not_lost(flat, monkeypatch, kille
 
 
 def test_rows_that_were_set_aside_stay_from_run_to_run(flat):
-    """Their feed file is merged, and nobody else has them."""
+    """Their feed file counts as merged, so the rows exist nowhere else."""
     flat.feed("ups_1.txt", "1,one,200\n1,bad,soon\n")
     first = flat.run({"reject.policy": "quarantine"})
     flat.feed("ups_2.txt", "2,two,200\n")
@@ -527,7 +529,7 @@ def test_rows_that_were_set_aside_stay_from_run_to_run(flat):
 
 
 def test_file_that_comes_during_the_probe_is_not_lost(flat, monkeypatch):
-    """Between the look into its files and the export."""
+    """The file arrives after the probe of the table's files and before the export."""
     table = PathTable(str(flat.table), each)
     (flat.table / "late.orc").write_bytes(file_of("orc", part((9, "late", 100))))
     read = config.parse({**flat.settings})
@@ -540,7 +542,7 @@ def test_file_that_comes_during_the_probe_is_not_lost(flat, monkeypatch):
 
 
 def test_feed_is_merged_again_into_a_table_that_was_put_back(flat):
-    """What it had merged is not in it any more."""
+    """The restored table does not contain the rows that the feed added."""
     shutil.copytree(flat.table, flat.root / "feed" / ".yesterday")
     flat.feed("ups_1.txt", "1,one,200\n")
     flat.run()
@@ -554,7 +556,7 @@ def test_feed_is_merged_again_into_a_table_that_was_put_back(flat):
 
 
 def test_partitions_may_have_other_fields_than_the_table(in_memory):
-    """Those that are not written keep the fields that their files have."""
+    """Partitions that are not rewritten keep the fields of their files."""
     narrow = pa.table({"id": pa.array([1], pa.int32()), "at": [100]})
     wide = pa.table({"id": pa.array([2], pa.int32()), "at": [100], "more": [1]})
     bridged = Bridged(in_memory, {"dt=1/1.parquet": narrow, "dt=2/2.parquet": wide})
@@ -569,7 +571,7 @@ def test_partitions_may_have_other_fields_than_the_table(in_memory):
 
 
 def test_timestamps_of_old_parquet_are_not_replaced(in_memory):
-    """Spark reads them in its zone, and as another type what would be written."""
+    """Spark reads old timestamps in its own zone, and would read the rewritten ones as another type."""
     times = pa.table(
         {
             "id": pa.array([1], pa.int32()),
@@ -590,7 +592,7 @@ def test_timestamps_of_old_parquet_are_not_replaced(in_memory):
 
 
 def test_directories_of_others_may_be_escaped_as_utf_8(in_memory):
-    """As Arrow and DuckDB write them; Hive escapes ASCII alone."""
+    """Arrow and DuckDB write such names; Hive escapes only ASCII characters."""
     bridged = Bridged(in_memory, {"dt=M%C3%BCnchen/1.orc": FIRST, "dt=a%2Fb/2.orc": SECOND})
     bridged.feed("ups_1.txt", "1,one,200,München\n")
     bridged.run()
@@ -610,7 +612,7 @@ def test_dataset_is_no_place_for_text(flat):
 
 
 def test_partition_without_a_value_is_that_of_null(in_memory):
-    """Hive has no other place for it; a row of it must not be there twice."""
+    """Hive has no other directory for it; no row may be in the table twice."""
     bridged = Bridged(in_memory, {"dt=/1.orc": FIRST, "dt=x/2.orc": SECOND})
     bridged.feed("ups_1.txt", "1,one,200,\\N\n")
     bridged.run()
@@ -628,7 +630,7 @@ def test_feed_without_the_field_of_the_partitions_is_refused(parted):
 
 
 def test_many_partition_fields_stay_distinct():
-    """The product of their numbers of values outgrows 64 bits."""
+    """The product of the fields' numbers of values exceeds 64 bits."""
     columns = [
         pa.array([str(row * factor % 5003).encode() for row in range(5000)], pa.large_binary())
         for factor in (1, 3, 7, 11, 13, 17)
@@ -639,7 +641,7 @@ def test_many_partition_fields_stay_distinct():
 
 
 def test_new_field_comes_before_the_partition_fields(parted):
-    """As Hive has it, and as the next export of the table."""
+    """Hive orders fields in this way, and the next export of the table does, too."""
     wider = pa.table({"id": pa.array([1], pa.int32()), "name": ["w"], "at": [300], "dt": ["c"], "more": [15]})
     parted.feed("ups_1.parquet", file_of("parquet", wider))
     parted.run()
@@ -663,7 +665,7 @@ def test_text_in_the_table_is_refused(flat, text):
 
 
 def test_foreign_files_beside_the_text_stay(flat):
-    """The base may be any directory: even the one that the table is in."""
+    """The base may be any directory, even the one that contains the table."""
     for name in ("text-notes", "export-2026"):
         write(flat.text, {f"{name}/x.orc": FIRST})
     flat.feed("ups_1.txt", "1,one,200\n")
@@ -734,7 +736,7 @@ def test_typed_feed_with_a_new_field_changes_the_schema(parted):
     assert parted.litter() == []
 
 
-# --- attempts, and two at once
+# --- second attempts, and two runs at once
 
 
 def test_second_attempt_of_every_task_changes_nothing(parted):
@@ -767,7 +769,7 @@ def test_second_of_two_runs_at_once_is_refused(flat):
 
 
 def test_two_runs_on_one_table_with_two_text_copies(flat):
-    """Nothing keeps them apart but the table: the one that comes second sees that it has changed."""
+    """Only the table itself connects the two: the second run sees that it has changed."""
     flat.feed("ups_1.txt", "1,one,200\n")
 
     def meanwhile(plan, staging):

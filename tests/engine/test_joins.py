@@ -140,7 +140,7 @@ def test_bucket_without_mutations_is_carried_over_unread(tmp_path, monkeypatch, 
     assert len(other) == 1
     now = known(made.output)
     assert all(part in now.parts() for part in told.parts() if part.bucket != hot)
-    for part in now.beside:  # of tombstones and sequences, too
+    for part in now.beside:  # files of tombstones and sequences, too
         if part.bucket != hot:
             assert (master / part.path).stat().st_ino == Path(made.output, part.path).stat().st_ino
     assert made.counts["master kept"] == len(KEYS) - 13
@@ -150,7 +150,7 @@ def test_bucket_without_mutations_is_carried_over_unread(tmp_path, monkeypatch, 
 
 
 def test_carried_over_output_is_a_good_master(tmp_path):
-    """Both engines read files that were carried over twice, with their tombstones."""
+    """Both engines can read files that were carried over twice, with their tombstones."""
     path = managed(tmp_path, num_reducer=4)
     for step, key in enumerate(KEYS[:6], 2):
         path = Path(merge(tmp_path, path, feed(tmp_path, del_1=[(key, step)], u=[(KEYS[30], step)])).output)
@@ -248,7 +248,7 @@ def test_buckets_that_outgrow_their_size_double_without_a_shuffle(tmp_path, base
 
 @pytest.mark.parametrize("base", [BY_FIELD, BY_NAME], ids=["by field", "by file name"])
 def test_buckets_split_and_come_together_as_the_other_engine_has_them(tmp_path, base):
-    """The rows of several files keep the order of the files' names, whichever task wrote them."""
+    """The rows of several files keep the order of the file names, whichever task wrote them."""
     ends = {}
     for engine in ("records", "blocks"):
         path = managed(tmp_path, base, engine=engine, num_reducer=2)

@@ -1,7 +1,7 @@
-"""Memory of a task is bounded by its settings and not by the data: measured in processes of their own, without Spark.
+"""The memory of a task is bounded by its settings, not by its data: measured in child processes, without Spark.
 
-Each of them makes files and their map output in a child of its own, then reduces what the child wrote, streamed from
-disk as Spark's sorter would, and prints by how much its memory peaked above where it began.
+Each process writes files and their map output in a child of its own, then reduces the child's output, streamed from
+disk as Spark's sorter would do it, and prints by how much its memory peaked above its start.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ ROOT = Path(mutator.__file__).resolve().parent.parent
 MB = 1 << 20
 
 
-# -- in the processes
+# -- code that runs in the child processes
 
 
 def peak():
-    """Return the highest resident memory of this process so far, in bytes; getrusage would tell the parent's, too."""
+    """Return the peak resident memory of this process in bytes; getrusage would include the parent's."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) << 10
 
 
 def write_rows(path, first, count, keys, width, columns, order):
-    """Write ``count`` rows of about ``width`` bytes, numbered from ``first`` modulo ``keys``."""
+    """Write ``count`` rows of about ``width`` bytes, with keys numbered from ``first`` modulo ``keys``."""
     tail = ",".join(["x" * max((width - 20) // (columns - 2) - 1, 1)] * (columns - 2))
     with open(path, "w") as file:
         for start in range(first, first + count, 1000):
@@ -93,8 +93,8 @@ def streamed(work):
 def reduce(work):
     from mutator.engine.blocks.merge_bucket import write_group
 
-    import_module("mutator.engine.spark.daemon")  # loads what every worker has before it gets its first task
-    child = os.fork()  # what it allocates is none of this process
+    import_module("mutator.engine.spark.daemon")  # load the modules that every worker has loaded before its first task
+    child = os.fork()  # its allocations do not count for this process
     if not child:
         status = 1
         try:
@@ -141,8 +141,8 @@ def measured(**case):
 
 
 JOINS = pytest.mark.parametrize("managed", [False, True], ids=["shuffle", "aligned"])
-# Bounds leave half as much again as was measured. About 50 MB of each is what one block, its columns and the allocator
-# hold at the least (``engine.allocator`` keeps freed memory).
+# The bounds are one and a half times the measured values. About 50 MB of each is the minimum for one block, its columns
+# and the allocator (``engine.allocator`` keeps freed memory).
 CASES = {
     "one key": ({"master": 1000, "feed": 300_000, "feed_keys": 1, "files": 30, "width": 24, "memory": 4 * MB}, 50),
     "inserts of 1 MB": ({"master": 10, "feed": 100, "feed_keys": 100, "width": MB, "memory": 8 * MB}, 190),

@@ -1,4 +1,4 @@
-"""The fold, the winners and the duplicates: columns say what a dict says, in any grouping and order."""
+"""The fold, the winners and the duplicates: columns give the same results as dicts, in any grouping and order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from mutator.engine.tally import Tally
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.rules.order_columns import column_type
 
-# Files: two of one name in two directories, an earlier name of the same sequence, one of another sequence.
+# Files: two with the same name in two directories, one with an earlier name and the same sequence, one with another
+# sequence.
 FILES = [(0, 3), (1, 3), (1, 3), (2, 4)]  # rank of the base name, sequence
 KEYS = [(b"",), (b"a",), (b"b",), (b"\xff",), (b"a\n",)]
 
@@ -43,7 +44,7 @@ class Mutation(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a fold tells of one key."""
+    """The result of a fold for one key."""
 
     winner: tuple
     count: int
@@ -71,7 +72,7 @@ def hashes_of(keys, space):
 
 
 def columns_of(bag, kind="long", space=3):
-    """Lay mutations out as columns; all keys come to ``space`` hashes, so that many keys share one."""
+    """Lay mutations out as columns; all keys share ``space`` hashes, so that many keys have the same hash."""
     keys = [one.key for one in bag]
     return Mutations(
         hashes=hashes_of(keys, space),
@@ -81,7 +82,7 @@ def columns_of(bag, kind="long", space=3):
         offsets=np.array([one.offset for one in bag], np.int64),
         deletes=np.array([one.is_delete for one in bag], np.bool_),
         rows=pa.array([one.row for one in bag], pa.large_binary()),
-        written=pa.array([one.row[:2] for one in bag], pa.large_binary()),  # as if a field were cut
+        written=pa.array([one.row[:2] for one in bag], pa.large_binary()),  # as if only a part of the row were kept
         counts=np.ones(len(bag), np.int64),
         mixed=np.zeros(len(bag), np.bool_),
         upserts=np.array([not one.is_delete for one in bag], np.bool_),
@@ -91,7 +92,7 @@ def columns_of(bag, kind="long", space=3):
 
 
 def by_model(bag):
-    """DESIGN 3.1, and what "tied" means, with lists."""
+    """Compute winners and ties with lists, as DESIGN 3.1 defines them."""
     told = {}
     for key in {one.key for one in bag}:
         mine = [one for one in bag if one.key == key]
@@ -123,7 +124,7 @@ def told_by(found):
 
 
 def mutations(orders):
-    # A row says whether it is a delete, as an op code does: equal rows are equal mutations.
+    # The row itself contains whether it is a delete, as an op code does: equal rows are equal mutations.
     rows = st.sampled_from([b"x\n", b"xy1\n", b"xy2\n", b"D\n", b"D1\n", b"Dy\n"])
     files, offsets = st.sampled_from(range(len(FILES))), st.integers(0, 2)
     return st.builds(
@@ -136,7 +137,7 @@ BAGS = st.lists(mutations(st.integers(0, 2)), max_size=14)
 
 
 def grouped(rng, bag, plan, **options):
-    """Fold a bag in a random order and a random grouping, some groups of it again and again, some through a table."""
+    """Fold a bag in a random order and grouping: some groups are folded again and again, some through a table."""
     bag = rng.sample(bag, len(bag))
     parts = []
     while bag:
@@ -153,7 +154,7 @@ def grouped(rng, bag, plan, **options):
 
 @given(BAGS.filter(bool), st.sampled_from([0, 1, 2, 3]), st.randoms(use_true_random=False))
 def test_any_grouping_and_order_gives_the_same_winners(bag, space, rng):
-    """Hashes: one of its own for each key, or few that many keys share."""
+    """Each key has a hash of its own, or many keys share a few hashes."""
     expected = by_model(bag)
     assert told_by(fold(plan_of(), columns_of(bag, space=space))) == expected
     for _ in range(3):
@@ -166,7 +167,7 @@ def test_order_values_that_are_bytes(bag, rng):
 
 
 def test_every_order_of_a_tie_gives_the_same_winner():
-    """One name in two directories, one offset: the row's bytes decide, whichever file was listed first."""
+    """The name and the offset are equal in two directories: the row's bytes decide, whichever file was listed first."""
     bag = [Mutation((b"a",), 1, 1, 0, b"xy1\n", False), Mutation((b"a",), 1, 2, 0, b"xy2\n", False)]
     bag.append(Mutation((b"a",), 1, 1, 0, b"x\n", False))
     for some in itertools.permutations(bag):
@@ -176,7 +177,7 @@ def test_every_order_of_a_tie_gives_the_same_winner():
 
 
 def test_a_tie_below_the_winner_is_not_counted():
-    """Also where it was folded before, as a map task does."""
+    """The same is true of mutations that were folded before, as in a map task."""
     below = columns_of([Mutation((b"a",), 1, 1, 0, row, False) for row in (b"x\n", b"xy1\n")])
     above = columns_of([Mutation((b"a",), 2, 1, 0, b"x\n", False)])
     assert fold(plan_of(), below).mixed.tolist() == [True]
@@ -184,7 +185,7 @@ def test_a_tie_below_the_winner_is_not_counted():
 
 
 def test_a_line_end_is_no_part_of_a_row():
-    """DESIGN 3.1 compares rows, and DESIGN 4 says that the line end is none of them: a tab is less than a line feed."""
+    """DESIGN 3.1 compares rows, and by DESIGN 4 the line end is not part of the row: a tab is less than a line feed."""
     found = columns_of([Mutation((b"a",), 1, 1, 0, b"", False), Mutation((b"a",), 1, 2, 0, b"", False)])
     for lines in ([b"a,1,x\n", b"a,1,x\t\n"], [b"a,1,x\t\n", b"a,1,x\n"]):
         rows = pa.array(lines, pa.large_binary())
@@ -208,7 +209,7 @@ def test_groups_of_keys(pairs):
 
 @given(BAGS, st.lists(st.sampled_from(KEYS), max_size=12), st.sampled_from([0, 1, 2, 3]))
 def test_matches_equal_those_of_a_dict(bag, held, space):
-    """Rows of a master may repeat; keys that share a hash are told apart."""
+    """Rows of a master may repeat; keys that share a hash are still told apart."""
     folded = fold(plan_of(), columns_of(bag, space=space))
     winners = Winners(plan_of(), folded, Tally())
     column = pa.array([key[0] for key in held], pa.large_binary())
@@ -222,7 +223,7 @@ def test_matches_equal_those_of_a_dict(bag, held, space):
 
 
 class _Block:
-    """Some rows of a master as ``duplicates`` asks for them."""
+    """Rows of a master, as ``duplicates`` reads them."""
 
     def __init__(self, base, rows, space):
         self.base, self.block = base, self
@@ -242,7 +243,7 @@ HELD = st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 2), st.integers(
 
 @given(HELD, st.sampled_from([0, 1, 2, 3]), st.sampled_from([0, 50, 1 << 20]), st.integers(1, 4), st.data())
 def test_duplicates_are_those_of_a_dict(monkeypatch, held, space, memory, batch, data):
-    """The last by (order value, sequence, position) survives; memory for nothing, a few rows, or all."""
+    """The last by (order value, sequence, position) survives; the memory is enough for no row, a few rows, or all."""
     monkeypatch.setattr(spool, "BATCH", batch)
     monkeypatch.setattr(spool.write_table, "__defaults__", (batch,))
     cuts = sorted({0, len(held), *data.draw(st.lists(st.integers(0, len(held)), max_size=4))})

@@ -1,4 +1,6 @@
-"""Partitioned masters of every format: one merge gives the same records; forms and formats may differ by partition."""
+"""Partitioned masters of every format: the merge gives the same records, and partitions may differ in format and
+fields.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def by_of(world: World) -> str:
 
 
 def run_all(work: Path, world: World, scope: str, kinds: list[str], feed_kind: str | None = None) -> Any:
-    """Do all runs of a world, with files of a kind each: the master's, then each feed's."""
+    """Do all runs of a world, with one file format for the master and one for each feed."""
     rng = random.Random(world.seed)
     for number, rows in enumerate(world.master):
         put(
@@ -74,7 +76,7 @@ def run_all(work: Path, world: World, scope: str, kinds: list[str], feed_kind: s
 
 
 def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
-    """Return records and tombstones, each with its partition; files are read as their form says."""
+    """Return records and tombstones, each with its partition; files are read in the format that their name gives."""
     known = manifest.parse((output / manifest.PATH).read_bytes(), str(output))
     schema, records, tombstones = schema_of(world.order, op=False), [], []
     for part in known.files:
@@ -141,7 +143,7 @@ def test_soak_formats(seed):
             assert run_all(work / "many", world, scope, kinds) == expected
 
 
-# -- schemas that change
+# -- schema changes
 
 
 class Typed:
@@ -180,7 +182,7 @@ class Typed:
         return report
 
     def forms(self) -> dict[str, tuple[str, list[str]]]:
-        """Return the format of each partition and the fields that its files have."""
+        """Return the format of each partition, and the fields of its files."""
         found = {}
         document = json.loads((self.master / manifest.PATH).read_bytes())
         for part in document["files"]:
@@ -215,7 +217,7 @@ def test_a_field_that_is_added_changes_only_the_partitions_that_are_touched(tmp_
 
     assert typed.forms() == {"shop=1": (kind, [*before, "note"]), "shop=2": (kind, before), "shop=3": (kind, before)}
     assert {path.name for path in typed.master.rglob("part-*") if "shop=2" in path.parts} == old
-    # A later run that touches an old one reads it as what it is.
+    # A later run that touches an old partition reads it in its own format.
     report = typed.run([record("b", "2", 3, 9, note="b"), record("e", "2", 3, 9, note="e")], note=pa.string())
     assert (report.counts["feed updated"], report.counts["feed inserted"]) == (1, 1)
     assert typed.forms() == {

@@ -1,4 +1,4 @@
-"""Partitioned masters: a run for each partition is one run of all; on Spark as without it; what is refused, and how."""
+"""Partitioned masters: a run for each partition equals one run over all, with and without Spark; refused settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows_of(directory: Path) -> list[bytes]:
 @given(st.integers(0, 1 << 30))
 @law(8)
 def test_a_run_for_each_partition_is_one_run_of_all(seed):
-    """With key.scope=partition, for fields and what is derived from them."""
+    """With key.scope=partition, for fields and for values derived from them."""
     rng = random.Random(seed)
     by = rng.choice(["k=2", "day=date(3)", "y=year(3),k=2", "prefix(2,1)", "bucket(2,3)"])
     settings_ = {**CONFIG, "deleted.record.file.prefix": "del", "allow.empty.master": "true"}
@@ -82,7 +82,7 @@ def test_odd_values_stay_inside(tmp_path, scope):
     assert "is longer than a directory's name can be" in report.rejects["feed"][0]["reason"]
     assert rows_of(tmp_path / "in" / "o2") == sorted(rows.splitlines())
     assert len(rows_by_directory(tmp_path / "in" / "o2")) == len(ODD)
-    # And all are found again.
+    # All of them are found again.
     feed = put_all(tmp_path / "in" / "g", {"v.txt": rows.replace(b",1,", b",2,")})
     again = run(settings_, str(tmp_path / "in" / "o2"), feed, tmp_path / "in" / "o3")
     assert again.counts["feed updated"] == len(ODD)
@@ -98,7 +98,7 @@ def test_a_dry_run_counts_and_writes_nothing(tmp_path):
     wet = run(BY, str(tmp_path / "one"), feed, tmp_path / "two")
 
     assert (dry.counts, dry.partitions) == (wet.counts, wet.partitions)
-    again = run(BY, str(tmp_path / "two"), feed, tmp_path / "three")  # whose files were consumed
+    again = run(BY, str(tmp_path / "two"), feed, tmp_path / "three")  # the master whose files were consumed
     assert again.counts["feed rows"] == 0
     assert again.partitions == []
     assert rows_by_directory(tmp_path / "three") == rows_by_directory(tmp_path / "two")
@@ -115,7 +115,7 @@ def test_max_delete_fraction_counts_partitions_that_nothing_came_for(tmp_path):
         run({**settings_, "max.delete.fraction": "0.3"}, str(tmp_path / "one"), feed, tmp_path / "three")
 
 
-# -- what is refused
+# -- refused settings and inputs
 
 
 def refused(work: Path, settings_: dict[str, str], master: str, family: type, *parts: str, **how: Any) -> None:
@@ -194,7 +194,7 @@ def test_a_field_of_floats_is_no_partition(tmp_path):
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(("scope", "seed"), [("table", 1), ("partition", 2)])
 def test_spark_and_the_local_engine_leave_the_same_files(sc, scope, seed):
-    """An unmanaged master, which becomes a partitioned one, and a second run."""
+    """Start with an unmanaged master, which becomes a partitioned one; then run a second time."""
 
     def spark(config: dict[str, str], **options: Any) -> mutator.Report:
         return mutator.mutate(sc, config, **{name: options[name] for name in ("master", "feed", "output")})

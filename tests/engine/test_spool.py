@@ -1,4 +1,4 @@
-"""A spool gives back what it got, in order and in bounded pieces, and leaves nothing behind."""
+"""A spool returns its rows in order and in bounded pieces, and leaves no files behind."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BAGS = st.lists(st.lists(ROWS, max_size=9), max_size=8)
 
 @given(BAGS, st.sampled_from([["key"], ["key", "number"], ["number", "key"]]), st.integers(0, 400), st.integers(1, 5))
 def test_it_sorts(monkeypatch, bags, by, most, batch):
-    """Many runs, few bytes, equal keys across runs, several columns, and structs beside them."""
+    """Many runs, few bytes, equal keys across runs, several columns, and structs."""
     monkeypatch.setattr(spool, "BATCH", batch)
     monkeypatch.setattr(spool.write_table, "__defaults__", (batch,))
     with ExitStack() as stack:
@@ -69,7 +69,7 @@ def test_one_that_got_nothing():
 
 
 def test_equal_keys_stay_together_over_batches(monkeypatch):
-    """One key fills many batches of many runs: the merge must go on, and give all of it."""
+    """One key fills many batches of many runs: the merge must continue, and return all its rows."""
     monkeypatch.setattr(spool, "BATCH", 2)
     monkeypatch.setattr(spool.write_table, "__defaults__", (2,))
     with ExitStack() as stack:
@@ -80,7 +80,7 @@ def test_equal_keys_stay_together_over_batches(monkeypatch):
 
 
 def test_rows_as_wide_as_its_memory_come_a_few_at_a_time(monkeypatch):
-    """A batch is bounded by its bytes, too: 64 rows of 64 KB are not held at once."""
+    """A batch is bounded by its bytes, too: 64 rows of 64 KB are never in memory at once."""
     with ExitStack() as stack:
         made = SortedSpool(["key"], 1 << 20, stack)
         for n in range(64):

@@ -1,4 +1,4 @@
-"""What decides between rows of files with named fields, and what a number that stands beside a row belongs to."""
+"""Ties between rows of files with named fields, and values that must stay with their own row."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_field_may_have_any_name(kind, tmp_path):
 @pytest.mark.parametrize("kind", TYPED)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_delete_of_a_float_order_is_honoured_across_widths(kind, engine, tmp_path):
-    """Of 0.1 as a 32-bit float the double is 0.10000000149."""
+    """The 32-bit float 0.1 is 0.10000000149 as a double."""
     work = Work(tmp_path, engine, {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"})
     settings = {"deleted.record.file.prefix": "del"}
     work.put("master/m", pa.table({"id": ["b"], "at": pa.array([0.0])}), kind)
@@ -63,7 +63,7 @@ def test_a_master_row_that_the_run_cannot_convert_does_not_shift_the_others(engi
     work.run({"num.reducer": "1"}, feed="feed1")
     work.put("feed2/f_6", pa.table({"id": ["d"], "when": far.slice(0, 1).cast(pa.timestamp("ns"))}), "parquet")
     settings = {"num.reducer": "1", "master.reject.policy": "quarantine"}
-    if engine == "blocks":  # a managed master is held to what it is
+    if engine == "blocks":  # the rows of a managed master must be valid
         with pytest.raises(DataError, match=r"field when does not fit into timestamp\[ns\]"):
             work.run(settings, master="out1", feed="feed2")
         return
@@ -120,7 +120,7 @@ def test_an_avro_master_keeps_its_types_beside_csv(tmp_path):
 
 
 def test_a_parquet_footer_that_contradicts_itself(tmp_path):
-    """One bit makes a row group of 20 rows one of 16; the number of all rows stands elsewhere."""
+    """One flipped bit turns a row group of 20 rows into one of 16; the footer also has the number of all rows."""
     work = Work(tmp_path)
     table = pa.table({"id": [f"k{number}" for number in range(60)], "at": pa.array(range(60))})
     work.put("master/m", table.slice(0, 1), "parquet")
@@ -128,7 +128,7 @@ def test_a_parquet_footer_that_contradicts_itself(tmp_path):
     pq.write_table(table, made, row_group_size=20)
     content = made.getvalue()
     start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    places = [place for place in range(start, len(content) - 8) if content[place] == 2 * 20]  # as Thrift has 20
+    places = [place for place in range(start, len(content) - 8) if content[place] == 2 * 20]  # 20 in Thrift
     flipped = (bytes([*content[:place], 2 * 16, *content[place + 1 :]]) for place in places)
     wrong = next(one for one in flipped if groups_of(one) == [16, 20, 20])
     work.put("feed/f_1.parquet", wrong)

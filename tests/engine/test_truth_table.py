@@ -1,4 +1,4 @@
-"""The truth table of DESIGN 3.2, a test a row, and the notes on keys, on hand-made elements of one bucket."""
+"""The truth table of DESIGN 3.2, one test per row, and the notes on keys, on hand-made elements of one bucket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = (b"k",)
 
 
 def record(order: Any, row: bytes, key: tuple[bytes, ...] = KEY, offset: int = 30) -> Element:
-    """Return a record that the master holds: in the third of its files by name, at some byte."""
+    """Return a record of the master: in the third of its files by name, at some byte offset."""
     return (0, key, MASTER, precedence(order, -1, 2, offset, row)), (False, row)
 
 
@@ -39,7 +39,7 @@ def delete(
 
 
 def merged(*elements: Element, full: bool = False, **options: Any) -> tuple[list[Any], list[Any], Tally]:
-    """Merge one bucket; return its records, its tombstones and what was counted."""
+    """Merge one bucket; return its records, its tombstones and its counts."""
     tally, buried = Tally(), []
     options = {"now": NOW, "full": full, **options}
     records = list(merge_bucket(sorted(elements, key=lambda element: element[0]), tally, buried.append, **options))
@@ -48,10 +48,10 @@ def merged(*elements: Element, full: bool = False, **options: Any) -> tuple[list
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the table. The expected counts say what became of W and of M; whatever else is counted is 0."""
+    """A row of the table. The expected counts give the outcomes of W and of M; all other counts must be 0."""
 
-    row: str  # as the design has it: master, winner -> result
-    entry: tuple[Any, ...]  # of TRUTH_TABLE
+    row: str  # in the notation of the design: master, winner -> result
+    entry: tuple[Any, ...]  # the entries of TRUTH_TABLE
     elements: tuple[Element, ...]
     records: tuple[Any, ...] = ()
     tombstones: tuple[Any, ...] = ()
@@ -63,7 +63,7 @@ class Case:
 
 
 def survivor(order: int, row: bytes) -> Any:
-    return (0, 2, 30), row, order  # in the place that the master's record had
+    return (0, 2, 30), row, order  # in the position of the master's record
 
 
 def inserted(order: int, row: bytes) -> Any:
@@ -127,7 +127,7 @@ CASES = [
     Case(
         "M = W, upsert -> W, updated: an equal order value goes to the mutation",
         ("record", "upsert", False, False),
-        # The master's row is the greater one, and its file has a sequence; only order values count against it.
+        # The master's row is greater, and its file has a sequence; only order values count against the tombstone.
         (((0, KEY, MASTER, precedence(5, 99, 2, 30, b"z")), (False, b"z")), upsert(5, b"w")),
         records=(survivor(5, b"w"),),
         counts=outcomes("feed updated", "master replaced", "tied"),
@@ -185,14 +185,14 @@ CASES = [
         "T < W, delete -> T with W's order value, no-op",
         ("tombstone", "delete", False, None),
         (tombstone(5), delete(6)),
-        tombstones=((KEY, 6, NOW),),  # a later delete, so it is remembered from now on
+        tombstones=((KEY, 6, NOW),),  # a later delete, so its tombstone is renewed
         counts=outcomes("feed no-op", "tombstones in"),
     ),
     Case(
         "T = W, delete -> T, no-op",
         ("tombstone", "delete", False, None),
         (tombstone(5), delete(5)),
-        tombstones=((KEY, 5, EARLIER),),  # the same delete again is no younger
+        tombstones=((KEY, 5, EARLIER),),  # the same delete again does not renew it
         counts=outcomes("feed no-op", "tombstones in"),
     ),
     Case(
@@ -251,7 +251,7 @@ def test_row(case, monkeypatch):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.winner()], ids=lambda case: case.row)
 def test_row_with_more_mutations_counts_them_as_superseded(case):
-    """Whatever is below the winner changes nothing but this count, and notes of its own."""
+    """Mutations below the winner change only this count, and notes of their own."""
     below = [upsert(1, b"old"), delete(2)]
 
     records, tombstones, tally = merged(*case.elements, *below, full=case.full)
@@ -280,7 +280,7 @@ def test_every_entry_of_the_table_has_a_test():
 
 
 def test_every_entry_with_a_comparison_is_tested_at_the_border():
-    """An equal order value falls on the side of the mutation, so each entry that is not late is met with one."""
+    """An equal order value falls on the side of the mutation, so each entry that is not late is tested with one."""
 
     def orders(case):
         held = next(e[0][3][0] if e[0][2] == MASTER else e[1][0] for e in case.elements if e[0][2] != FEED)
@@ -326,15 +326,15 @@ def tied(*elements: Element) -> bool:
         ([upsert(5, b"a"), upsert(5, b"b", offset=9)], True),
         ([upsert(5, b"a"), delete(5, b"a", offset=9)], True),
         ([delete(5, b"a"), delete(5, b"b", offset=9)], True),
-        # The last two agree, and the winner's equals still differ.
+        # The last two agree, but mutations equal to the winner still differ.
         ([upsert(5, b"a"), upsert(5, b"b", offset=9), upsert(5, b"b", offset=18)], True),
         ([upsert(5, b"b"), upsert(5, b"a", offset=9), upsert(5, b"b", offset=18)], True),
-        # The same row again is no contradiction.
+        # The same row again is not a contradiction.
         ([upsert(5, b"a"), upsert(5, b"a", offset=9)], False),
-        # A sequence settles it, as an order value does.
+        # A sequence decides, as an order value does.
         ([upsert(5, b"a", sequence=1), upsert(5, b"b", sequence=2)], False),
         ([upsert(5, b"a"), upsert(6, b"b", offset=9)], False),
-        # Below the winner's order value, and below its sequence, ties decide nothing.
+        # Below the winner's order value or sequence, ties do not matter.
         ([upsert(5, b"a"), upsert(5, b"b", offset=9), upsert(6, b"c", offset=18)], False),
         ([upsert(5, b"a", sequence=1), upsert(5, b"b", sequence=1, offset=9), upsert(5, b"c", sequence=2)], False),
         # A late winner is noted as well: the note is about the feed.
@@ -357,11 +357,11 @@ def test_tied_among_the_mutations_with_order_value_and_sequence_of_the_winner(el
         ([tombstone(5), delete(5)], False),
         ([tombstone(5), upsert(6, b"w")], False),
         ([tombstone(5), upsert(4, b"w")], False),
-        # What is held is compared with the winner alone, not with what it supersedes.
+        # The master's record is compared with the winner alone, not with the mutations that the winner supersedes.
         ([record(5, b"m"), upsert(5, b"w"), upsert(6, b"x", offset=9)], False),
-        # A master without sequences, and a tombstone from one, are as old as each other (order by file name).
+        # A master without sequences and a tombstone from such a master are equally old (order by file name).
         ([tombstone(-1), upsert(-1, b"w")], True),
-        # Duplicates of the master are counted as such and are no tie.
+        # Duplicates of the master have their own count and are not ties.
         ([record(5, b"m"), record(5, b"n", offset=40)], False),
     ],
 )
@@ -369,7 +369,7 @@ def test_tied_with_a_record_or_tombstone_of_the_same_order_value_and_other_conte
     assert tied(*elements) is expected
 
 
-# -- notes: the others
+# -- other notes
 
 
 def test_inserted_and_deleted_within_the_feed_is_a_note_on_a_delete_of_unknown():
@@ -382,21 +382,21 @@ def test_inserted_and_deleted_within_the_feed_is_a_note_on_a_delete_of_unknown()
 
 def test_insert_below_the_horizon_is_noted_and_one_at_the_horizon_is_not():
     assert merged(upsert(4, b"w"), horizon=5)[2].counts["below horizon"] == 1
-    # An expired tombstone of 5 would have lost to a mutation of 5.
+    # An expired tombstone of 5 would have beaten a mutation of 5.
     assert merged(upsert(5, b"w"), horizon=5)[2].counts["below horizon"] == 0
     assert merged(upsert(4, b"w"))[2].counts["below horizon"] == 0, "nothing has expired yet"
-    # A record cannot be one that was deleted; it would be gone.
+    # A record cannot have been deleted before; it would be gone.
     assert merged(record(3, b"m"), upsert(4, b"w"), horizon=5)[2].counts["below horizon"] == 0
 
 
 def test_tombstones_expire_by_commit_time():
-    """One that is exactly as old as the limit stays, and so does one whose delete this run heard again, later."""
+    """A tombstone exactly as old as the limit stays, and so does one whose delete came again in this run, later."""
     assert merged(tombstone(5), expire_before=EARLIER)[1] == [(KEY, 5, EARLIER)]
     _, buried, tally = merged(tombstone(5), expire_before=EARLIER + 1)
     assert (buried, tally.counts["expired"], tally.expired) == ([], 1, 5)
     assert merged(tombstone(5), delete(6), expire_before=EARLIER + 1)[1] == [(KEY, 6, NOW)]
     assert merged(tombstone(5), delete(5), expire_before=EARLIER + 1)[1] == []
-    # It counts in the run in which it expires: an older row is late, not inserted.
+    # It counts in the run in which it expires: an older row is then late, not inserted.
     _, _, tally = merged(tombstone(5), upsert(4, b"w"), expire_before=EARLIER + 1)
     assert (tally.counts["feed late"], tally.counts["expired"]) == (1, 1)
 

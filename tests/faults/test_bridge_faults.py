@@ -1,7 +1,7 @@
-"""Every way for a run of the bridge to end early, on a model storage and with real kills.
+"""Every way in which a run of the bridge can end early, on a model storage and with real kills.
 
-Afterwards the table's rows are wholly the old or wholly the new ones; the next run needs no help, gives what an
-undisturbed one gives, and leaves no litter.
+Afterwards the table has either all the old rows or all the new ones; the next run needs no help, gives the result of an
+undisturbed run, and leaves no litter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FILES = {
     "dt=b/1.orc": [(4, "d", 100), (5, "e", 100)],
     "dt=c/1.orc": [(6, "f", 100)],
 }
-FIRST = {"ups_1.txt": "1,one,200,a\n", "del_2.txt": "2,,200,a\n6,,200,c\n"}  # a partition goes, another one changes
+FIRST = {"ups_1.txt": "1,one,200,a\n", "del_2.txt": "2,,200,a\n6,,200,c\n"}  # one partition vanishes, one changes
 SECOND = {"ups_3.txt": "2,late,150,a\n3,three,300,b\n7,g,300,d\n", "ups_4.txt": "2,again,400,a\n"}
 
 
@@ -53,7 +53,7 @@ AFTER = {
 
 # --- every call of a storage
 
-process = process_deaths.process  # a fixture that is also used by itself
+process = process_deaths.process  # a fixture that is also called directly
 
 
 def put(storage, files):
@@ -70,7 +70,7 @@ def merge(path):
 
 
 def new_base(kind, runs):
-    """Return a storage with a table; so many runs have been, and the feed files of all others have arrived."""
+    """Return a storage with a table, after the given number of runs; the feed files of the other runs have arrived."""
     storage = ModelStorage(kind)
     with mounted(storage) as path:
         put(storage, {f"table/{name}": file_of("orc", table) for name, table in TABLES.items()})
@@ -82,13 +82,13 @@ def new_base(kind, runs):
 
 
 def names_in(storage, directory):
-    """Return the names in a directory."""
+    """Return the names of the entries of a directory."""
     prefix = f"model://base/{directory}/".replace("//base//", "//base/")
     return sorted({path[len(prefix) :].split("/")[0] for path in storage.tree if path.startswith(prefix)})
 
 
 def rows_in(storage):
-    """Return the rows of the table that every other program sees."""
+    """Return the rows of the table that other programs see."""
     found, prefix = [], "model://base/table/"
     for path, content in storage.tree.items():
         name = path.removeprefix(prefix)
@@ -181,7 +181,7 @@ def test_killed_and_killed_again(runs, process):
 @pytest.mark.thorough(keep=1)
 @every_start
 def test_killed_and_changed_by_another_process(runs, process):
-    """Nothing of the feed is lost, and nothing of what was added: whether the run was committed or not."""
+    """Neither the feed nor the added rows are lost, whether the run was committed or not."""
     start = new_base("posix", runs)
     added = {"dt=b/other.orc": [(50, "other", 1)]}
     for number in range(2, calls_of(start), 11):
@@ -209,12 +209,12 @@ def test_storage_that_exchanges_nothing_is_refused(kind):
     assert names_in(storage, "") == ["feed", "table"]
 
 
-# --- the law: any feed in any runs, with any kills in between, is what the model makes of it
+# --- the law: any feed in any runs, with any kills in between, gives the model's result
 
 
 @st.composite
 def histories(draw):
-    """Draw feed files, in order, and where the run that follows each is killed, if it is."""
+    """Draw feed files in order; for each, draw where the run that follows it is killed, if at all."""
     orders = draw(st.permutations(range(1, 25)))
     steps = []
     for number in range(draw(st.integers(1, 4))):
@@ -282,7 +282,7 @@ def die():
 
 
 def killed_run(root):
-    """Run the bridge in a process of its own; a killed process loses no write, so fsync is left out."""
+    """Run the bridge in a child process; a killed process loses no write, so fsync is left out."""
     os.fsync = lambda _: None
     Bridged(Path(root)).run()
 
@@ -301,7 +301,7 @@ def test_kill_at_every_failpoint(in_memory, runs, die):
     start.root.rename(in_memory / "start")
 
     def restored():
-        """Put all back as it was: in its place, and with its times."""
+        """Restore all files in their paths, with their times."""
         shutil.rmtree(start.root, ignore_errors=True)
         shutil.copytree(in_memory / "start", start.root)
         return start
@@ -312,7 +312,7 @@ def test_kill_at_every_failpoint(in_memory, runs, die):
     assert {point for point in points if point.startswith("bridge.")} >= set(BRIDGE_POINTS) - (
         {"bridge.exported"} if runs else set()
     )
-    # The first run has nothing of its own but the export, which stages text as a merge does.
+    # Only the export is special in the first run; it stages text as a merge does.
     chosen = ("bridge.", "stage.", "publish.") if runs else ("bridge.exported", "bridge.file.written", "bridge.noted")
     for point in [name for name in points if name.startswith(chosen)]:
         for action in ("", ":2") if point in TWICE else ("",):

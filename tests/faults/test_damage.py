@@ -1,7 +1,7 @@
 """A managed master that differs from its manifest: no run may accept it.
 
-What is damaged is found in whatever order it is read, before anything is published, and told in the words of the
-catalogue: neither a traceback nor the text of a library says what to do.
+The damage is found before anything is published, in any order of reading, and reported in the words of the catalogue:
+the user sees neither a traceback nor a library's message.
 """
 
 import random
@@ -133,7 +133,7 @@ def test_adopted_files_of_our_own_are_read_as_they_were_written(job):
     assert any("its tombstones" in note for note in report.notes)
 
 
-# --- every byte of what a run reads
+# --- every byte that a run reads
 
 TIMES = [f"2026-01-{day:02d}T10:00:00.5Z" for day in range(1, 32)]
 BY_TIME = {
@@ -143,8 +143,8 @@ BY_TIME = {
     "op.code.field.ordinal": "2",
     "op.code.keep": "true",
 }
-# Settings, and how a row of the master and of the feed look: what the blocks engine finds in a row before it is asked,
-# and what later, differs between them.
+# Settings, and a row of the master and of the feed: they differ in which faults the blocks engine finds at once, and
+# which only when it needs the row's values.
 KINDS = {
     "by file name": (BY_NAME, lambda n, _: f"k{n},{n * n}"),
     "by number": (CONFIG, lambda n, turn: f"k{n},{n * n},{100 * turn}"),
@@ -155,7 +155,7 @@ FOREIGN = re.compile("traceback|error|numpy|arrow|parquet|out of bounds|couldn|i
 
 @pytest.fixture(scope="module", params=KINDS)
 def whole(request, tmp_path_factory):
-    """A managed master with tombstones, and a feed with mutations for each bucket."""
+    """Create a managed master with tombstones, and a feed with mutations for each bucket."""
     root = tmp_path_factory.mktemp("whole")
     settings, row = KINDS[request.param]
     settings = {**settings, "num.reducer": "2", "split.bytes": "100", "max.delete.fraction": "1"}
@@ -177,7 +177,7 @@ def whole(request, tmp_path_factory):
 
 
 def paths_of(root, kind):
-    """Return the files of a role, the smallest first."""
+    """Return the files of a role, smallest first."""
     pattern = {"data": "part-*", "tombstones": "_mutator/tombstones/*", "order": "_mutator/order/*"}[kind]
     return sorted((root / "master").glob(pattern), key=lambda path: path.stat().st_size)
 
@@ -207,7 +207,7 @@ def check_refused(whole, path, tmp_path, what, merge=local_engine.merge, engine=
 
 
 def flips(content, kind):
-    """Yield (name, damaged content): each byte of a small file of rows in several ways, and a few of other files."""
+    """Yield (name, damaged content): flips in each byte of a small file of rows, and a few in other files."""
     chosen = random.Random(len(content))
     if kind == "data":
         for number, byte in enumerate(content):
@@ -226,7 +226,7 @@ def flips(content, kind):
 def test_each_flip_in_a_file_that_an_aligned_run_reads(whole, tmp_path, kind, step):
     path, *_ = paths_of(whole[0], kind) or [None]
     if path is None:
-        return  # only where order comes from file names has each row a sequence of its own
+        return  # each row has a sequence of its own only if file names give the order
     for what, content in islice(flips(path.read_bytes(), kind), 0, None, step if kind == "data" else 1):
         with changed(path, content):
             check_refused(whole, path, tmp_path, what)
@@ -273,7 +273,7 @@ def test_file_that_grows_after_the_survey(whole, tmp_path, kind, more):
 
 
 def test_copy_of_a_damaged_file_that_is_carried_over(whole, tmp_path, monkeypatch):
-    """A link does not read the file, but a copy does, and compares the checksum."""
+    """A link does not read the file; a copy does, and compares the checksum."""
     root, settings = whole
     monkeypatch.setattr("mutator.storage.local.LocalStorage.link_new", lambda *_: False)
     empty = tmp_path.parent / f"{tmp_path.name}-feed"

@@ -1,4 +1,4 @@
-"""Drivers, JVMs and tasks that die on Spark: a task that is tried again changes nothing."""
+"""Drivers, JVMs and tasks that die on Spark: a repeated task changes nothing."""
 
 import os
 import re
@@ -57,7 +57,7 @@ def java_of(process):
                 parent = entry.joinpath("stat").read_text().rpartition(")")[2].split()[1]
                 name = entry.joinpath("comm").read_text().strip()
             except OSError:
-                continue  # it has ended meanwhile
+                continue  # it has ended in the meantime
             if parent == str(process.pid) and name == "java":
                 return int(entry.name)
     return None
@@ -75,7 +75,7 @@ def test_kill_of_the_jvm_is_reported(places, tmp_path):
     command += ["--feed", places / "feed", "--output", output]
     with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         until = time.monotonic() + 60
-        while not list(output.parent.rglob("*part-*")) and time.monotonic() < until:  # merging, when this appears
+        while not list(output.parent.rglob("*part-*")) and time.monotonic() < until:  # merging once it appears
             time.sleep(0.05)
         os.kill(java_of(process), signal.SIGKILL)
         errors = process.communicate(timeout=60)[1]
@@ -119,7 +119,9 @@ def test_a_call_that_the_jvm_does_not_outlive_logs_nothing():
 
 @contextmanager
 def in_workers(sc, failpoint):
-    """Set the failpoint for new Python workers of a running session: Spark starts a worker per set of variables."""
+    """Set the failpoint for new Python workers of a running session: Spark starts new workers for each set of
+    variables.
+    """
     sc.environment["MUTATOR_FAILPOINT"] = failpoint
     try:
         yield
@@ -140,7 +142,7 @@ def undisturbed(places, tmp_path_factory):
     return undisturbed
 
 
-# Points of an aligned run at which a task of another join, or with a kill in place of the error, fails below.
+# Failpoints of an aligned run that the cases below pass with another join, or with a kill instead of an error.
 BELOW = ("task.data.opened", "task.data.written", "task.order.written", "task.tombstones.written", "task.carried")
 
 
@@ -159,7 +161,7 @@ BELOW = ("task.data.opened", "task.data.written", "task.order.written", "task.to
     ],
 )
 def test_task_that_fails_once_changes_nothing(sc, places, undisturbed, tmp_path, join, failpoint):
-    """With ``:raise`` a task fails; without, SIGKILL takes its worker, as the kernel does when memory runs out."""
+    """With ``:raise`` a task fails; otherwise SIGKILL takes its worker, as the kernel does when memory runs out."""
     output, expected = tmp_path / "out", undisturbed(join)
     sc.setJobGroup(str(tmp_path), "one run")
 
@@ -176,14 +178,14 @@ def test_task_that_fails_once_changes_nothing(sc, places, undisturbed, tmp_path,
 
 
 def failed_tasks(sc, group):
-    """Return how many attempts of the tasks of a job group have failed."""
+    """Return how many task attempts of a job group have failed."""
     jobs = [sc.statusTracker().getJobInfo(job) for job in sc.statusTracker().getJobIdsForGroup(group)]
     stages = [sc.statusTracker().getStageInfo(stage) for job in jobs for stage in job.stageIds]
     return sum(stage.numFailedTasks for stage in stages if stage)
 
 
 def files_of(output):
-    """Return the contents of the files without run ids, numbers of attempts and times."""
+    """Return the contents of the files, without run IDs, attempt numbers and times."""
     made, found = manifest_of(output), []
     for part in made.parts():
         name = re.sub(rf"-{made.run}(-\d+)?", "", part.path)
@@ -200,7 +202,7 @@ def files_of(output):
     [("records", records, "_write"), ("aligned", blocks, "_write"), ("broadcast", blocks, "_patch")],
 )
 def test_task_that_fails_always_publishes_nothing(sc, places, tmp_path, monkeypatch, join, module, name):
-    def broken(*_):  # nested, so that it is pickled as it is: workers cannot import this module
+    def broken(*_):  # nested, so that it is pickled by value: workers cannot import this module
         raise OSError("the disk is on fire")
 
     monkeypatch.setattr(module, name, broken)

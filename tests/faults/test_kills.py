@@ -1,7 +1,7 @@
-"""A kill or an exception at each failpoint, in this process.
+"""A kill or an exception at each failpoint of a run.
 
-The promise (DESIGN 3.3 and 6): a kill at any instant leaves no output or the whole one, never a part; inputs stay as
-they are; the next run needs no help.
+The promise (DESIGN 3.3 and 6): a kill at any instant leaves the whole output or none of it; the inputs stay as they
+are; the next run needs no help.
 """
 
 import pytest
@@ -28,7 +28,7 @@ from tests.support.faulty_runs import (  # noqa: F401  # fixtures
 
 @pytest.fixture(scope="module")
 def kill():
-    """Yield a function that merges in a process of its own, which must die at a failpoint."""
+    """Yield a function that merges in a child process, which must die at a failpoint."""
     with dying_runs("tests.support.local_engine") as act:
 
         def kill(point, call):
@@ -79,7 +79,7 @@ def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, join, p
 @pytest.mark.thorough(keep=1)
 @every_join
 def test_kill_after_kill_leaves_no_more_than_one_staging_directory(places, tmp_path, join, kill):
-    """A run that always dies at the same point, as on a full disk, must not fill it further."""
+    """A run that always dies at the same point, for example on a full disk, must not fill the disk further."""
     for _ in range(3):
         kill("stage.success.written", call_of(join, places, tmp_path / "out"))
         assert len(list(tmp_path.iterdir())) == 1
@@ -99,7 +99,7 @@ def test_second_attempt_of_a_task_that_carried_a_bucket_over(places, tmp_path, m
             return write_group(plan, staging, group, attempt, elements)
         elements = list(elements)
         monkeypatch.setenv("MUTATOR_FAILPOINT", "task.carried:raise")
-        for number in (0, 7):  # after the first of its files, and again when it has all
+        for number in (0, 7):  # after the first of its files, and again after all of them
             try:
                 attempts.append(write_group(plan, staging, group, number, elements))
             except OSError as fault:
@@ -118,11 +118,11 @@ def test_second_attempt_of_a_task_that_carried_a_bucket_over(places, tmp_path, m
 
 @pytest.mark.parametrize("join", ["records", "aligned", "broadcast"])
 def test_fault_of_writing_is_raised_so_that_another_attempt_is_made(places, tmp_path, join, monkeypatch):
-    """Damage is permanent, but a full disk may be that of one machine, and only for a while."""
+    """Damage is permanent, but a full disk may be a problem of one machine, and only for a while."""
     raised = []
 
     def full(self, _):
-        if "rejected" not in self.path:  # which is not a task's of its own
+        if "rejected" not in self.path:  # code outside the task
             raise error("storage", path=self.path, why="No space left on device")
 
     def watched(write, module, name):

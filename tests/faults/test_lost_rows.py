@@ -16,7 +16,7 @@ from mutator.pipeline import merge
 from tests.support import local_engine
 from tests.support.faulty_runs import QUIET_BUCKET, call_of, check_whole, every_join, inputs_stay, new_places  # noqa: F401  # fixtures
 
-KINDS = {  # of the elements that are shuffled, but for the ledger's
+KINDS = {  # the sort key of shuffled elements other than the ledger's
     "records": {TOMBSTONE, MASTER, FEED},
     "aligned": {RUN},
     "shuffle": {RUN, ROWS, TOMBSTONES},
@@ -25,7 +25,7 @@ KINDS = {  # of the elements that are shuffled, but for the ledger's
 
 
 def merge_with(join, places, output, monkeypatch, change):
-    """Run with ``change`` applied to the list of all elements that are shuffled, and to the ledger's number."""
+    """Run with ``change`` applied to the list of all shuffled elements and the ledger's number."""
     name, read = ("read_task", read_task) if join == "records" else ("read_runs", read_runs)
     everything = []
 
@@ -37,7 +37,7 @@ def merge_with(join, places, output, monkeypatch, change):
 
     with monkeypatch.context() as patched:
         patched.setattr(local_engine, name, changed)
-        patched.setattr(os, "fsync", lambda _: None)  # hundreds of runs, and no power is cut
+        patched.setattr(os, "fsync", lambda _: None)  # hundreds of runs, and no test of power failure
         return local_engine.mutate(**call_of(join, places, output))
 
 
@@ -76,7 +76,7 @@ def test_each_doubled_element_stops_the_run(places, tmp_path, monkeypatch, join)
 
     for number, key in enumerate(keys):
         if key[0] == ledger and key[2] == RECEIPT:
-            continue  # a split has one receipt, however often it comes: nothing is counted twice
+            continue  # a split has one receipt, even if it arrives twice: nothing is counted twice
         with pytest.raises(StorageError) as caught:
             merge_with(
                 join, places, tmp_path / "out", monkeypatch, lambda found, _, number=number: found.append(found[number])
@@ -115,12 +115,12 @@ def test_row_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path,
 @pytest.mark.parametrize("join", ["aligned", "shuffle", "broadcast"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_block_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, join, fault):
-    """The writer of the format counts the rows that it writes, not those that it was given."""
+    """The writer of the format counts the rows that it writes, not the rows that it received."""
     write_rows, times = TextWriter.write, []
 
     def careless(self, rows):
         times.append(len(rows))
-        if len(times) != 2 or not len(rows):  # one block of all
+        if len(times) != 2 or not len(rows):  # loses one block of all
             write_rows(self, rows)
             return
         chosen = FAULTS[fault](list(range(len(rows))))

@@ -1,7 +1,7 @@
 """Runs over many partitions that die, fail, or meet damage: all partitions are old, or all are new.
 
-Every failpoint that such a run passes, in processes that are killed; tasks that fail, come twice, or lose what they
-had; files that change, are damaged, or are somebody else's; and two runs at once.
+The tests cover every failpoint that such a run passes, in processes that are killed; tasks that fail, run twice, or
+lose their data; files that change, are damaged or foreign; and two runs at once.
 """
 
 import shutil
@@ -36,7 +36,7 @@ from tests.support.parted import (
 every_scope = pytest.mark.parametrize("scope", SCOPES)
 ONCE = pytest.param(False, id="first passages")
 ALWAYS = pytest.param(True, id="all passages", marks=pytest.mark.soak)
-# Where a run begins: with a partitioned master, or one that has no partitions yet.
+# The state before a run: a partitioned master, or a master that has no partitions yet.
 STARTS = ["managed", pytest.param("base", marks=pytest.mark.soak)]
 VISIBLE = ("publish.renamed", "publish.done")
 
@@ -56,7 +56,7 @@ def die():
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """A directory for each scope, with a partitioned master."""
+    """Create a directory for each scope, with a partitioned master."""
     root = tmp_path_factory.mktemp("places")
     return {scope: new_place(root / scope, scope) for scope in SCOPES}
 
@@ -110,10 +110,10 @@ def test_runs_of_these_tests_pass_the_steps_of_their_table(places, undisturbed, 
 def test_points_of_the_lists_are_passed(places, tmp_path, scope, die):
     """A failpoint that no run passes tests nothing."""
     passed = set(die("killed_run", **call_of(places[scope], scope, tmp_path / "out")))
-    rare = {"task.carried"}  # of buckets of a master without partitions
-    rare |= {"carry.copied"}  # where there are no links
+    rare = {"task.carried"}  # passed for buckets of a master without partitions
+    rare |= {"carry.copied"}  # passed where the storage has no links
     rare |= {"task.filters.written", "merge.packs.joined"} if scope == "partition" else set()
-    rare |= {"task.started"} - passed  # of the first step, where the feed is folded before it is routed
+    rare |= {"task.started"} - passed  # passed in the first step, where the feed is folded before it is routed
 
     assert {*FAILPOINTS, *PARTITION_FAILPOINTS} - rare == passed
 
@@ -129,7 +129,7 @@ def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(
     call = call_of(places[scope], scope, output, master)
     points = list(passages(die("killed_run", **call), every=every))
     assert len(points) >= 20
-    if not every and scope == "partition":  # the same code but for a few points
+    if not every and scope == "partition":  # the code is the same but for a few points
         points = points[::3]
     for point in points:
         shutil.rmtree(output.parent)
@@ -171,7 +171,7 @@ def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, die, mo
 
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory):
-    """A base for each scope, with one version, and a feed that has arrived."""
+    """Create a base for each scope, with one version, and a feed that has arrived."""
     root = tmp_path_factory.mktemp("bases")
     for scope in SCOPES:
         put_files(f"{root}/{scope}/master", ["base_1.txt"])
@@ -185,11 +185,11 @@ def bases(tmp_path_factory):
 @every_scope
 @pytest.mark.parametrize("every", [ONCE, ALWAYS])
 def test_killed_workflow_leaves_a_master_of_one_version(bases, undisturbed, tmp_path, scope, every, die):
-    """After each kill and the next command all partitions are old, or all are new; the next run makes them new."""
+    """After each kill and the next command, all partitions are old, or all are new; the next run makes them new."""
     before, after = expected(scope, ("base_1.txt", *FIRST)), expected(scope)
     base = copied(bases / scope, tmp_path / "base")
     points = list(passages(die("killed_workflow", base=str(base), scope=scope), every=every))
-    if not every:  # half of them with each scope
+    if not every:  # half of the points with each scope
         points = points[SCOPES.index(scope) :: len(SCOPES)]
     assert len(points) >= 20
     seen = set()

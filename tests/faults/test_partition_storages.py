@@ -1,4 +1,4 @@
-"""A partitioned master on every kind of storage: calls that fail, power that fails, and no links, or no renames."""
+"""A partitioned master on every storage: calls that fail, power that fails, and no links or no renames."""
 
 import copy
 import json
@@ -36,7 +36,7 @@ from tests.support.remote_commands import run
 
 every_scope = pytest.mark.parametrize("scope", SCOPES)
 
-# --- calls that are killed, fail, or get no answer
+# --- calls that kill the process, fail, or get no answer
 
 SOME = pytest.param(61, id="some")
 ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
@@ -45,7 +45,7 @@ FAULTS = ["kill", "EIO", "lost"]
 
 @pytest.fixture(scope="module")
 def starts(tmp_path_factory):
-    """Return a function that makes a directory on a model storage of each kind."""
+    """Return a function that creates a directory on a model storage of the given type."""
     made = {}
 
     def start(kind, scope):
@@ -71,7 +71,7 @@ def test_any_call_is_killed_or_fails_or_gets_no_answer(kind, scope, fault, step,
         calls, common = whole.calls, comparable(f"{path}/out")
     assert calls > 100
     seen = set()
-    for number in range(7 * FAULTS.index(fault), calls, step):  # others with each fault
+    for number in range(7 * FAULTS.index(fault), calls, step):  # other calls with each fault
         storage = copy_of(start)
         storage.fault = lambda n, _, number=number: fault if n == number else None
         with mounted(storage) as path:
@@ -84,7 +84,7 @@ def test_any_call_is_killed_or_fails_or_gets_no_answer(kind, scope, fault, step,
 
             check_whole(output, expected(scope))
             assert comparable(output) == common, number
-            sweep(output)  # of a run that was killed when all was done but that
+            sweep(output)  # the directory of a run that was killed when only its removal was left
             assert {one.split("/")[3] for one in storage.tree if "/" in one[8:]} == {
                 *("base", "first", "feed", "managed", "out")
             }, number
@@ -94,14 +94,14 @@ def test_any_call_is_killed_or_fails_or_gets_no_answer(kind, scope, fault, step,
     assert False in seen
 
 
-# --- power that fails
+# --- power failures
 
-MANY = 24  # partitions: more than are made durable one by one
+MANY = 24  # more partitions than are fsynced one by one
 
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
-    """For a run that writes few directories, and one that writes and carries many: the disk before it, its calls."""
+    """Record a run that writes few directories, and one that writes and carries many: (disk before, system calls)."""
     return {"few": recorded(tmp_path_factory.mktemp("few"), 3), "many": recorded(tmp_path_factory.mktemp("many"), MANY)}
 
 
@@ -124,7 +124,7 @@ def recorded(root, partitions):
 
 
 def violations(recording, states, *, without=None):
-    """Crash at random instants; return how many trees were checked, and the faults of these."""
+    """Crash at random instants; return the number of checked trees, and their faults."""
     start, calls, whole = recording
     disk, rng, seen, wrong, done = copy.deepcopy(start), random.Random(1), set(), [], 0
     ends = [len(calls)] * (states // 5)
@@ -146,13 +146,13 @@ def violations(recording, states, *, without=None):
 
 
 def is_seen(path, content):
-    """Return whether a file is visible: the hidden name that it had while it was written may come back."""
+    """Return whether a file is visible: the hidden name under which it was written may come back."""
     return path.startswith("out/") and content is not None and not path.rpartition("/")[2].startswith(".")
 
 
 @pytest.mark.parametrize("name", ["few", "many"])
 def test_power_fails_at_any_instant(recordings, name):
-    """The output is absent or whole, with carried files and filter packs; and a whole one stays."""
+    """The output is absent or whole, with carried files and filter packs; and once whole, it stays."""
     trees, wrong = violations(recordings[name], 300)
 
     assert wrong == []
@@ -171,13 +171,13 @@ NEEDED = [
 
 @pytest.mark.parametrize(("name", "site"), NEEDED)
 def test_each_fsync_is_needed(recordings, name, site):
-    """Without this fsync, some state has lost data."""
+    """Without this fsync, some state loses data."""
     assert site in {call[2] for call in recordings[name][1] if call[0] in ("fsync", "sync_all")}
     assert violations(recordings[name], 1500, without=site)[1] != []
 
 
 def test_list_of_fsyncs_is_complete(recordings):
-    """A new fsync must be added to the list, and so to the test above."""
+    """Every new fsync must be in the list, and so in the test above."""
     calls = [call for _, calls, _ in recordings.values() for call in calls if call[0] in ("fsync", "sync_all")]
     assert {call[2] for call in calls} == {site for _, site in NEEDED}
 
@@ -202,7 +202,7 @@ def remote(request):
 @pytest.mark.thorough(keep=1)
 @every_scope
 def test_runs_on_a_storage_without_links(remote, tmp_path, monkeypatch, scope):
-    """The result is that of a disk; the files of untouched partitions are copied."""
+    """The result is the same as on a disk; the files of untouched partitions are copied."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     new_place(remote, scope)
     local = new_place(tmp_path, scope)
@@ -240,7 +240,7 @@ def test_workflow_on_a_storage_without_links(remote, scope):
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["s3", "hdfs"])
 def test_commands_on_a_storage_without_links(kind, request, tmp_path):
-    """Runs, verify and the workflow, as a user calls them; a second run touches one of three partitions."""
+    """Runs, verify and the workflow, as a user starts them; a second run touches one of three partitions."""
     place = storage_of(kind, request)
     put(f"{place}/base/base_1.txt", b"".join(b"k%d,%s,x\n" % (n, b"abc"[n % 3 : n % 3 + 1]) for n in range(30)))
     put(f"{place}/first/ups_2.txt", b"k0,a,y\nk1,b,y\nk2,c,y\n")

@@ -1,6 +1,6 @@
-"""Tasks of a partitioned merge that fail, come twice or lose what they had; masters that are damaged; two runs at once.
+"""Tasks of a partitioned merge that fail, run twice or lose their data; damaged masters; two runs at once.
 
-The result is that of a run which nobody disturbs, or nothing is published and the message names the file.
+Either the result is that of an undisturbed run, or nothing is published and the message names the file.
 """
 
 import io
@@ -65,7 +65,7 @@ def undisturbed(places, tmp_path_factory):
 
 @pytest.fixture
 def place(places, tmp_path):
-    """A copy of the inputs that a test may damage."""
+    """Return a copy of the inputs that a test may damage."""
 
     def own(scope):
         return Path(shutil.copytree(places[scope], tmp_path / "own"))
@@ -73,12 +73,14 @@ def place(places, tmp_path):
     return own
 
 
-# --- tasks that fail, and tasks that come twice
+# --- tasks that fail, and tasks that run twice
 
 
 @contextmanager
 def in_workers(sc, point):
-    """Set the failpoint for new Python workers of a running session: Spark starts a worker per set of variables."""
+    """Set the failpoint for new Python workers of a running session: Spark starts new workers for each set of
+    variables.
+    """
     sc.environment[VARIABLE] = point
     try:
         yield
@@ -103,7 +105,7 @@ RARE = [
     ],
 )
 def test_task_that_fails_once_changes_nothing(sc, places, undisturbed, tmp_path, scope, point):
-    """With ``:raise`` a task fails; without, SIGKILL takes its worker, as the kernel does when memory runs out."""
+    """With ``:raise`` a task fails; otherwise SIGKILL takes its worker, as the kernel does when memory runs out."""
     output = tmp_path / "out"
     group = str(tmp_path)
     sc.setJobGroup(group, "one run")
@@ -118,7 +120,7 @@ def test_task_that_fails_once_changes_nothing(sc, places, undisturbed, tmp_path,
 
 
 def failed_tasks(sc, group):
-    """Return how many attempts of the tasks of a job group have failed."""
+    """Return how many task attempts of a job group have failed."""
     tracker = sc.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
@@ -135,7 +137,7 @@ def counts_and_rows(found):
 @pytest.mark.parametrize("links", [True, False], ids=["by link", "by copy"])
 @pytest.mark.parametrize("which", ["first", "last"])
 def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, monkeypatch, scope, links, which):
-    """As with speculation, both attempts write, and only the files of the one whose receipts arrive are published."""
+    """As with speculation, both attempts write, but only the attempt whose receipts arrive is published."""
     if not links:
         monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
     write, copy = local_engine.write_units, local_engine.copied
@@ -166,7 +168,7 @@ def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, mo
 
 @every_scope
 def test_copy_that_was_killed_is_no_part_of_the_output(places, undisturbed, tmp_path, monkeypatch, scope):
-    """A worker that dies in the middle of a copy leaves a hidden file; the second attempt makes the whole one."""
+    """A worker that dies in the middle of a copy leaves a hidden file; the second attempt writes the whole file."""
     monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
     copy, left = local_engine.copied, []
 
@@ -186,7 +188,7 @@ def test_copy_that_was_killed_is_no_part_of_the_output(places, undisturbed, tmp_
 
 @pytest.mark.parametrize("point", ["carry.copied", pytest.param("carry.copied:raise", marks=pytest.mark.soak)])
 def test_worker_that_is_killed_between_two_copies(sc, places, undisturbed, tmp_path, point):
-    """The output is on another disk than the master, where no file of it can be linked."""
+    """The output is on another disk than the master, so no file can be linked."""
     memory = Path("/dev/shm")
     if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is no second file system")
@@ -239,7 +241,7 @@ def forget(sc):
 @every_scope
 @pytest.mark.parametrize("how", ["longer", "shorter", "other partitions"])
 def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, monkeypatch, scope, how):
-    """Lost routes are computed again from the feed, which then differs from the feed of the plan."""
+    """Lost routes are computed again from the feed, which now differs from the feed of the plan."""
     own = place(scope)
     path = own / "feed" / "ups_4.txt"
     content = path.read_bytes()
@@ -341,7 +343,7 @@ def test_link_in_place_of_a_partition(place, tmp_path):
 @every_scope
 @pytest.mark.parametrize("name", [".part-00000.crc", "_temporary"])
 def test_hidden_file_in_a_partition_is_no_data(place, tmp_path, scope, name):
-    """The same holds for a master without partitions."""
+    """The same is true of a master without partitions."""
     own = place(scope)
     (own / "managed" / "p=q" / name).write_bytes(b"x")
 
@@ -370,9 +372,9 @@ def test_damaged_file_that_is_read_stops_the_run(place, tmp_path, monkeypatch, k
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("feed", ["looks for records", "has none"])
 def test_no_flipped_bit_of_a_pack_of_filters_hides_a_filter(place, tmp_path, feed):
-    """Else a record could be stored twice: only files whose filters admit the key are searched.
+    """Otherwise a record could be stored twice: only files whose filters admit the key are searched.
 
-    Also where packs are only joined, because nothing is looked for.
+    The flip must also be found where packs are only joined and no key is searched.
     """
     own = place("table")
     if feed == "has none":
@@ -397,19 +399,19 @@ def flips(content):
 
 
 def names_in(pack):
-    """Return the files that a pack names; None if it cannot be read."""
+    """Return the files that a pack names, or None if it cannot be read."""
     try:
         return [one.path for one in read_filters(io.BytesIO(pack))]
     except (ArrowException, OSError, ValueError, LookupError):
         return None
 
 
-# --- others
+# --- concurrent runs and signals
 
 
 @every_scope
 def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scope):
-    """The other one reports why it failed, and leaves no files."""
+    """The other run reports why it failed, and leaves no files."""
     output = tmp_path / "beside" / "out"
     call = call_of(places[scope], scope, output)
     begun, told = threading.Event(), []
@@ -436,7 +438,7 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
     [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)],
 )
 def test_signal_in_the_middle_of_the_merge(places, tmp_path, number, code):
-    """A signal stops the run after the directories of the partitions were made."""
+    """A signal stops the run after it has created the directories of the partitions."""
     output, written = tmp_path / "beside" / "out", tmp_path / "run.properties"
     output.parent.mkdir()
     many = tmp_path / "many"

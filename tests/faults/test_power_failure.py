@@ -1,4 +1,4 @@
-"""The power fails at any instant: what the disk may hold then is recovered, and each fsync is needed for it."""
+"""The power fails at any instant: every possible state of the disk is recovered, and each fsync is needed."""
 
 import os
 import pickle
@@ -58,7 +58,7 @@ def killed_at_the_entry(monkeypatch, root):
 
 
 def scenario(monkeypatch, tmp_path, name):
-    """Return (a disk, the calls that follow) for a run, or for the recovery from a crash in the middle of one."""
+    """Return (a disk, the calls that follow) for a run, or for the recovery from a crash in the middle of a run."""
     runs = 0 if name.startswith("first") else 2
     root = new_base(tmp_path / name, runs)
     if "exchange" in name:
@@ -84,7 +84,7 @@ SCENARIOS = [
 
 
 def violations(start, calls, runs, states, *, without=None, seed=1, merges=True):
-    """Crash at random instants; return how many trees were checked, and the faults of these."""
+    """Crash at random instants; return the number of checked trees, and their faults."""
     rng, seen, wrong = random.Random(seed), set(), []
     instants = sorted(rng.randrange(len(calls) + 1) for _ in range(states))
     disk, done = start, 0
@@ -113,7 +113,7 @@ def problem_of(found, runs, acknowledged, merges):
     with mounted(storage) as path:
         base = Base(path)
         try:
-            if acknowledged:  # whoever reads before anybody recovers
+            if acknowledged:  # readers that come before anybody recovers
                 latest = Log(path).latest()
                 assert probe_dataset(storage, base.master).commit == latest.dataset, "master is not the version"
             first = status(path, CONFIG)
@@ -130,7 +130,7 @@ def problem_of(found, runs, acknowledged, merges):
 
 @pytest.fixture(autouse=True)
 def after_the_power_is_back(monkeypatch):
-    """Let every process from before the failure count as dead."""
+    """Treat every process from before the failure as dead."""
     monkeypatch.setattr(Owner, "has_ended", lambda _: True)
 
 
@@ -158,7 +158,7 @@ def test_power_fails_a_hundred_thousand_times(tmp_path, monkeypatch, name, seed)
 @pytest.mark.thorough(keep="swap")
 @pytest.mark.parametrize("site", sorted(SITES))
 def test_each_fsync_is_needed(tmp_path, monkeypatch, site):
-    """Without this fsync, some state has lost data."""
+    """Without this fsync, some state loses data."""
     found = []
     for name in SCENARIOS[:5]:
         disk, calls, runs = scenario(monkeypatch, tmp_path, name)
@@ -170,7 +170,7 @@ def test_each_fsync_is_needed(tmp_path, monkeypatch, site):
 
 
 def test_list_of_fsyncs_is_complete(tmp_path, monkeypatch):
-    """A new fsync must be added to the list, and so to the test above."""
+    """Every new fsync must be in the list, and so in the test above."""
     _, calls, _ = scenario(monkeypatch, tmp_path, "third run")
 
     assert {call[2] for call in calls if call[0] == "fsync"} == SITES

@@ -1,9 +1,8 @@
-"""The workflow's protocol on a model storage of three kinds, with a merge in plain Python: every way to fail.
+"""The workflow's protocol on three model storages, with a merge in plain Python: every way to fail.
 
-A storage call is a failpoint: the process is killed before each one, each one fails, or succeeds and its answer
-is lost.
-Afterwards somebody recovers. The oracle is ``plain_workflow.check``: exactly before or after, no feed file lost or
-doubled, and a second recovery changes nothing.
+Every storage call is a failpoint: the process is killed before the call, the call fails, or it succeeds and its answer
+is lost. Then another process recovers. The oracle is ``plain_workflow.check``: the state is exactly that before or
+after the run, no feed file is lost or merged twice, and a second recovery changes nothing.
 """
 
 import itertools
@@ -25,7 +24,7 @@ from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
 from tests.support.process_deaths import copy_of, dying
 
-process = process_deaths.process  # a fixture that is also used by itself
+process = process_deaths.process  # a fixture that is also called directly
 every_kind = pytest.mark.parametrize("kind", KINDS)
 # The first run has no version before it; the third one has backups to prune and tombstones to keep.
 every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])
@@ -34,7 +33,7 @@ FAULTS = ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC
 
 
 def new_base(kind, runs):
-    """Return a storage on which so many runs have merged a feed file each, and the rest has arrived."""
+    """Return a storage after the given number of runs, each with a feed file; the other feed files have arrived."""
     storage = ModelStorage(kind)
     with mounted(storage) as path:
         put(f"{path}/master/given.txt", GIVEN)
@@ -51,7 +50,7 @@ FED = {name: FEEDS[name] for name in NAMES[:3]}
 
 
 def calls_of(storage, act):
-    """Return how many calls of the storage something makes."""
+    """Return how many storage calls an action makes."""
     copy = copy_of(storage)
     with mounted(copy) as path:
         act(path)
@@ -67,7 +66,9 @@ def look(path):
 
 
 def settle_and_check(storage, before, after=frozenset(FED)):
-    """Recover, and check: exactly before or after; then nothing is left to recover, and the next run merges all."""
+    """Recover, then check: the state is exactly that before or after; nothing is left to recover; the next run merges
+    all.
+    """
     with mounted(storage) as path:
         look(path)
         merged = check(Base(path), FED)
@@ -98,7 +99,7 @@ def test_kill_before_any_call(kind, runs, process):
     assert seen == {runs, 3}, "some kills were before the commit, and some after it"
 
 
-# Of the kills in a run, and of those in the recovery from it, every so many.
+# The step between the kill points that are tested, in a run and in the recovery from it.
 SOME = pytest.param((4, 4), id="some")
 ALL = pytest.param((1, 1), id="all", marks=pytest.mark.soak)
 
@@ -139,7 +140,7 @@ def test_killed_and_killed_in_recovery(kind, runs, steps, process):
 )
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
 def test_any_call_fails(kind, runs, why, for_good, process):
-    """Whatever fails, the run ends or says so, and the next command finds a base that it can go on with."""
+    """Whatever call fails, the run succeeds or reports it, and the next command can continue with the base."""
     start = new_base(kind, runs)
     before = set(NAMES[:runs])
     for number in range(calls_of(start, run_it)):
@@ -189,7 +190,7 @@ INTERLEAVINGS = [set(places) for places in itertools.combinations(range(12), 6)]
 
 
 def steps(path, begun):
-    """Do the phases of a run one by one, as ``operations`` does; a loser puts everything back."""
+    """Do the phases of a run one by one, as ``operations`` does; a run that loses puts everything back."""
     one = Run(Base(path), CONFIG, merge)
     begun.append(one)
     try:
@@ -215,7 +216,7 @@ def steps(path, begun):
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
 def test_two_runs_interleaved_in_every_way(kind):
-    """All 924 ways to interleave twice six phases, without the lock that keeps the polite apart."""
+    """Test all 924 ways to interleave the six phases of two runs, without the lock."""
     start = new_base(kind, 1)
     outcomes = set()
     for places in INTERLEAVINGS:
@@ -226,10 +227,10 @@ def test_two_runs_interleaved_in_every_way(kind):
             todo = [steps(path, runs), steps(path, runs)]
             late = NAMES[3]
             for number, turn in enumerate(turns):
-                if number == 2:  # a file arrives while one of them is at work
+                if number == 2:  # a file arrives while one of the runs is working
                     put(f"{path}/incr/{late}", FEEDS[late])
                 next(todo[turn], None)
-            for rest in todo:  # what a loser has left of its turns
+            for rest in todo:  # the turns that the losing run did not use
                 for _ in rest:
                     pass
             recover(Base(path), Log(path))
@@ -246,7 +247,7 @@ def test_two_runs_interleaved_in_every_way(kind):
 
 @every_kind
 def test_paused_run_that_wakes_up_late_loses_cleanly(kind, process):
-    """It is paused in any phase; another one takes over, and merges what it had claimed."""
+    """A run is paused in any phase; another run takes over, and merges the files that the first had claimed."""
     for phase in range(1, 5):
         storage = new_base(kind, 1)
         with mounted(storage) as path:
@@ -267,7 +268,7 @@ def test_paused_run_that_wakes_up_late_loses_cleanly(kind, process):
 
 
 def other_process(storage, point, act):
-    """Let another process do something just before one call of this one, which is paused there."""
+    """Let another process act just before one call of this process, which is paused there."""
     nested = []
 
     def fault(number, _):
@@ -280,7 +281,7 @@ def other_process(storage, point, act):
 
 
 def take_over(path):
-    """Do what a run does that has taken the lock from a paused one: recover, and merge what is there."""
+    """Act as a run that has taken the lock from a paused run: recover, and merge the arrived files."""
     recover(Base(path), Log(path))
     for _ in steps(path, []):
         pass
@@ -299,7 +300,7 @@ OTHERS += [pytest.param(f"run, {phase} phases of it", marks=pytest.mark.soak) fo
 
 
 def start_of(kind, act, process):
-    """Return a base that it makes sense to do something with: runs have been killed before, or not."""
+    """Return a base with something to do: earlier runs were killed, or not."""
     start = new_base(kind, 2)
     if act.startswith("recovery"):
         committed = act.endswith("commit")
@@ -321,7 +322,7 @@ def start_of(kind, act, process):
 @pytest.mark.parametrize("paused", ACTS)
 @pytest.mark.parametrize("other", OTHERS)
 def test_paused_before_any_call_while_another_process_works(kind, paused, other, process):
-    """Whatever the paused one does when it wakes up: no file is lost or merged twice, and the master is the version."""
+    """Whatever the paused run does when it wakes up, no file is lost or merged twice, and the master is the version."""
     start = start_of(kind, paused, process)
     for point in range(calls_of(start, ACTS[paused])):
         storage, half = copy_of(start), []
@@ -346,7 +347,7 @@ def test_paused_before_any_call_while_another_process_works(kind, paused, other,
             storage.fault = lambda number, name: None
             log = Log(path)
             restored = any(one.action == "restore" for one in log.all())
-            if storage.renames:  # nobody was killed, so nobody needs to mend anything
+            if storage.renames:  # nobody was killed, so no command has to recover
                 assert probe_dataset(storage, Base(path).master).commit == log.latest().dataset
             process()
             assert look(path).problems == ()
@@ -358,11 +359,11 @@ def test_paused_before_any_call_while_another_process_works(kind, paused, other,
 @every_kind
 @pytest.mark.parametrize("merges", [True, False], ids=["another run merges", "nobody merges"])
 def test_paused_run_says_that_it_lost(kind, merges, monkeypatch):
-    """Not that a file has gone, which somebody else has taken."""
+    """The message must not say that a file is missing when another run has claimed it."""
     storage = new_base(kind, 1)
 
     def paused(task):
-        storage.clock += 100  # without a sign of life
+        storage.clock += 100  # the lock is not refreshed
         (run_it if merges else look)("model://base")
         return merge(task)
 
@@ -379,7 +380,7 @@ def test_paused_run_says_that_it_lost(kind, merges, monkeypatch):
 @pytest.mark.thorough(keep=1)
 @every_kind
 def test_two_recoveries_at_once(kind, process):
-    """A recovery is killed anywhere while another one, which began before, goes on from where it was."""
+    """A recovery is killed at any call while another one, which began earlier, continues."""
     start = new_base(kind, 2)
     for number in range(0, calls_of(start, run_it), 3):
         crashed = copy_of(start)
@@ -391,7 +392,7 @@ def test_two_recoveries_at_once(kind, process):
             nested = []
 
             def other(n, _, storage=storage, point=point, nested=nested):
-                if n == point and not nested:  # before this very call, a second process does all of it
+                if n == point and not nested:  # before this call, a second process does the whole recovery
                     nested.append(None)
                     recover(Base("model://base"), Log("model://base"))
                 return
@@ -454,7 +455,7 @@ def test_lock_of_another_machine_is_respected_until_its_own_timeout(kind, monkey
 
 @every_kind
 def test_lock_of_another_owner_is_not_released(kind, process):
-    """A paused owner that wakes up leaves the lock of the next one alone."""
+    """A paused owner that wakes up leaves the lock of the next owner alone."""
     storage = new_base(kind, 1)
     with mounted(storage) as path:
         paused = lock.locked(Base(path), "paused", 60)

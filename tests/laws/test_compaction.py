@@ -56,13 +56,13 @@ PAGE = (Path(__file__).parents[2] / "docs" / "compaction.md").read_text(encoding
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a case: all of it, or one partition."""
+    """One run of a case: the whole case, or one of its partitions."""
 
     case: Path
     partition: str
 
     def sources(self, side):
-        """Return the documents of a side by their stems, the older ones first."""
+        """Return the documents of a side by their stems, oldest first."""
         paths = (self.case / side / self.partition).glob("*.json")
         return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(paths, key=by_age)}
 
@@ -72,11 +72,11 @@ class Run:
 
     @property
     def newest(self):
-        """The fields of the newest delta's schema."""
+        """Return the fields of the newest delta's schema."""
         return list(self.sources("delta").values())[-1]["schema"]["fields"]
 
     def settings(self, kind):
-        """Return the settings; formats other than Avro have no defaults in their schemas."""
+        """Return the settings; only Avro schemas have defaults."""
         own = read_settings(self.case / "config.properties")
         given = {f"default.{one['name']}": one["default"] for one in self.newest if one.get("default") is not None}
         return {**(given if kind != "avro" else {}), **own}
@@ -96,7 +96,7 @@ def name_of(run):
 
 
 def sequence(stem):
-    """Return the number at the end of a name; -1 where there is none."""
+    """Return the number at the end of a name, or -1 if the name has no number."""
     digits = stem.rpartition("_")[2] if "_" in stem else ""
     return int(digits) if digits.isdigit() else -1
 
@@ -143,7 +143,7 @@ def write(run, place, kind):
             if path.is_file() and path.suffix != ".json":
                 shutil.copy(path, folder / path.name.replace(".avro", f".{kind}"))
         if not any(folder.iterdir()):
-            folder.rmdir()  # there is no snapshot
+            folder.rmdir()  # this run has no snapshot
     return str(place / "snapshot"), [str(place / "delta")]
 
 
@@ -163,7 +163,7 @@ def read(output):
 
 
 def micros(column):
-    """Return times in microseconds, as Python has them: ORC's are nanoseconds."""
+    """Return times as integers of microseconds, Python's resolution: ORC stores nanoseconds."""
     return column.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(column.type) else column
 
 
@@ -183,7 +183,7 @@ def naive_merge(run):
                 found = sequence(stem) if order is None else row[order]
                 at = datetime.fromisoformat(found) if isinstance(found, str) else found
                 versions[tuple(row[name] for name in ids)].append((at, row))
-    newest = [max(reversed(found), key=itemgetter(0))[1] for found in versions.values()]  # of the same time, the last
+    newest = [max(reversed(found), key=itemgetter(0))[1] for found in versions.values()]  # on equal times, the last
     fields = [one["name"] for one in run.newest]
     return [{name: row.get(name, settings.get(f"default.{name}")) for name in fields} for row in newest]
 
@@ -209,7 +209,7 @@ def check(run, place, mutate, kind):
 
 
 def check_again(run, place, mutate, kind, report):
-    """Merge the same deltas into the result, which changes nothing."""
+    """Merge the same deltas into the result, which must change nothing."""
     settings = {**run.settings(kind), "consumed.files": "merge"}
 
     again = mutate(settings, master=str(place / "new"), feed=[str(place / "delta")], output=str(place / "again"))
@@ -331,7 +331,7 @@ def test_a_note_on_many_files_names_one():
 
 
 def prepare(path, monkeypatch):
-    """Put python and fastavro on the PATH, and write the files that the page begins with."""
+    """Put python and fastavro on the PATH, and write the files with which the page starts."""
     monkeypatch.chdir(path)
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     (path / "orders.py").write_text(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0])

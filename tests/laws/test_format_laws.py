@@ -38,7 +38,7 @@ from tests.support.typed_worlds import (
 
 @dataclass(frozen=True)
 class Left:
-    """The result of a chain of runs."""
+    """The result of a series of runs."""
 
     records: list[Any]
     tombstones: list[Any]
@@ -97,7 +97,7 @@ def _left(output: Path, kind: str, world: World, delimiter: str) -> tuple[list[A
 
 
 def _read(kind: str, data: bytes, schema: Any, delimiter: str) -> Any:
-    if kind in ("text", "escaped"):  # which are written without a header
+    if kind in ("text", "escaped"):  # which is written without a header
         return FILE_FORMATS[kind].read(
             InMemory(data, Window("exact lf")), schema, schema.names, Dialect(delimiter.encode())
         )

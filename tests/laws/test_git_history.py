@@ -1,7 +1,7 @@
-"""Real input: the history of a git repository, merged, must be exactly the output of ``git ls-tree -r HEAD``.
+"""Real input: the merged history of a git repository must be exactly the output of ``git ls-tree -r HEAD``.
 
-The repositories are a small one with every odd case, a random one where files come and go, and the project's own, or
-the one that ``MUTATOR_GIT_REPOSITORY`` names.
+The repositories are a small one with every odd case, a random one where files appear and disappear, and the project's
+own, or the one that ``MUTATOR_GIT_REPOSITORY`` names.
 """
 
 import os
@@ -72,21 +72,21 @@ SUBMODULE = b"1234567890" * 4
 
 
 def small_history():
-    """Every case once, in one history."""
+    """Return a history that contains every case once."""
     return [
         Commit("main", [file(name, b"first") for name in ODD_NAMES]),
         Commit("main", [file(b"dir/kept", b"k"), file(b"dir/changed", b"1"), file(b"run", b"#!"), file(b"gone", b"g")]),
         Commit("main", [file(b"dir/changed", b"2"), gone(b"gone"), gone(b"tab\tin it")]),
-        Commit("main", [file(b"gone", b"back again"), file(b"dir/changed", b"1")]),  # to what it was
+        Commit("main", [file(b"gone", b"back again"), file(b"dir/changed", b"1")]),  # back to the earlier content
         Commit("side", [file(b"of side", b"s"), file(b"both", b"side"), gone(b"D")], begins_at="main"),
         Commit("main", [file(b"run", b"#!", b"100755"), file(b"both", b"main"), file(b"line\nfeed", b"2")]),
         Commit("side", [file(b"of side", b"s2"), file(b"only in side", b"x")]),
-        # A merge takes some of its side branch, and does something of its own.
+        # A merge takes some changes of its side branch, and makes a change of its own.
         Commit("main", [file(b"of side", b"s2"), file(b"both", b"merged"), gone(b"D")], merges="side"),
         Commit("main", [gone(b"run"), file(b"moved/run", b"#!", b"100755")]),  # a rename
         Commit("main", [file(b"both", b"elsewhere", b"120000"), file(b"sub", SUBMODULE, b"160000")]),  # types change
         Commit("main", [gone(b"dir"), file(b"dir", b"a file where a directory was")]),
-        Commit("main", []),  # nothing
+        Commit("main", []),  # no change
         Commit("main", [gone(b"gone"), gone(b"\xff\xfe not UTF-8"), file(b"n" * 300, b"long")]),
         Commit("main", [gone(b"dir"), file(b"dir/kept", b"k"), file(b"\xff\xfe not UTF-8", b"again")]),
         Commit("main", [file(b"sub", SUBMODULE[::-1], b"160000"), gone(b"0")]),
@@ -94,7 +94,7 @@ def small_history():
 
 
 def random_history(commits, paths, seed):
-    """Few paths and many commits, so that each path is added, changed and deleted many times."""
+    """Return a history of few paths and many commits: each path is added, changed and deleted many times."""
     draw = random.Random(seed)
     there = set()
     for number in range(commits):
@@ -163,7 +163,7 @@ def published(output):
 
 
 def tree_of(output):
-    """Return (what ``git ls-tree`` would say, the number of the commit that each path was last changed in)."""
+    """Return (the output of ``git ls-tree``, the number of the commit that last changed each path)."""
     rows = published(output)
     tree = {path: (mode, blob) for path, _, mode, blob in rows}
     assert len(tree) == len(rows)
@@ -182,9 +182,10 @@ def split_paths(tree):
 
 
 def expected_counts(tree, number, changes, by_file_name=False):
-    """Compute the outcome of each row from git's trees and the newest change of each path only.
+    """Compute the outcome of each row only from git's trees and the newest change of each path.
 
-    by_file_name: rows do not tell the number, so that a file which got back what it was is unchanged.
+    by_file_name: rows do not contain the commit number, so a file that got its earlier content back counts as
+    unchanged.
     """
     counts = Counter({"feed rows": len(changes), "master rows": len(tree)})
     newest = {change.path: change for change in sorted(changes, key=lambda change: change.number)}
@@ -205,7 +206,9 @@ def expected_counts(tree, number, changes, by_file_name=False):
 
 
 def check_merge(mutate, history, number, tmp_path, *, earlier=0, files=4):
-    """Merge all commits after a number, and some before it, into the tree of that commit; check that HEAD's results."""
+    """Merge all commits after a number, and some before it, into that commit's tree; check that the result is HEAD's
+    tree.
+    """
     tree = history.tree(number)
     changes = [change for change in history.changes if change.number > number - earlier]
     master = tmp_path / "master"
@@ -248,12 +251,12 @@ def test_small_history_has_every_case(small):
     ops = {(change.path, change.op) for change in small.changes}
     paths = {path for path, _ in ops}
 
-    assert len(small.commits) == 13  # along the first parents: two are the side branch's
+    assert len(small.commits) == 13  # along the first parents: the side branch has two more
     assert {op for _, op in ops} == {b"A", b"M", b"T", b"D"}
     assert Counter(change.path for change in small.changes)[b"gone"] == 4  # added, deleted, added, deleted
     assert {b'"tab\\tin it"', b'"line\\nfeed"', b'"carriage\\rreturn"', b'"quo\\"te"', b"n" * 300} <= paths
     assert {b"\xff\xfe not UTF-8", b" begins and ends with one ", b'"\\001\\037\\177 control"'} <= paths
-    assert b"of side" in paths  # a merge's changes are those against its first parent
+    assert b"of side" in paths  # the changes of a merge are those against its first parent
     assert b"only in side" not in paths
     assert {change.mode for change in small.changes} == {b"100644", b"100755", b"120000", b"160000", b"000000"}
 
@@ -322,7 +325,7 @@ def test_history_in_many_runs(history, way, tmp_path):
 
 
 def recent(history):
-    """Return the number of a commit with not too many after it."""
+    """Return the number of a commit that has only a few commits after it."""
     return max(middle(history), len(history.commits) - MOST_FILES)
 
 
@@ -358,7 +361,7 @@ def test_spark_with_one_file_a_commit(sc, small, tmp_path):
 
 
 def test_late_commits_find_the_sequences_of_an_earlier_run(history, tmp_path):
-    """First every other commit, then those between: the first output must keep the commit of each row."""
+    """Merge every other commit first, then those between: the first output must keep the commit of each row."""
     first = recent(history)
     write_master_by_commit(tmp_path / "master", history.tree(first), first)
     after = [change for change in history.changes if change.number > first]

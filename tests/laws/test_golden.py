@@ -63,7 +63,7 @@ def lines(path):
 
 
 def run_feeds(case, tmp_path, mutate, overrides):
-    """Run each feed of a case on the output before it; return the last output and its report, or its error."""
+    """Run each feed of a case on the output of the run before; return the last output and its report, or the error."""
     master = case / "master"
     joins = []
     for number, feed in enumerate([case / "feed", *sorted(case.glob("feed-*"))], 1):
@@ -104,7 +104,7 @@ def check_case(case, tmp_path, mutate, overrides=()):
 
 
 def every_case():
-    """Yield each case with each engine and with each speed; and the rest of their product for the soak."""
+    """Yield each case with each engine and with each speed; the soak run gets all other combinations."""
     for number, (case, speed) in enumerate(product(CASES, SPEEDS)):
         for turn, engine in enumerate(ENGINES):
             often = not SPEEDS[speed] or (number // len(SPEEDS) + number) % 2 == turn
@@ -119,7 +119,7 @@ def test_golden(case, speed, engine, tmp_path):
         assert joins == lines(case / "joins.txt")
 
 
-# Where joins are pinned there is most that only Spark does.
+# The cases with pinned joins exercise most of the code that only Spark runs.
 SOME = [case for number, case in enumerate(CASES) if (case / "joins.txt").exists() or number % 6 == 0]
 
 
@@ -127,7 +127,7 @@ SOME = [case for number, case in enumerate(CASES) if (case / "joins.txt").exists
     "cases", [pytest.param(SOME, id="some"), pytest.param(CASES, id="all", marks=pytest.mark.soak)]
 )
 def test_cases_on_spark(sc, tmp_path, cases):
-    """Both engines at once, because a case mostly waits: for jobs to be planned, and for files to be durable."""
+    """Run both engines at once, because a case spends most of its time waiting for plans and for fsync."""
 
     def check_all(engine):
         mutate, work = partial(merge.mutate, sc, engine=engine), tmp_path / engine

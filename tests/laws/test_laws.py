@@ -57,7 +57,7 @@ def test_winner_is_the_same_for_every_order_and_grouping_of_the_bag(world, rng):
     groups = [bag[start : start + 3] for start in range(0, len(bag), 3)]
     assert reduce(lambda one, other: winner([other, one]), map(winner, groups)) == winner(bag)
 
-    # and in the engine: for any order of arrival, and any order of the directories
+    # And in the engine: any order of arrival, and any order of the directories
     with scratch() as work:
         run = Runs(work, world.shape)
         master = run.master(world.master)
@@ -87,7 +87,7 @@ def test_1_2_7_and_64_partitions_give_the_same(world, rng):
 def test_splits_of_any_size_give_the_same_bytes(world, size, of_master, engine, other):
     with scratch() as work:
         run = Runs(work, world.shape)
-        # The master is a managed one, which is read by the chunks that it was written with.
+        # The master is a managed one, which is read in the chunks in which it was written.
         first = run(run.master(world.master), (), num_reducer=2, split_bytes=of_master, engine=other)
         one = run(first.path, world.feed, num_reducer=2, engine=other)
         many = run(first.path, world.feed, num_reducer=2, split_bytes=size, engine=engine)
@@ -109,7 +109,7 @@ def test_same_feed_again_changes_nothing(world, later, rng):
     for other in (again, skipped):
         assert other.buckets == first.buckets
         assert other.records == first.records
-        assert other.tombstones == first.tombstones  # with their commit times: a repeated delete is no younger one
+        assert other.tombstones == first.tombstones  # with their commit times: a repeat renews nothing
     changes = set(FEED_OUTCOMES) - {"no-op", "late", "superseded", "rejected"}
     assert {name: again.counts[f"feed {name}"] for name in changes} == dict.fromkeys(changes, 0)
     assert skipped.counts["feed rows"] == 0
@@ -122,7 +122,9 @@ RUNS = 3
 
 
 def cut(feed: Sequence[File], run_of: dict[tuple[int, int], int]) -> Cut:
-    """Split the lines of a feed into runs; a file keeps its name in each. run_of: numbers of file and line -> run."""
+    """Split the lines of a feed into runs; a file keeps its name in each run. run_of: (file number, line number) ->
+    run.
+    """
     made = []
     for run in range(RUNS):
         parts = (
@@ -141,12 +143,13 @@ def cut_anyhow(feed: Sequence[File], rng: random.Random) -> Cut:
 
 
 def cut_in_order(feed: Sequence[File], rng: random.Random) -> Cut:
-    """Cut so that the runs follow (sequence, name, position)."""
+    """Cut so that the runs follow the order of (sequence, name, position)."""
     order = []
     for number, file in enumerate(feed):
         offset = len(file.before)
         for place, line in enumerate(file.lines):
-            # Two files of one name have lines at the same position: their bytes decide, as in one run.
+            # Two files with the same name have lines at the same position: the bytes of the lines decide, as in one
+            # run.
             order.append(((file.sequence, os.fsencode(file.name), offset, line.raw), (number, place)))
             offset += len(line.raw) + len(file.line_end)
     borders = [rng.randint(0, len(order)) for _ in range(RUNS - 1)]
@@ -154,7 +157,7 @@ def cut_in_order(feed: Sequence[File], rng: random.Random) -> Cut:
 
 
 def without_rivals(world: World) -> World:
-    """Leave out mutations until no two different ones of a key share an order value."""
+    """Leave out mutations until no two different mutations of a key share an order value."""
     seen: dict[tuple[Key, int], tuple[bool, bytes]] = {}
     feed = []
     for file in world.feed:
@@ -195,7 +198,7 @@ def test_any_cut_into_runs_gives_the_same_where_the_runs_follow_sequence_name_po
 
 
 def check_retention(rng: random.Random) -> bool:
-    """Run the same feeds with retention and without; return whether a tombstone expired."""
+    """Run the same feeds with and without retention; return whether a tombstone expired."""
     world = make_world(rng)
     shape = replace(world.shape, key=("id2",))  # two keys, so that they are deleted and inserted often
     world = replace(world, shape=shape)
@@ -208,7 +211,7 @@ def check_retention(rng: random.Random) -> bool:
             kept = run(long, feed, **make_speed(rng, partitions=[1, 2]))
             made = run(short, feed, tombstone_retention="1s", **make_speed(rng, partitions=[1, 2]))
             if made.counts["below horizon"]:
-                return False  # the promise ends with the note
+                return False  # the law no longer holds once the note appears
             assert made.records == kept.records
             expired = expired or made.counts["expired"] > 0
             short, long = made.path, kept.path
@@ -224,7 +227,7 @@ def test_retention_changes_nothing_as_long_as_no_insert_is_noted_below_the_horiz
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_insert_below_the_horizon_is_noted_also_where_a_younger_tombstone_is_forgotten(tmp_path, engine):
-    """Without retention the delete at 10 would win; the delete of unknown at 0 must not hide that."""
+    """Without retention the delete at 10 would win; the delete of unknown at 0 must not hide this."""
     shape = RowPlan(("id1", "order", "value"), ("id1",), "long", "delete file", False, False, "3")
 
     def feed(name: str, order: int) -> list[File]:
@@ -253,7 +256,8 @@ def test_full_snapshots_in_order_give_the_last_snapshot(rng):
         path = run.master(())
         keys: set[Key] = set()
         for snapshot in snapshots:
-            # The order value of a whole snapshot may fall although no key's does: what was highest is gone.
+            # The highest order value of a snapshot may fall although no key's does: the record with the highest one is
+            # gone.
             made = run(path, snapshot, sync_mode="full", allow_older_snapshot="true", **make_speed(rng))
             winners = model.last([row for file in snapshot for row in file.rows(shape)])
             assert made.records == {key: (row.order, row.written) for key, row in winners.items()}
@@ -264,7 +268,7 @@ def test_full_snapshots_in_order_give_the_last_snapshot(rng):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_snapshot_older_than_the_last_one_is_refused(tmp_path, engine):
-    """The highest order values are compared; equal ones are the same snapshot again."""
+    """Only the highest order values are compared; if they are equal, it is the same snapshot again."""
     shape = RowPlan(("id1", "order", "value"), ("id1",), "long", "none", False, False, "3")
 
     def snapshot(*orders: int) -> list[File]:
@@ -282,7 +286,7 @@ def test_snapshot_older_than_the_last_one_is_refused(tmp_path, engine):
 @given(worlds(bad=True), st.randoms(use_true_random=False))
 @law(100)
 def test_every_row_is_accounted_for(world, rng):
-    """The sums of 3.3 are checked after every run of this module; here also that no row is missing from both sides."""
+    """Every run of this module checks the sums of DESIGN 3.3; this test also checks that both sides have every row."""
     with scratch() as work:
         run = Runs(work, world.shape)
         made = run(run.master(world.master), world.feed, **make_speed(rng))
@@ -310,7 +314,8 @@ def test_rows_of_a_file_survivors_in_place_then_the_inserted_by_key(tmp_path, en
     run = Runs(tmp_path, shape)
     master = run.master(
         [
-            # "b" comes after "a" as a name, not as it was listed or written; "z" is a duplicate of an older version
+            # The name "b" sorts after "a", however the files were listed or written; "z" has a duplicate of an older
+            # version
             file("b.txt", b"z,old,0", b"c,old,0", b"\xff,old,0"),
             file("a.txt", b"m,old,0", b"z,older,-7", b"k,old,0", b"d,old,0"),
         ]
@@ -324,8 +329,8 @@ def test_rows_of_a_file_survivors_in_place_then_the_inserted_by_key(tmp_path, en
     assert made.buckets[0] == [
         b"m,old,0",  # a.txt: an equal upsert leaves the row where it is
         b"d,old,0",  # k is deleted
-        b"z,old,0",  # b.txt: the duplicate that survives keeps its own place
-        b"c,new,9",  # updated in place
+        b"z,old,0",  # b.txt: the surviving duplicate keeps its position
+        b"c,new,9",  # updated in its position
         b"\xff,old,0",
         b",new,9",  # inserted: by key, byte by byte
         b"e,new,9",
@@ -334,7 +339,7 @@ def test_rows_of_a_file_survivors_in_place_then_the_inserted_by_key(tmp_path, en
     ]
 
 
-# -- the same at length
+# -- the same laws with many more examples
 
 
 @pytest.mark.soak
@@ -355,7 +360,7 @@ def test_soak_cuts_and_retention(seed):
 
 
 def same_on_spark(sc: SparkContext, seed: int, reducers: int, engine: str) -> None:
-    """Merge on Spark by one engine and here by the other one."""
+    """Merge on Spark with one engine and locally with the other."""
 
     def spark(config: dict[str, str], **options: Any) -> mutator.Report:
         return mutator.mutate(sc, config, **options)

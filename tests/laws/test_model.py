@@ -1,4 +1,4 @@
-"""The engine is the reference model, on small random masters and feeds."""
+"""The engine gives the same results as the reference model, on small random masters and feeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitioned masters: the engine is the reference model, for any master and any number of tasks."""
+"""Partitioned masters: the engine gives the model's results, for any master and any number of tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STARTS = ["flat", "tree", "none", "managed", "partitioned"]
 
 
 def begin(rng: random.Random, run: TableRuns, start: str, *, bad: bool) -> tuple[str, list[Any], dict[Key, Any], Any]:
-    """Make a master; return its path, rows, tombstones, and where these lie (None: it has no partitions)."""
+    """Create a master; return its path, rows and tombstones, and their partitions (None if it is not partitioned)."""
     table = run.table
     files = files_of(rng, table, rng.randint(0, 3), of_master=True, bad=bad)
     if start == "tree":
@@ -28,7 +28,7 @@ def begin(rng: random.Random, run: TableRuns, start: str, *, bad: bool) -> tuple
     files = [file for file in files if not file.place]
     path = run.flat(() if start == "none" else files)
     if start == "managed":  # without partitions
-        # Where a record ID is unique within its partition alone, nothing decides which of two rows is the record.
+        # If a record ID is unique only within its partition, nothing decides which of two rows is the record.
         keys = [row.key[-len(table.key) :] for row in table.rows(files)]
         if table.scope == "partition" and len(set(keys)) < len(keys):
             return path, table.rows(files), {}, None
@@ -48,8 +48,8 @@ def begin(rng: random.Random, run: TableRuns, start: str, *, bad: bool) -> tuple
 def compare(made: Made, expected: Partitioned, *, certain: bool, decided: bool) -> None:
     """Compare the rows, the tombstones and the report with the model.
 
-    certain: filters tell keys apart; else a delete of what is not there may lie in any partition. decided: records were
-    decided about in their partitions, and not before they had any.
+    certain: filters tell keys apart; otherwise a delete of an unknown key may be counted in any partition. decided: the
+    outcomes of records were decided within partitions, and not before the master had any.
     """
     merged = expected.merged
     assert made.records == merged.records
