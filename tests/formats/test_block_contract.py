@@ -1,6 +1,6 @@
-"""The block contract carries formats that are not text: structs go through whole runs, and the model agrees.
+"""The block contract supports formats that are not text: structs go through whole runs, and the model agrees.
 
-The planning front knows text alone, so the plans are made here; everything from reading on is the engine's own.
+The planner knows only text formats, so these tests make the plans; the engine does everything from reading on.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def written(row):
 
 
 class Dataset:
-    """The master of one run after the other, as files and as the model has it."""
+    """The master of a series of runs, as files and in the model."""
 
     def __init__(self, work, kind, seed):
         self.work, self.kind, self.seed, self.number = work, kind, seed, 0
@@ -218,7 +218,7 @@ class Dataset:
         )
 
     def _take(self, staging, result, plan):
-        """Read what was written without the engine, and make it the master."""
+        """Read the written files without the engine, and make them the master."""
         beside = {part.path: part for part in result.beside}
         self.rows, sources = [], []
         for part in sorted(result.files, key=lambda part: part.path):
@@ -265,7 +265,7 @@ class Dataset:
         self.buckets = plan.strategy.buckets
 
     def _check_order(self, expected, staging, result, plan):
-        """Surviving rows keep their order, updated rows their place; inserted rows follow, by key."""
+        """Surviving rows keep their order, and updated rows their position; inserted rows follow, by key."""
         if plan.strategy.join == "broadcast":
             return
         held = list(model.last(self.rows).values())
@@ -301,7 +301,7 @@ FEED = ["u_1", "u_2", "v_2", "u_10", "del_2"]
 @law(25, phases=NO_SHRINK)
 @given(st.randoms(use_true_random=False), st.sampled_from(ORDER_KINDS), st.sampled_from([0, 200, 1 << 20]))
 def test_runs_on_structs(rng, kind, memory):
-    """Unmanaged with duplicates, then aligned, then other bucket counts, each with a feed in parts or whole."""
+    """Unmanaged with duplicates, then aligned, then other bucket counts; each feed comes in parts or whole."""
     with dataset(kind, rng.random()) as data:
         data.start(make_files(rng, MASTER, 8))
         feed = make_files(rng, rng.sample(FEED, rng.randint(1, 4)), 8)
@@ -315,7 +315,7 @@ def test_runs_on_structs(rng, kind, memory):
 @law(15, phases=NO_SHRINK)
 @given(st.randoms(use_true_random=False), st.sampled_from(ORDER_KINDS))
 def test_the_records_engine_on_structs(rng, kind):
-    """In turns with the blocks engine: each goes on with what the other has written."""
+    """Alternate with the blocks engine: each engine continues with the other's output."""
     with dataset(kind, rng.random()) as data:
         data.start(make_files(rng, MASTER, 8))
         feed = make_files(rng, rng.sample(FEED, rng.randint(1, 4)), 8)
@@ -327,7 +327,7 @@ def test_the_records_engine_on_structs(rng, kind):
 
 @pytest.mark.parametrize("carries", [True, False])
 def test_files_that_no_mutation_concerns(carries):
-    """They stay, unless they are not such as the run writes."""
+    """They stay, unless they lack the form in which the run writes."""
     rng = random.Random(5)
     with dataset("long") as data:
         data.run({"u_5": [{**make_row(rng), "op": "U", "id2": n} for n in range(20)]}, join="shuffle", buckets=2)
@@ -346,7 +346,7 @@ def test_broadcasts_on_structs(rng, kind):
         once = {key_of(row): (name, row) for name, rows in files.items() for row in rows}
         data.start({name: [row for place, row in once.values() if place == name] for name in files})
         for number in range(2):
-            assume(data.master)  # without one, the plan shuffles
+            assume(data.master)  # without a master, the plan is a shuffle
             feed = make_files(rng, [f"u_{number}", f"v_{number}"], 8)
             data.run(feed, join="broadcast", buckets=None, unique=True)
 
@@ -354,7 +354,7 @@ def test_broadcasts_on_structs(rng, kind):
 @pytest.mark.parametrize("kind", ORDER_KINDS)
 @pytest.mark.parametrize("memory", [0, 1 << 20])
 def test_the_same_feed_again_changes_nothing(kind, memory):
-    """Also where fields are null, nested, or of the null type."""
+    """The law includes fields that are null, nested, or of the null type."""
     rng = random.Random(7)
     rows = [{**make_row(rng), "op": "U", "id2": number, "payload": PAYLOADS[number % 4]} for number in range(20)]
     with dataset(kind) as data:
@@ -431,7 +431,7 @@ def test_unequal_agrees_with_python(rng, kind):
     assert found.tolist() == [left != right for left, right in zip(one[start:], other[start:], strict=True)]
 
 
-# -- the engine asks for no format
+# -- the engine depends on no format
 
 
 def modules():
@@ -463,7 +463,7 @@ def test_the_engine_asks_the_plan_for_its_block_type():
 
 def test_the_engine_names_no_format():
     words = {*BLOCK_TYPES, *FILE_FORMATS, *(kind.suffix for kind in FILE_FORMATS.values())}
-    words -= {"text", ".parquet"}  # a word like others; what all files beside the data are, whatever the data is
+    words -= {"text", ".parquet"}  # common words; "avro" because all side files are Avro, whatever the data is
     found = [
         (name, node.lineno)
         for name, tree in modules().items()

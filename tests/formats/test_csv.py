@@ -1,4 +1,4 @@
-"""CSV: a stray quote costs its own line and no other; text that could not be read back is not written."""
+"""CSV: a stray quote costs only its own line; text that could not be read back is not written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD = b"id,at,note\n"
 
 
 class InPieces(InMemory):
-    """Content that comes in blocks of a few bytes."""
+    """A file whose content arrives in blocks of a few bytes."""
 
     def blocks(self):
         yield from (self.data[at : at + 3] for at in range(0, len(self.data), 3))

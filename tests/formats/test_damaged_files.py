@@ -1,7 +1,7 @@
 """Truncated and bit-flipped files of each format: a message that names file and cause, and never a traceback.
 
-What carries no checksum cannot show every flip: a run over such a file says that it is damaged, or has the result that
-the flipped file has. In a managed master every flip is found.
+A format without checksums cannot reveal every flip: a run over such a file either reports the damage or merges the
+values of the flipped file. In a managed master every flip is found.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def flipped(rng, content):
 
 
 def outcome(work, more=None, **places):
-    """Return the error of a run, None for none; anything but an error of the catalogue fails the test."""
+    """Return the error of a run, or None; any error that is not in the catalogue fails the test."""
     try:
         work.run(more, **places)
     except MutatorError as fault:
@@ -70,12 +70,12 @@ def test_a_file_that_was_cut(file_format, tmp_path):
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
 def test_avro_that_was_cut_at_any_place(codec, tmp_path):
-    """Between two blocks nothing says that there was a third: there, and nowhere else, it cannot be noticed."""
+    """A cut exactly between two blocks looks like the end of the file: only there can it go unnoticed."""
     schema = avro(("id", "string"), ("at", "long"))
     made, ends = io.BytesIO(), []
     writer = fastavro.write.Writer(made, schema, codec=codec, sync_interval=1 << 30)
     for block in range(3):
-        for number in range(70):  # whose count takes two bytes
+        for number in range(70):  # a count that takes two bytes
             writer.write({"id": f"{block} {number}", "at": 1})
         writer.flush()
         ends.append(made.tell())
@@ -121,7 +121,7 @@ def test_a_flip_in_a_feed_file(file_format, tmp_path):
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("where", ["plain", "deep"])
 def test_a_name_that_is_no_text(where, file_format, tmp_path):
-    """As one flip can make it: Arrow says so only when the name is asked for."""
+    """One flip can cause this; Arrow reports it only when the name is read."""
     more = pa.array([[{"zebra": 1}]]) if where == "deep" else pa.array([1])
     table = pa.table({"id": ["a"], "at": [1], "zebra" if where == "plain" else "v": more})
     stream = pa.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""Escaped text: each rule of the dialect as bytes, each fault as a reject, and every value of a type kept."""
+"""Escaped text: each rule of the dialect as bytes, each fault as a reject, and every value of every type kept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def found(data, width, dialect=PLAIN, window=None):
 
 
 def read_as(texts, kind):
-    """Return the values of texts, and which texts are bad."""
+    """Return the values of texts, and whether each text is bad."""
     values, bad, why = converted(pa.array(texts, pa.large_binary()), kind, typed=False)
     values.validate(full=True)
     assert bool(why) or not bad.any()
@@ -335,7 +335,7 @@ TICKS = [
 ]
 
 
-# Of the timestamps each unit and each zone; every unit in every zone is for the soak.
+# Each unit and each zone of timestamps once; the soak run tests every unit in every zone.
 OFTEN = {("s", None), ("s", "UTC"), ("ms", "Asia/Tokyo"), ("us", None), ("ns", "UTC"), ("ns", None)}
 
 
@@ -416,7 +416,7 @@ DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def expected(text, kind):
-    """Read a time with big integers: return its ticks, None for other text."""
+    """Read a time with Python's integers: return its ticks, or None for other text."""
     day = "1970-01-01T" if pa.types.is_time(kind) else ""
     try:
         seconds, fraction = parse_timestamp((day + text).encode())

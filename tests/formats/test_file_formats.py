@@ -1,4 +1,4 @@
-"""Every file format: what is written is read back to the last bit, in parts as whole, here and by other readers."""
+"""Every file format: written rows are read back to the last bit, whole, in parts, and by other readers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def typed(found, schema):
 @given(st.data())
 def test_csv_is_read_back_as_the_types_that_it_had(data):
     table = data.draw(tables("csv"))
-    table = table.append_column("last", pa.array(range(table.num_rows)))  # of NULLs alone a line would be blank
+    table = table.append_column("last", pa.array(range(table.num_rows)))  # a line of NULLs alone would be blank
 
     assert same_rows(typed(read_whole("csv", file_of("csv", table)), table.schema), table)
 
@@ -115,7 +115,7 @@ STAMP = "2026-01-31T10:00:00"
     ids=str,
 )
 def test_the_value_of_a_text_does_not_depend_on_its_column(file_format, usual, texts):
-    """Columns whose values all have the usual form are parsed on another path than others."""
+    """Columns whose values all have the usual form take another code path than other columns."""
 
     def read(*column):
         values, bad, _ = converted(pa.array(column, pa.large_binary()), file_format, typed=False)

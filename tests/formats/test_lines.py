@@ -7,7 +7,7 @@ from mutator.formats.files import lines
 
 
 def naive_rows(data, ending):
-    """Split all of a file, the obvious way; return (offset, row)."""
+    """Split a whole file in the obvious way; return (offset, row)."""
     mark = b"\r" if ending == lines.CR else b"\n"
     found, offset = [], 0
     pieces = data.split(mark)

@@ -1,4 +1,6 @@
-"""Text as blocks is text as rows: the row code (``files.lines`` and ``blocks.row_layout``) is the reference."""
+"""Text read as blocks equals text read as rows: the row code (``files.lines`` and ``blocks.row_layout``) is the
+reference.
+"""
 
 from dataclasses import dataclass
 from io import BytesIO
@@ -49,7 +51,7 @@ DELETE_FILES = st.builds(
 
 @dataclass(frozen=True)
 class Pieces:
-    """Content that comes in pieces."""
+    """A file whose content arrives in pieces."""
 
     pieces: list[bytes]
     window: Window
@@ -62,7 +64,7 @@ class Pieces:
 
 
 def by_rows(data, ending, start, end, bom, header_end, layout):
-    """Return what the records engine reads: good rows, rejects, lines, ignored."""
+    """Return the results of the records engine: good rows, rejects, lines, ignored."""
     good, rejects, lines, ignored = [], [], 0, 0
     read = compile_reader(layout)
     content = [data[max(start - 1, 0) :]]

@@ -1,6 +1,6 @@
-"""Files that are unreadable or not what they seem, one test for each fault.
+"""Files that are unreadable or mislabelled, one test for each fault.
 
-As in every test of bad input: the message says where, what and the cure; nothing is published; no input
+As in every test of bad input: the message names the location, the fault and the cure; nothing is published; no input
 changes. Most runs go through the local engine, once as records and once as blocks.
 """
 
@@ -55,7 +55,7 @@ def packed(kind, content=FEED):
         with zipfile.ZipFile(stream, "w") as archive:
             archive.writestr("ups.txt", content)
         return stream.getvalue()
-    if kind == "zst":  # with a checksum, which the zstd program adds, too
+    if kind == "zst":  # with a checksum, as the zstd program writes it
         return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: True})
     return {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}[kind](content)
 
@@ -64,7 +64,7 @@ AVRO = [{"name": "key", "type": "string"}, {"name": "count", "type": "long"}, {"
 
 
 def container(kind, *records):
-    """Return the bytes of a file of a format whose fields have names."""
+    """Return the bytes of a file of a format with named fields."""
     stream, rows = io.BytesIO(), [dict(zip(("key", "count", "changed"), record, strict=True)) for record in records]
     if kind == "avro":
         fastavro.writer(stream, {"type": "record", "name": "row", "fields": AVRO}, rows)
@@ -74,7 +74,7 @@ def container(kind, *records):
 
 
 def records_in(output):
-    """Return the records of an output in a format whose fields have names."""
+    """Return the records of an output in a format with named fields."""
     rows = []
     for path in output.glob("part-*"):
         if path.suffix == ".avro":
@@ -157,7 +157,7 @@ def test_empty_file_with_the_name_of_a_compression(job, kind):
         (b"\x04\x22\x4d\x18x", "lz4"),
         (b"\xff\x06\x00\x00sNaPpY", "snappy"),
     ],
-    ids=["zip", "7z", "lz4", "snappy"],  # fixed IDs: the bytes of an archive differ from worker to worker by their time
+    ids=["zip", "7z", "lz4", "snappy"],  # fixed IDs: an archive contains the time, so workers would disagree
 )
 @pytest.mark.parametrize("where", ["feed", "master"])
 def test_content_that_is_not_read_here(job, content, name, where):
@@ -356,7 +356,7 @@ def test_file_that_changes_while_it_is_read(job, where, split, content, after):
 @pytest.mark.parametrize("kind", ["txt", "gz", "zst"])
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
 def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
-    """The first blocks are those of the planned file; the later ones are not."""
+    """The first blocks come from the planned file; the later ones do not."""
     content = b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(200))
     whole = content if kind == "txt" else packed(kind, content)
     path = job.put(f"ups.{kind}", whole)
@@ -465,7 +465,7 @@ def test_only_regular_files(job, where, kind):
             path.mkdir()
         else:
             old = os.getcwd()
-            os.chdir(path.parent)  # a socket's path is short
+            os.chdir(path.parent)  # a socket's path must be short
             listener.bind("odd")
             os.chdir(old)
         nested = "name it as a --feed of its own" if where == "feed" else "a master's files lie in its directory, or"

@@ -1,6 +1,6 @@
 """Rows that are not records, and widths that do not match, one test for each fault.
 
-As in every test of bad input: the message says where, what and the cure; nothing is published; no input
+As in every test of bad input: the message names the location, the fault and the cure; nothing is published; no input
 changes. Most runs go through the local engine, once as records and once as blocks.
 """
 
@@ -28,7 +28,7 @@ def job(request, tmp_path):
 # --- rows
 
 
-# (row, reason): each row is one reject among good rows
+# (row, reason): each row is the one reject among good rows
 UNREADABLE = {
     "too few fields": (b"x,1", "has 2 fields and should have 3"),
     "too many fields": (b"x,1,200,y", "has 4 fields and should have 3"),
@@ -358,7 +358,7 @@ def test_op_codes_that_the_master_cannot_keep(job):
 
 
 def test_op_code_in_master_overrides_the_inferred_one(job):
-    # They are as wide as the feed, so they look like rows with op codes.
+    # The master's rows are as wide as the feed's, so they look like rows with op codes.
     (job.master / "base.txt").write_bytes(b"a,1,100,x\n")
     job.put("ups.txt", b"b,2,U,200\n")
     settings = {**WITH_OP, "field.count": "5"}

@@ -1,7 +1,7 @@
 """verify() on clean and on damaged datasets: every difference is found and named.
 
-The same dataset is damaged and restored many times. Most of the tests read it back without Spark, which is fast:
-``plain`` replaces the shuffle by a loop. A few cases of each role go through Spark as well.
+One dataset is damaged and restored many times. Most of the tests read it back without Spark, which is fast: ``plain``
+replaces the shuffle with a loop. A few cases of each role go through Spark as well.
 """
 
 import io
@@ -63,13 +63,13 @@ def made(request, tmp_path_factory):
 
 @pytest.fixture(params=["field", "name"])
 def clean(request, made):
-    """Return a dataset that a test must not change."""
+    """Return a dataset that tests must not change."""
     return made[request.param]
 
 
 @pytest.fixture
 def copy(made, tmp_path):
-    """Return a dataset, ordered by a field, that a test may change."""
+    """Return a dataset, ordered by a field, that tests may change."""
     return Path(shutil.copytree(made["field"], tmp_path / "copy"))
 
 
@@ -86,7 +86,7 @@ def files(directory):
 
 
 def kinds(directory):
-    """Return one file of each kind."""
+    """Return one file of each role."""
     found = {}
     for path in files(directory):
         found.setdefault(path.split("/")[1] if "/" in path else path[:4], path)
@@ -204,7 +204,7 @@ def test_each_missing_file_is_found(plain, clean):
 
 @pytest.mark.thorough(keep=2)
 def test_spark_finds_them_too(sc, clean):
-    """One flipped bit and one truncation in a file of each role; none may surface as an error of Spark."""
+    """Test one flipped bit and one truncation in a file of each role; none may surface as an error of Spark."""
     chosen = random.Random(9)
     for name in kinds(clean):
         path = clean / name

@@ -1,6 +1,6 @@
 """Paths and settings that contradict the data, and harmful runs, one test for each fault.
 
-As in every test of bad input: the message says where, what and the cure; nothing is published; no input
+As in every test of bad input: the message names the location, the fault and the cure; nothing is published; no input
 changes. Most runs go through the local engine, once as records and once as blocks.
 """
 
@@ -175,7 +175,7 @@ def test_older_snapshot(job):
         settings=FULL,
     )
     job.follow(allowed)
-    # It is then the last snapshot: only older ones are refused.
+    # Now it is the last snapshot: only older ones are refused.
     job.add("all-3.txt", MASTER.replace(b"100", b"198"))
     job.refused(StateError, "has already had one with 199", settings=FULL)
 
@@ -263,7 +263,7 @@ def test_setting_that_text_has_no_use_for(job, key, value):
     job.refused(family, value if key == "output.schema" else key, said, settings={**CONFIG, key: value})
 
 
-# --- a managed master with another specification, or from another time
+# --- a managed master with other settings, or with a later time
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Row counts in control files, for files whose fields have names."""
+"""Row counts in control files, for files with named fields."""
 
 from __future__ import annotations
 

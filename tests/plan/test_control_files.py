@@ -156,7 +156,7 @@ def test_wrong_control_files_are_refused(job, name, key):
 
 @pytest.mark.parametrize("name", STORED)
 def test_file_that_was_cut_short_is_found_by_its_digest(job, name):
-    """The size is compared, not how much of the file can be unpacked."""
+    """The size of the file is compared, not the number of bytes that can be unpacked."""
     path = job.put(name, STORED[name][:-9])
     job.put(f"{name}.ctl", f"sha256={about(STORED[name])['sha256']}\nrows=4\n".encode())
 
@@ -387,7 +387,7 @@ def test_settled_files_are_archived_with_their_control_files(place):
 
 @pytest.mark.parametrize("newer", ["ups_2.txt", "ups_2.txt.ctl"])
 def test_newer_file_gets_no_control_file_of_an_older_one(place, newer):
-    """An older file does not use that of a newer one, either: both are claimed together and merged first."""
+    """An older file does not use a newer file's control file, either: both are claimed together and merged first."""
     place.arrive("ups_2.txt", "a,2", "broken")
     place.arrive("ups_2.txt.ctl", "2")
     merge = local_merge(place)
@@ -492,7 +492,7 @@ def deliver(path, *names):
 
 
 def faulty_runs(start, fault, merge=checking_merge):
-    """Yield one storage for each call of a run; that call has failed on it."""
+    """Yield one storage for each call of a run; on each, another call has failed."""
     whole = copy_of(start)
     with mounted(whole) as path, suppress(MutatorError):
         run_it(path, merge)
@@ -506,12 +506,12 @@ def faulty_runs(start, fault, merge=checking_merge):
 
 
 def recovered(path):
-    """Recover as the next command does with the lock; return the recovery."""
+    """Recover as the next command does once it has the lock; return the recovery."""
     return recover(Base(path), Log(path)).actions
 
 
 def pairs_hold(path):
-    """Return whether each feed file is beside its control file."""
+    """Return whether each feed file has its control file in the same directory."""
     incr = f"{path}/incr"
     places = [incr, *(one.path for one in entries_of(incr) if one.type == "directory")]
     places += [one.path for one in entries_of(f"{path}/archive")]
@@ -521,7 +521,7 @@ def pairs_hold(path):
 
 @pytest.fixture(autouse=True)
 def no_lock(monkeypatch):
-    """Let this process take over the lock of a dead one; other tests cover the owner of the lock."""
+    """Let this process take over the lock of a dead one; other tests cover the lock's owner."""
     from contextlib import nullcontext
 
     from mutator.workflow.directory import operations
@@ -554,7 +554,7 @@ def test_control_file_stays_with_its_feed_file_after_any_fault(kind, runs, fault
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
 @pytest.mark.parametrize("fails", [False, True], ids=["merges", "fails"])
 def test_no_control_file_vouches_for_a_newer_file(kind, fault, fails):
-    """A newer file with the same name arrives while the older one is claimed, and before its own control file."""
+    """A newer file with the same name arrives, without its control file, while the older one is claimed."""
     name, seen = NAMES[0], set()
 
     def merge(task):

@@ -1,4 +1,4 @@
-"""Fields that may be keys and order values, the errors for those that may not, and the settings for both."""
+"""Fields that may be keys and order values, the errors for fields that may not, and the settings for both."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_the_higher_order_value_wins(name, file_format, work):
     low, high = ORDERS[name].slice(0, 1), ORDERS[name].slice(1)
     held = FILE_FORMATS[file_format].storable_type(low.type)
     if held is None:
-        return  # there are no such files
+        return  # CSV and escaped text store no such values
     low, high = low.cast(held), high.cast(held)
     if name in ("long", "string", "timestamp"):
         work.settings["temporal.ordering.field.type"] = name
@@ -228,7 +228,7 @@ def test_order_by_file_name_keeps_each_rows_sequence(file_format, work):
     assert (report.counts["feed late"], report.counts["feed updated"]) == (1, 1)
 
 
-# --- names and places
+# --- names and ordinals
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
@@ -282,7 +282,7 @@ def test_two_fields_of_one_name(work):
         (work.path / f"master/m.{file_format}").unlink()
 
 
-# --- files of a side
+# --- the files of master and feed
 
 
 def test_several_kinds_in_one_directory(work):

@@ -1,4 +1,4 @@
-"""A late feed file brings its mutations but not its schema: the newest file so far has given that."""
+"""A late feed file adds its mutations but not its schema: the newest file so far determines the schema."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Schemas that change from file to file: fields that are added, left out or widened, and errors.
 
-Each case is a master and a feed of other schemas; it runs with Parquet, ORC and Avro files (whose records stay
-encoded), with a feed of another format, and by both engines. In CSV a field has the type that others give it.
+Each case has a master and a feed with different schemas; it runs with Parquet, ORC and Avro files (whose records stay
+encoded), with a feed of another format, and on both engines. In CSV a field has the type that the other files give it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mutator.errors import ConfigError, DataError
 from mutator.formats.files.registry import FILE_FORMATS
 from tests.support.named_runs import ENGINES, TYPED, Work, avro
 
-# A file_format of files of the master, and of the feed.
+# The file formats of the master, and of the feed.
 PATHS = [("parquet", "parquet"), ("orc", "orc"), ("avro", "avro"), ("parquet", "avro"), ("avro", "orc")]
 
 
@@ -31,7 +31,7 @@ def work(request, tmp_path):
 
 
 def side(key, **more):
-    """Make a table of one record."""
+    """Return a table of one record."""
     return pa.table({"id": [key], "at": pa.array([1]), **more})
 
 
@@ -52,12 +52,12 @@ def merged(work, file_formats, master, feed, **settings):
 
 
 def found(work, name="v"):
-    """Return a field of both records, the master's first, as Python has it; times without a zone."""
+    """Return a field of both records, the master's first, as Python values; times without a zone."""
     values = [one.get(name, "nothing") for one in sorted(work.rows(), key=lambda one: one["id"])]
     return [one.replace(tzinfo=None) if isinstance(one, datetime) else one for one in values]
 
 
-# --- fields that come and go
+# --- fields that are added or left out
 
 
 @pytest.mark.parametrize("file_formats", PATHS)
@@ -299,7 +299,7 @@ def test_a_field_of_a_type_that_the_output_writes_as_another(out, work):
     assert found(work, "tags") == [[1]] * 2
 
 
-# --- CSV, whose fields have the types of others
+# --- CSV, whose fields take their types from other files
 
 
 def test_csv_takes_the_types_of_others(work):
@@ -326,7 +326,7 @@ def test_csv_files_of_other_headers(work):
     ]
 
 
-# --- a schema that the user gives
+# --- a schema given by the user
 
 GIVEN = avro(("id", "string"), ("at", "long"), ("v", ["null", "long"], None), ("w", "string", "none"))
 
@@ -382,7 +382,7 @@ def test_null_where_a_given_schema_has_none_is_a_reject(file_formats, values, wo
 
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_a_delete_file_may_lack_required_fields(file_formats, work):
-    """Its rows are never written, so the fields that they lack get no value."""
+    """Its rows are never written, so the missing fields need no value."""
     inner = pa.struct([pa.field("n", pa.int64(), nullable=False)])
     must = [pa.field("v", pa.string(), False), pa.field("s", inner, False), pa.field("n", pa.int32(), False)]
 
@@ -409,7 +409,7 @@ def test_a_given_schema_with_a_union(work):
         merged(Work(work.path / "other", work.engine, work.settings), ("parquet", "parquet"), side("a"), side("b"))
 
 
-# --- Avro alone: what only Avro can hold stays as it is, whatever becomes of the fields beside it
+# --- only Avro: values that no other format can store stay the same, even if the fields beside them change
 
 ENUM = {"type": "enum", "name": "Size", "symbols": ["S", "M", "L"]}
 ODD: list[tuple[Any, ...]] = [
@@ -439,7 +439,7 @@ VALUES = {
 
 @dataclass
 class Case:
-    """How the schema of the feed differs, and what the master's record becomes."""
+    """The changes in the schema of the feed, and the master's record after them."""
 
     before: list[Any] = field(default_factory=list)
     after: list[Any] = field(default_factory=list)
@@ -487,7 +487,7 @@ CASES = {
 
 
 def branches(path):
-    """Read a file; a value of a union that is a named type with its name."""
+    """Read a file; values of named types in unions come with the name of their type."""
     with path.open("rb") as stream:
         return list(fastavro.reader(stream, return_record_name=True, return_named_type=True))
 
@@ -500,7 +500,7 @@ def test_schemas_that_only_avro_has_stay(name, at, work):
 
     def schema(extra):
         fields = [("id", "string"), *ODD, ("at", "long")]
-        # An enum is defined where it first occurs, which is among the odd ones.
+        # An enum is defined where it first occurs, which is among the odd fields.
         return avro(*fields[:at], *extra, *fields[at:], name="Sale")
 
     rows = {"id": "a", "at": 1, **VALUES}

@@ -1,4 +1,4 @@
-"""Many tables in one application: what one of them does, the others do not feel."""
+"""Many tables in one application: no table affects the others."""
 
 import json
 import os
@@ -120,7 +120,7 @@ def test_resume_does_the_rest(folder, sc):
 
 
 def test_other_settings_undo_nothing(folder, sc):
-    """What is published is published; only where the output was moved away, the table is merged with them."""
+    """Published outputs stay; a table is merged with the new settings only if its output was moved away."""
     many.run(folder.tables(), lambda: sc)
     before = {path: path.stat().st_ino for path in (folder.root / "out").glob("*/part-*")}
     shutil.move(folder.root / "out/t2", folder.root / "away")
@@ -197,7 +197,7 @@ def test_unknown_table(folder, capfd):
 
 
 def test_workers_stay_for_the_next_table(folder, sc):
-    """One that is left with unread input ends, and the next task waits for a new one."""
+    """A worker that is left with unread input exits, and the next task waits for a new one."""
     before = workers(sc)
 
     done = many.run(folder.tables(), lambda: sc, at_once=1)

@@ -1,4 +1,4 @@
-"""Deadlines, signals and kills: what is being published is finished, nothing else is, and the rest can be resumed."""
+"""Deadlines, signals and kills: a publication in progress is finished, nothing else is, and the rest can be resumed."""
 
 import json
 import os
@@ -31,7 +31,9 @@ def states(summary):
 
 
 def hang(monkeypatch, table, before=lambda: None):
-    """Let a table's Spark job hang until it is cancelled. before: what happens first, in the table's thread."""
+    """Let a table's Spark job hang until it is cancelled. before: a function that is called first, in the table's
+    thread.
+    """
     real = single_task.merge
 
     def hanging(sc, plan, staging):
@@ -92,7 +94,7 @@ def test_a_publication_in_progress_is_finished(folder, sc, monkeypatch):
     begun = []
     merge, write = Attempt.merge_on, pipeline.write_sidecar
     monkeypatch.setattr(Attempt, "merge_on", lambda *words: (begun.append(words[0]), merge(*words))[1])
-    # After the last look at the deadline, and before the output is there.
+    # After the last check of the deadline, and before the output exists.
     monkeypatch.setattr(pipeline, "write_sidecar", lambda *words: (begun[0].stop("deadline"), write(*words))[1])
 
     done = many.run(folder.tables(), lambda: sc, only=["t0"])
@@ -186,7 +188,7 @@ def test_bug_in_one_table_stays_there(folder, sc, monkeypatch):
 
 
 def test_kill_and_resume(folder, sc):
-    """The third output is there, and the record has not been told so."""
+    """The third output exists, but the record does not have it yet."""
     words = [sys.executable, "-m", "mutator.cli", "run-many", folder.file(), "--at-once", "1"]
 
     killed = run(words, environment(MUTATOR_FAILPOINT="publish.done:3"))

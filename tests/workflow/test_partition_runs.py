@@ -1,4 +1,4 @@
-"""A run for each partition gives what one run of the whole gives; what was stopped goes on, and is whole at the end."""
+"""One run for each partition gives the result of one run over all; a stopped run continues, and ends complete."""
 
 import os
 import re
@@ -31,7 +31,7 @@ FEED = b"a,1,200,U,y\nb,2,300,D,x\nd,9,200,U,z\n"
 
 
 class Case:
-    """A partitioned master, a feed, and the same as a whole."""
+    """A partitioned master and a feed, and the same data without partitions."""
 
     def __init__(self, root, settings=LAX, by="k=0"):
         self.root, self.settings, self.by = root, settings, by
@@ -91,7 +91,7 @@ def rows_of(directory):
 
 
 def by_partition(directory):
-    """Return the rows of each partition that has some."""
+    """Return the rows of each partition that has rows."""
     found = {}
     for path in directory.rglob("*=*/part-*.txt"):
         rows = path.read_bytes().split(b"\n")[:-1]
@@ -252,7 +252,7 @@ def test_another_feed_does_not_go_on_with_it(case, monkeypatch):
 
 
 def touch(path):
-    """Give a file a time that it cannot have had."""
+    """Give a file a time at which it did not exist."""
     os.utime(path, (1, 1))
 
 
@@ -327,7 +327,7 @@ def test_paths_without_a_tree(case, path, says):
 
 
 def test_other_spellings_of_a_partition_are_the_same(case):
-    """Others escape what need not be, and the master keeps its names."""
+    """Other programs escape more characters than necessary; the master keeps its names."""
     os.rename(case.parted / "k=a", case.parted / "k=%61")
     done = case.run()
 
@@ -361,7 +361,7 @@ local_engine.mutate(settings, master=given.master, feed=[given.feed], output=giv
 
 @pytest.mark.thorough(keep=0)
 def test_shell_loop_of_the_page(case, monkeypatch):
-    """It goes on where it was stopped, and gives what the job gives."""
+    """The loop continues where it was stopped, and gives the same result as the job."""
     (loop,) = re.findall(r"```sh\n(.*?)```", (SALES.parent.parent / "docs" / "partitions.md").read_text(), re.DOTALL)
     case.run()
     build, program = case.root / "build", case.root / "bin" / "mutator"
@@ -404,7 +404,7 @@ def test_the_configuration_may_be_that_of_one_run_for_all(case):
 
 @pytest.mark.parametrize("gaps", ["auto", "report", "fail"])
 def test_file_names_give_the_order(tmp_path, gaps):
-    """A partition that lacks a sequence misses no file."""
+    """A sequence that only another partition has is not missing here."""
     settings = {"id.field.ordinals": "0,1", "deleted.record.file.prefix": "del", "max.delete.fraction": "1"}
     case = Case(tmp_path, {**settings, "sequence.gaps": gaps})
     case.begin(b"a,1,x\nb,1,x\n")
@@ -441,7 +441,7 @@ def test_on_s3(s3, case, monkeypatch, point):
 
 
 def test_adopted_on_s3(s3, case):
-    """A file of a task that ended after its run did is named by no manifest, and its rows are none of the master's."""
+    """No manifest names the file of a task that ended after its run, so its rows are not in the master."""
     place = f"{s3.bucket()}/lake/output"
     case.run(place)
     with storage_for(place).create_new(f"{place}/k=a/part-00000-20260101T000000Z-00000000.txt") as stream:

@@ -1,4 +1,4 @@
-"""A split feed: each row once, as it was, in the file of its name below the directory of its partition."""
+"""A split feed: each row once, unchanged, in a file of the same name below its partition's directory."""
 
 import bz2
 import gzip
@@ -41,7 +41,7 @@ UNPACK = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress
 
 
 class Feed:
-    """A feed, and where it is split to."""
+    """A feed, and the directory that it is split into."""
 
     def __init__(self, root):
         self.root, self.feed, self.to = root, root / "feed", root / "split"
@@ -60,7 +60,7 @@ class Feed:
         return done
 
     def check(self, record):
-        """Hold what is there against the record, to the byte."""
+        """Compare the files with the record, byte for byte."""
         there = {str(path.relative_to(self.to)): path for path in self.to.rglob("*") if path.is_file()}
         assert set(there) == {part.path for part in record.parts()} | {PATH, "_SUCCESS"}
         for part in record.parts():
@@ -74,7 +74,7 @@ class Feed:
         assert split_record.parse((self.to / PATH).read_bytes(), "record") == record
 
     def parts(self, name):
-        """Return what each partition has of a file."""
+        """Return the part of a file in each partition."""
         return {str(path.parent.relative_to(self.to)): path.read_bytes() for path in sorted(self.to.rglob(name))}
 
     def refused(self, family, *parts, **how):
@@ -318,7 +318,7 @@ def test_rejects_of_all_kinds_are_shown(feed, kind):
 
 
 def test_deletes_with_the_id_alone(feed):
-    """They have a partition where its fields are of the ID, whose order is that of the configuration."""
+    """Such deletes have a partition only if its fields belong to the ID; the configuration gives the ID's order."""
     settings = {**BY_NAME, "id.field.ordinals": "2,0", "reject.policy": "quarantine"}
     feed.put("ups_1.txt", b"a,x,2026\nb,y,2025\n")
     feed.put("del_2.txt", b"2026,a\nb,y,2025\n")
@@ -408,7 +408,7 @@ def test_a_file_that_grows_meanwhile(feed):
 
 
 def test_a_task_that_is_tried_again(feed):
-    """What an attempt before has written counts as little as what it has only begun."""
+    """The finished files of the earlier attempt are replaced, just as its unfinished ones are."""
     feed.put("ups_1.txt", b"a\nb\n")
     pq.write_table(TABLE, feed.feed / "ups_2.parquet")
 
@@ -463,7 +463,7 @@ def test_whole_or_nothing(feed, monkeypatch, point):
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("point", [None, "split.part.written", "stage.success.written"])
 def test_on_s3(s3, feed, monkeypatch, point):
-    """A failed split leaves nothing; what was split can be read, and split again from there."""
+    """A failed split leaves nothing; the split feed can be read, and split again from there."""
     feed.put("ups_1.txt", b"a,1\nb,2\n")
     place = f"{s3.bucket()}/lake/split"
     by, settings = parse_fields("k=0"), config.parse(CONFIG)
@@ -533,7 +533,7 @@ def test_every_row_is_where_the_rules_for_a_row_say(tmp_path_factory, rows, by, 
 
 
 def test_a_task_needs_nothing_but_its_file(feed):
-    """It is sent to workers with the place of its fields, and writes the same again."""
+    """A task is sent to workers with the positions of its fields, and writes the same files again."""
     feed.put("ups_1.txt", b"a\nb\na\n")
     (file,) = feed_files(config.parse(CONFIG), parse_fields("0"), [str(feed.feed)], [])
     made, rejects = split_file(str(feed.root / "stage"), parse_fields("0"), file, 5)

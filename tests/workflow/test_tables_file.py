@@ -1,4 +1,4 @@
-"""The tables file: what it may say, and all that is wrong with it at once."""
+"""The tables file: its sections and keys, and all its faults reported at once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The workflow with real merges (without Spark, but for the commands at the end): what an operator relies on."""
+"""The workflow with real merges (Spark only for the commands at the end): the behaviour that an operator relies on."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from tests.support.effort import share
 from tests.support.local_engine import on_partitions, shared_with
 from tests.support.workflow_base import BY_FIELD, BY_NAME, Place, refused
 
-run_module = sys.modules["mutator.workflow.directory.phases"]  # the package has a function of this name
+run_module = sys.modules["mutator.workflow.directory.phases"]  # the package exports a function of this name
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_full_snapshots_are_merged_one_at_a_time_the_oldest_first(by_name):
     assert by_name.rows() == ["a,9"]
 
 
-# --- what has arrived whole
+# --- files that have fully arrived
 
 
 def test_files_that_are_not_whole_wait(by_name):
@@ -248,7 +248,7 @@ def test_ready_marker_says_that_a_file_is_whole(by_name):
 
 
 def test_file_of_the_same_name_that_arrives_during_a_run_that_fails(by_name):
-    """The one that was taken goes back beside it, and is merged first."""
+    """The claimed file goes back beside it, and is merged first."""
     by_name.arrive("ups_2.txt", "a,2", "broken")
     config = configuration.parse(by_name.settings)
     merge = directory.merge_by(config, local_engine.merge)
@@ -271,7 +271,7 @@ def test_file_of_the_same_name_that_arrives_during_a_run_that_fails(by_name):
 
 
 def test_marker_goes_where_its_file_goes(by_name):
-    """Else it would vouch for a newer file of this name, which is still being written."""
+    """Otherwise it would vouch for a newer file of this name, which is still being written."""
     by_name.settings = by_name.settings | {"claim.ready.suffix": ".ready"}
     by_name.arrive("ups_2.txt", "a,2", "broken")
     by_name.arrive("ups_2.txt.ready")
@@ -393,7 +393,7 @@ def test_restore_brings_tombstones_sequences_horizon_and_feed_files_back(by_name
 
 @pytest.mark.law
 def test_verify_finds_every_flipped_bit_and_every_cut(by_name, monkeypatch):
-    """In every kind of file that a base publishes: log entries, datasets, backups, archived feed files."""
+    """The test covers every role of file in a base: log entries, datasets, backups, archived feed files."""
     monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
     monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
     by_name.arrive("ups_5.txt", "a,5", "e,5")
@@ -559,7 +559,7 @@ def test_spark_submit_job_runs_the_workflow(sample_base):
 
 @pytest.mark.soak
 def test_twenty_spark_merges_killed_at_random_times(sample_base):
-    """kill -9 of the whole command at any time: the next one goes on, and in the end all is merged once."""
+    """Each command is killed (kill -9) at a random time: the next one continues, and in the end all is merged once."""
     rng = random.Random(11)
     argv = [sys.executable, "-m", "mutator.cli", "workflow", "run", sample_base, "-D", "claim.min.age=0s"]
     argv += ["--config", SAMPLE / "bumu.properties"]

@@ -33,7 +33,7 @@ from tests.support.plain_workflow import (
     run_it,
 )
 
-# Of the kills in the recovery, every so many.
+# The step between the kill points that are tested in the recovery.
 SOME = pytest.param(3, id="some")
 ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
 STARTS = [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
@@ -69,7 +69,7 @@ def tree(base):
 
 @pytest.fixture
 def no_sync(monkeypatch):
-    """A process that is killed loses nothing that it has written: thousands of kills need no fsync."""
+    """Leave fsync out: a killed process loses nothing that it has written."""
     monkeypatch.setattr(local.os, "fsync", lambda _: None)
 
 
@@ -81,7 +81,7 @@ def no_sync(monkeypatch):
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
 @pytest.mark.parametrize("step", [SOME, ALL])
 def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch, no_sync, runs, exchange, step):
-    """kill -9 of a real process at each passage of each failpoint, and then of the recovery at each of its own."""
+    """Kill a real process (kill -9) at each passage of each failpoint, then kill its recovery at each of its own."""
     if not exchange:
         monkeypatch.setattr(local.LocalStorage, "swap", lambda *_: False)
     start, before = new_base(tmp_path / "start", runs), set(NAMES[:runs])
@@ -111,7 +111,7 @@ def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch
 
 
 def test_points_of_the_lists_are_passed(tmp_path, monkeypatch, no_sync):
-    """A point that nothing passes is no test of anything."""
+    """A failpoint that no run passes tests nothing."""
     seen = set()
     start = new_base(tmp_path / "start", 2)
     base = copied(start, tmp_path / "base")
@@ -125,14 +125,14 @@ def test_points_of_the_lists_are_passed(tmp_path, monkeypatch, no_sync):
     copied(start, base)
     seen.update(in_child(lambda: failing_run(base))[1])
 
-    # Other tests pass these.
+    # Other tests cover these.
     rare = {"publish.first.rename", "claim.marker", "return.marker", "publish.empty.removed"}
     rare |= {name for name in WORKFLOW_FAILPOINTS if "control" in name}
     assert {name for name in (*FAILPOINTS, *WORKFLOW_FAILPOINTS) if not name.startswith("task.")} - rare - seen == set()
 
 
 def worker(base, own, commits):
-    """Deliver files of its own, and run until all of them are merged."""
+    """Deliver the worker's own files, and run until all of them are merged."""
     rng = random.Random(own)
     done = 0
     while done < commits:
@@ -157,7 +157,7 @@ def archived(base):
 
 
 def reader(base, stop, seen):
-    """Read the master over and over, through a directory that is held open: what is read must be a whole version."""
+    """Read the master repeatedly through an open directory descriptor: each read must give a whole version."""
     while not stop.exists():
         handle = os.open(base / "master", os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -167,7 +167,7 @@ def reader(base, stop, seen):
                 with open(os.open(part.path, os.O_RDONLY, dir_fd=handle), "rb") as stream:
                     assert len(stream.read()) == part.bytes
         except FileNotFoundError:
-            continue  # this one was removed from backup/ meanwhile (backup.keep); it begins again
+            continue  # this version was removed from backup/ in the meantime (backup.keep); read again
         finally:
             os.close(handle)
         with seen.open("a") as stream:
@@ -239,7 +239,7 @@ def test_restore_brings_a_version_back_as_a_new_one(tmp_path):
     assert (done.version, done.restored) == (4, 1)
     assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
     assert [place.version.action for place in history(str(base), CONFIG)] == ["given", "run", "run", "run", "restore"]
-    # What was merged after that version is not merged any more: delivered again, it is.
+    # Files merged after that version count as unmerged: if they are delivered again, they are merged.
     arrive(base, NAMES[1], NAMES[2])
     assert run_it(base).version == 5
     assert part(base / "master").read_bytes() == expected(FED)

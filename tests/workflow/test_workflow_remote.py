@@ -36,14 +36,14 @@ ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
 
 @pytest.fixture(params=["s3", "hdfs"])
 def place(request):
-    """An empty directory for bases."""
+    """Return an empty directory for bases."""
     if request.param == "s3":
         return request.getfixturevalue("s3").bucket() + "/bases"
     return f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
 
 
 def new_base(path, runs):
-    """Return a base on which so many runs have merged a feed file each, and the rest has arrived."""
+    """Return a base after the given number of runs, each with a feed file; the other feed files have arrived."""
     storage = storage_for(path)
     storage.make_directory(f"{path}/master")
     put(f"{path}/master/given.txt", GIVEN)
@@ -61,7 +61,7 @@ def arrive(path, name, content=None):
 
 
 def copied(path, to):
-    """Copy a base as it is, times and all that do not matter apart."""
+    """Copy a base exactly, apart from times and other details that do not matter."""
     storage = storage_for(path)
     storage.remove(to)
     for one in files(path):
@@ -91,13 +91,13 @@ def look(path):
     return status(path, CONFIG)
 
 
-# Forked where there is no client of HDFS yet: a process that is forked beside one has to wait for seconds.
+# Forked before this process has an HDFS client: a process that is forked with one has to wait for seconds.
 FRESH = multiprocessing.get_context("forkserver")
 FRESH.set_forkserver_preload(["tests.workflow.test_workflow_remote"])
 
 
 def in_fresh_process(base, point="none"):
-    """Run on a base in a process of its own; return (signal or 0, the failpoints that it passed)."""
+    """Run on a base in a child process; return (signal or 0, the failpoints that it passed)."""
     receiver, sender = FRESH.Pipe(duplex=False)
     environment = dict(os.environ) | {failpoints.VARIABLE: point}
     process = FRESH.Process(target=run_and_tell, args=(base, environment, sender))
@@ -119,9 +119,9 @@ def run_and_tell(base, environment, sender):
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("step", [SOME, ALL])
 def test_kill_at_every_failpoint(place, step):
-    """kill -9 of a real process at each passage of each failpoint; the next command recovers.
+    """Kill a real process (kill -9) at each passage of each failpoint; the next command recovers.
 
-    Of the first passages one storage has the even ones here, and the other one the odd ones.
+    For first passages, one storage has the even ones, and the other the odd ones.
     """
     start = new_base(f"{place}/start", 1)
     _, passed = in_fresh_process(copied(start, f"{place}/base"))
@@ -149,7 +149,7 @@ def test_kill_at_every_failpoint(place, step):
 
 
 class TaskError:
-    """A storage one of whose calls fails, or is done and its answer gets lost."""
+    """A storage on which one call fails, or succeeds and its answer is lost."""
 
     def __init__(self, inner, number, fault):
         self._inner, self._number, self._fault, self.calls = inner, number, fault, 0
@@ -195,7 +195,7 @@ LIVES = itertools.count()
 
 
 def another_process(monkeypatch):
-    """Make this process look like one that has come after the last."""
+    """Make this process look like one that started later."""
     life = str(next(LIVES))
     monkeypatch.setattr(owner, "_born", lambda _: life)
 
@@ -204,14 +204,14 @@ def another_process(monkeypatch):
 @pytest.mark.parametrize("fault", ["fails", "lost"])
 @pytest.mark.parametrize("step", [pytest.param(37, id="some"), ALL])
 def test_any_call_fails_or_its_answer_gets_lost(place, fault, step, monkeypatch):
-    """Whatever fails, the run ends or says so, and the next command finds a base that it can go on with."""
+    """Whatever call fails, the run succeeds or reports it, and the next command can continue with the base."""
     start = new_base(f"{place}/start", 1)
     base = copied(start, f"{place}/base")
     with faulty(base, None, fault) as counted:
         run_it(base)
     assert counted.calls > 60
     seen = set()
-    for number in range(counted.calls - 1, -1, -step):  # the last ones are those after the commit
+    for number in range(counted.calls - 1, -1, -step):  # the last calls are those after the commit
         base = copied(start, f"{place}/base")
         another_process(monkeypatch)
         with faulty(base, number, fault), suppress(MutatorError):
@@ -230,7 +230,7 @@ def test_any_call_fails_or_its_answer_gets_lost(place, fault, step, monkeypatch)
 
 
 def worker(base, own, commits):
-    """Deliver files of its own, and run until all of them are merged."""
+    """Deliver the worker's own files, and run until all of them are merged."""
     rng = random.Random(own)
     for number in range(commits):
         name = f"ups_{own}{number:04d}.txt"
@@ -286,7 +286,7 @@ def test_restore_and_history(place):
     assert look(base).problems == ()
 
 
-# --- what S3 alone has ---
+# --- features that only S3 has ---
 
 
 def test_feed_files_are_never_moved(s3):
@@ -330,7 +330,7 @@ def test_symlink_manifest_names_the_live_files(s3):
     first = read(path).decode().split()
     assert [one.partition("://")[0] for one in first] == ["s3a"]
     assert read(first[0].replace("s3a://", "s3://")) == expected(FED)
-    # Killed between the commit and the list: the next command mends it, and later runs keep it without being told.
+    # Killed between the commit and the list: the next command fixes it, and later runs keep it without the option.
     assert in_child(lambda: run_it(spelled), "commit.done")[0] == signal.SIGKILL
     assert read(path).decode().split() == first
     look(base)
@@ -353,7 +353,7 @@ def test_symlink_manifest_is_for_object_stores(tmp_path):
 
 @pytest.fixture(params=["ignore", "unknown"])
 def careless(request, s3, monkeypatch):
-    """A server that does not honour conditional puts."""
+    """Imitate a server that ignores conditional puts."""
     monkeypatch.setattr(s3_module, "_exclusive", {})
     s3.behave(**{request.param: True})
     yield s3
@@ -399,7 +399,7 @@ def test_without_conditional_puts_a_writer_of_another_machine_is_never_taken_for
     with pytest.raises(MutatorError, match=f"on another, has been since .* remove {lock.path}"):
         run_it(base)
     storage_for(base).replace(lock.path, json.dumps(here).encode())
-    run_it(base)  # of this machine it is known that it has ended
+    run_it(base)  # for this machine, it is known whether the process has ended
     assert check(Base(base), FED) == set(FED)
 
 
@@ -426,7 +426,7 @@ def test_two_that_come_at_once_without_conditional_puts_never_both_work(careless
     assert check(Base(base), FED) == set(FED)
 
 
-# --- what a lost log, a paused process or a second delivery may not do on S3 ---
+# --- a lost log, a paused process and a second delivery on S3 ---
 
 
 def test_base_that_has_lost_its_log_is_left_alone(s3):
@@ -464,7 +464,7 @@ def test_master_that_was_removed_by_hand_is_reported(s3):
 
 
 def test_paused_pruner_does_not_remove_a_version_restored_meanwhile(s3, monkeypatch):
-    """It stops before it removes; a restore then refuses, and one that came first keeps it from removing."""
+    """It stops before it removes; a restore is then refused, and a restore that came first keeps it from removing."""
     base = new_base(f"{s3.bucket()}/base", 2)
     settings = with_settings(backup_keep=0)
     tried = []
@@ -483,7 +483,7 @@ def test_paused_pruner_does_not_remove_a_version_restored_meanwhile(s3, monkeypa
 
 
 def restore_without_lock(base):
-    """As somebody does who has taken the lock over from a paused process."""
+    """Restore as a process does that has taken over the lock of a paused one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operations, "locked", lambda *_: nullcontext())
         patch.setattr(operations, "recover", lambda *_: Recovered())
@@ -520,7 +520,7 @@ def test_symlink_manifest_that_is_asked_for_later_and_killed(s3):
     act = lambda: run_workflow(base, config, merge, sleep=lambda _: None)  # noqa: E731
     assert in_child(act, "publish.symlinks")[0] == signal.SIGKILL  # there is nothing to merge
     assert read(read(path).decode().split()[0]) == expected(FED)
-    look(base.replace("s3://", "s3a://"))  # a look of somebody with another spelling changes nothing
+    look(base.replace("s3://", "s3a://"))  # status with another spelling of the base changes nothing
     assert read(path).decode().startswith("s3://")
 
 
