@@ -18,21 +18,21 @@ from tests.support.hdfs_server import hdfs  # noqa: F401  # one server for all t
 from tests.support.hive_server import hive  # noqa: F401
 from tests.support.s3_server import Server, s3  # noqa: F401
 
-os.environ["JDK_JAVA_OPTIONS"] = QUICK  # for those of the benchmark, too, to which it gives nothing of Spark's
+os.environ["JDK_JAVA_OPTIONS"] = QUICK  # also for the benchmark, which gives Spark no Java options
 settings.register_profile(
     "mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, max_examples=EXAMPLES
 )
 settings.load_profile("mutator")
 
-# Tests that share a server or a JVM, which take seconds to start: one worker has them all.
+# Tests that share a server or a JVM, which take seconds to start, all run in one worker.
 GROUPS = {"hdfs": "hdfs", "hive": "hive", "spark": "sc", "s3": "s3"}
-# Where what the disk is told to do is tested; test_workflow_power has a disk of its own, which loses its power.
+# The tests of calls to the disk; test_power_failure has a model disk, whose power fails.
 OF_THE_DISK = ("test_publish", "test_storage_local", "test_storage_contract")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what a test needs, so that a tier can leave it out, and let one worker have all tests of a server."""
+    """Mark each test with the servers it needs, so that a tier can leave it out, and group the tests of a server."""
     cases: dict[tuple[object, str], list[pytest.Item]] = {}
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _kept(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the cases of one test that `make test` runs: some, evenly spread, or those whose ID has a word."""
+    """Return the cases of a test that `make test` runs: a number, evenly spread, or those whose ID contains a word."""
     marker = cases[0].get_closest_marker("thorough")
     assert marker is not None
     keep = marker.kwargs["keep"]
@@ -69,7 +69,7 @@ def _kept(cases: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Shorten long parameters: each process that a test starts has the name in its environment, 128 KiB at most."""
+    """Shorten long parameters: a test's name is in the environment of each process that it starts, 128 KiB at most."""
     if isinstance(val, str | bytes) and len(val) > 200:
         return f"{val[:60]!a} and so on to {len(val):,}"
     return None
@@ -89,13 +89,13 @@ def sc(s3: Server) -> Iterator[SparkContext]:  # noqa: F811  # workers have its 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     session = (
-        SparkSession.builder.master("local[2,4]")  # two workers; a task that fails is tried again
+        SparkSession.builder.master("local[2,4]")  # two workers; a failed task is tried again
         .appName("mutator tests")
         .config("spark.ui.enabled", "false")
         .config("spark.default.parallelism", "2")
-        # As mutator's own session has it: over TCP each task waits 40 ms for an acknowledgement.
+        # As in mutator's own session: over TCP each task waits 40 ms for an acknowledgement.
         .config("spark.python.unix.domain.socket.enabled", "true")
-        # And from there: a test with variables of its own for the workers, or that kills them, has new ones.
+        # And its own daemon: a test that sets variables for the workers, or kills them, gets new workers.
         .config("spark.python.daemon.module", "mutator.engine.spark.daemon")
         .getOrCreate()
     )

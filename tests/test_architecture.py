@@ -1,4 +1,6 @@
-"""The map that the code should make visible, compared with the code: thirteen rooms, imports one way, no circles."""
+"""The architecture that the design describes, compared with the code: thirteen rooms, imports in one direction, no
+circles.
+"""
 
 import ast
 from graphlib import CycleError, TopologicalSorter
@@ -8,14 +10,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# In the order in which data flows. A room imports only from those before it; siblings never import each other.
+# In the order in which data flows. A room imports only from the rooms before it; siblings never import each other.
 ROOMS = [
     *("errors", "rules", "storage", "config", "formats", "dataset", "plan", "engine", "pipeline"),
     *("workflow", "bridge", "table"),
     "cli",
 ]
 SIBLINGS = {"workflow", "bridge", "table"}
-# The places where pyspark may be imported.
+# The modules that may import pyspark.
 SPARK = ("engine.spark", "bridge.hive", "table.spark_source")
 PRINTS = {"cli.program"}
 MOST_LINES = 400
@@ -68,7 +70,7 @@ def room_of(name):
 
 
 def found(wrong):
-    """Return the modules with a fault, and their faults."""
+    """Return the modules that have faults, with their faults."""
     return {name: faults for name, faults in wrong.items() if faults}
 
 
@@ -111,7 +113,7 @@ def test_no_circle_of_modules():
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_circle_of_folders_in_a_room(room):
-    """Each module directly in a room is a place of its own; so is each folder. A room's face imports what it likes."""
+    """Each module directly in a room is a node; so is each folder. A room's ``__init__`` may import all of them."""
 
     def place(name):
         return ".".join(name.split(".")[:2])

@@ -1,11 +1,13 @@
-"""What all tests rely on, and nothing else would show: it costs minutes, but no result."""
+"""Assumptions of the test configuration that no other test checks: breaking them costs minutes, but no result."""
 
 import pytest
 
 
 @pytest.mark.xdist_group("seen")
 def test_groups_of_tests_are_seen(request):
-    """A group's servers are started by one worker, not by each: where the group is no part of the name, it is none."""
+    """One worker, not each of them, starts a group's servers: pytest-xdist groups tests only by a suffix of the node
+    ID.
+    """
     if not getattr(request.config.option, "loadgroup", False):
         pytest.skip("only a worker of pytest-xdist has groups")
 
@@ -13,7 +15,7 @@ def test_groups_of_tests_are_seen(request):
 
 
 def test_names_of_tests_are_short(request):
-    """They are in the environment of whatever a test starts, which is not started where one is too long."""
+    """A test's name is in the environment of every process that it starts; a longer name would stop the start."""
     long = [item.nodeid[:80] for item in request.session.items if len(item.nodeid) > 2000]
 
     assert long == []

@@ -198,7 +198,7 @@ def test_settings_alone_are_a_configuration(place):
     ],
 )
 def test_report_names_engine_and_join_with_the_reason(place, capsys, more, engine, join, why):
-    """The same if the requested engine cannot merge these rows."""
+    """The join is the same if the requested engine cannot merge these rows."""
     assert run("out", "--dry-run", "--json", *more) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["engine"], report["join"]) == (engine, join)
@@ -373,7 +373,7 @@ def test_report_that_cannot_be_written(place, capsys, monkeypatch):
         assert run("out") == 4
         patched.undo()
         with contextlib.suppress(OSError):
-            full.close()  # still cannot
+            full.close()  # still cannot be written
 
     assert "the report cannot be written" in (printed := capsys.readouterr().err)
     assert "out is published and complete" in printed
@@ -645,7 +645,7 @@ def test_sample_that_cannot_be_made(place, capsys, code, argv, words):
 
 
 def in_session(leader):
-    """Return the processes of a session (such as the Java of a Spark that was not stopped)."""
+    """Return the processes of a session (such as the Java process of a Spark that was not stopped)."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -656,7 +656,7 @@ def in_session(leader):
 
 
 def ended(leader):
-    """Wait for the last process of a session to end; kill and return those that do not."""
+    """Wait for the last process of a session to end; kill the remaining ones, and return them."""
     deadline = time.monotonic() + 15
     while (left := in_session(leader)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -732,7 +732,7 @@ class Terminal:
         os.write(self.keyboard, keys)
 
     def end(self):
-        """Wait for the end; return (exit code, processes that outlived it)."""
+        """Wait for the program's end; return (exit code, processes that outlived it)."""
         while block := self._read():
             self.shown += block
         code = self.process.wait(SECONDS)
@@ -743,7 +743,7 @@ class Terminal:
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
 def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
-    terminal = Terminal(["run", *options("out", "-Dnum.reducer=60")], tmp_path)  # a few seconds
+    terminal = Terminal(["run", *options("out", "-Dnum.reducer=60")], tmp_path)  # takes a few seconds
     terminal.read_until(rb"(read|merge): .*\d+/6\d ")
     terminal.press(b"\x03")
     code, left = terminal.end()
@@ -751,7 +751,7 @@ def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
     assert code == 130, terminal.shown
     assert left == []
     assert b"Traceback" not in terminal.shown
-    assert b"\tat org.apache" not in terminal.shown  # nor one of Java
+    assert b"\tat org.apache" not in terminal.shown  # nor a stack trace of Java
     assert b"mutator: stopped from outside; nothing was published" in terminal.shown
     assert b"tasks done" not in terminal.shown
     assert not (tmp_path / "out").exists()
@@ -767,7 +767,7 @@ def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
 @pytest.mark.jvm
 def test_ctrl_c_while_spark_starts(tmp_path):
     terminal = Terminal(["run", *options("out")], tmp_path)
-    terminal.read_until(b"incubator modules|Setting default log level")  # Java's first lines
+    terminal.read_until(b"incubator modules|Setting default log level")  # the first lines that Java prints
     terminal.press(b"\x03")
     code, left = terminal.end()
 

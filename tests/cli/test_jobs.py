@@ -1,7 +1,7 @@
 """The ways to start the bulk mutator, each without an activated virtual environment.
 
-PATH holds the system's directories alone, so `python3` may be an interpreter without pyspark. Then `spark-submit` takes
-the one that PYSPARK_PYTHON names, and the console program the one that it runs in.
+PATH contains only the system's directories, so `python3` may be an interpreter without pyspark. Then `spark-submit`
+runs the interpreter that PYSPARK_PYTHON names, and the console program runs its own.
 """
 
 import json
@@ -28,8 +28,8 @@ def options(output):
 
 @pytest.fixture
 def bare_python(tmp_path):
-    """Give this Python with its libraries, but as if mutator had never been installed in it."""
-    # -S leaves out the .pth files, by which an editable install comes in
+    """Return this Python with its libraries, but as if mutator had never been installed in it."""
+    # -S ignores the .pth files that an editable install adds
     path = tmp_path / "python"
     path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     path.chmod(0o755)

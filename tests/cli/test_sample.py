@@ -1,4 +1,4 @@
-"""The generator keeps its rules (A) to (D), and `sample_data/` is what its README says."""
+"""The generator keeps its rules (A) to (D), and `sample_data/` agrees with its README."""
 
 import doctest
 import re
@@ -39,7 +39,7 @@ def sales_id(row):
     return tuple(row.split(b",")[:2])
 
 
-# Each table: its master, the functions that make its mutations, and those that read a row.
+# Each table: its master, the functions that generate its mutations, and those that read a row.
 TABLES = {
     "products": (PRODUCTS, sample.upsert, sample.delete, product_id, product_time),
     "sales": (SALES, upsert_sales, delete_sales, sales_id, sales_time),
@@ -54,7 +54,7 @@ def test_examples_in_docstrings():
     assert tried > 0
 
 
-# What rows look like
+# The form of rows
 
 
 def test_product_looks_like_a_product():
@@ -100,7 +100,7 @@ SALES_42 = [
 
 
 def test_rows_of_a_seed_are_these_forever():
-    # Literal values: another Python version must give the same.
+    # Literal values: another Python version must generate the same ones.
     assert list(sample.new(2, seed=42)) == NEW_42
     assert list(new_sales(2, seed=42)) == SALES_42
 
@@ -312,7 +312,8 @@ def test_readme_numbers(name):
     inserted, deleted = len(final.keys() - master.keys()), len(master.keys() - final.keys())
     updated = sum(final[key] != master[key] for key in final.keys() & master.keys())
     unknown = len(touched - final.keys() - master.keys())
-    # A touched key that did none of these would be a no-op, and two of one age tied: the README denies both.
+    # The README promises no no-ops and no ties: each touched key is in one of these groups, and no two mutations share
+    # an age.
     assert inserted + updated + deleted + unknown == len(touched)
     assert len({(key, order) for key, order, *_ in feed}) == len(feed)
     superseded = len(feed) - len(touched)

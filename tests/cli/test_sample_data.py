@@ -23,7 +23,7 @@ COLUMNS = {
     "final rows": "output rows",
 }
 NOTHING = ("feed late", "feed rejected", "master rejected", "master duplicate", "tied", "feed no-op", "feed ignored")
-GENERATED = {  # options of `mutator sample`, and the names of the next feed files
+GENERATED = {  # the options of `mutator sample`, and the names of the next feed files
     "product": ([], "ups_more.txt", "del_more.txt"),
     "product_op_code": (["--op-code"], "ups_more.txt", "del_more.txt"),
     "product_sequence": ([], "ups_prod_1427775480.txt", "del_prod_1427779080.txt"),
@@ -56,7 +56,7 @@ def command(sc, capfdbinary):
 
 @pytest.fixture
 def mutate(command):
-    """Merge, check the result against its manifest, and give the report."""
+    """Merge, check the result against its manifest, and return the report."""
 
     def run(config, master, feed, output, *more):
         feeds = [word for path in feed for word in ("--feed", path)]
@@ -79,7 +79,7 @@ def config_of(name):
 
 
 def expected(name, *feeds):
-    """Return what the master and all feeds up to now must give, by the dict model."""
+    """Return the expected rows for the master and all feeds so far, from the dict model."""
     master, mutations = read_sample(name, *SAMPLES[name])
     for feed in feeds:
         mutations += read_feed(name, feed)
@@ -105,7 +105,7 @@ def cut(row):
 
 @pytest.fixture
 def merged(tmp_path, mutate):
-    """Merge a sample set; give (report, output)."""
+    """Merge a sample set; return (report, output)."""
 
     def run(name):
         sample = SAMPLE_DATA / name
@@ -175,7 +175,7 @@ def test_output_is_the_master_of_the_next_feed(merged, mutate, command, tmp_path
     feed.mkdir()
     masters = [word for path in output.glob("part-*") for word in ("--master", path)]
     (feed / ups).write_bytes(command("sample", "upsert", 40, "--seed", 101, *options, *masters))
-    plain = tmp_path / "plain.txt"  # as the master will have them
+    plain = tmp_path / "plain.txt"  # with the content that the master will have
     plain.write_bytes(
         b"".join(cut(row) + b"\n" for row in (feed / ups).read_bytes().splitlines())
         if "--op-code" in options
@@ -183,7 +183,7 @@ def test_output_is_the_master_of_the_next_feed(merged, mutate, command, tmp_path
     )
     deletes = command("sample", "delete", 25, "--seed", 102, *options, *masters, "--master", plain)
     (feed / dels).write_bytes(deletes)
-    if name == "product_op_code":  # rows of both kinds in each file
+    if name == "product_op_code":  # each file has rows of both kinds
         both = sorted((feed / ups).read_bytes().splitlines() + deletes.splitlines())
         for path, part in ((feed / ups, both[::2]), (feed / dels, both[1::2])):
             path.write_bytes(b"".join(row + b"\n" for row in part))
@@ -193,7 +193,7 @@ def test_output_is_the_master_of_the_next_feed(merged, mutate, command, tmp_path
 
     counts = following["counts"]
     assert rows(tmp_path / "next") == expected(name, feed)
-    assert dry["counts"] == counts  # files that were consumed before count nothing
+    assert dry["counts"] == counts  # consumed files do not count again
     assert len(following["consumed"]) == len(list((SAMPLE_DATA / name / "feed").iterdir()))
     assert (counts["feed rows"], counts["feed late"], counts["tied"]) == (65, 0, 0)
     assert counts["feed updated"] + counts["feed inserted"] + counts["feed superseded"] == 40
@@ -203,7 +203,9 @@ def test_output_is_the_master_of_the_next_feed(merged, mutate, command, tmp_path
 
 
 def test_late_file_of_the_sequence_sample(merged, mutate, tmp_path):
-    """A file between the third and the fourth comes when all are merged: newer than some records, older than others."""
+    """A file whose sequence lies between the third and the fourth arrives last: newer than some records, older than
+    others.
+    """
     _, output = merged("product_sequence")
     before = {row.split(b",")[0]: row for row in rows(output)}
     master, mutations = read_sample("product_sequence", *SAMPLES["product_sequence"])
@@ -235,7 +237,9 @@ def test_late_file_of_the_sequence_sample(merged, mutate, tmp_path):
 @pytest.mark.thorough(keep=1)
 @every_sample
 def test_feed_file_by_file_is_the_same(merged, mutate, tmp_path, name):
-    """The files one after the other, each merged into the output of the one before; here the last goes first."""
+    """Merge one file after the other, each into the output of the run before; in another order, the last file comes
+    first.
+    """
     _, output = merged(name)
     master = SAMPLE_DATA / name / "master"
     for number, path in enumerate(sorted((SAMPLE_DATA / name / "feed").iterdir(), reverse=True)):

@@ -1,6 +1,6 @@
-"""Datasets, logs, entries, records and reports of earlier releases: read, verified, and continued as they did it.
+"""Datasets, logs, entries, records and reports of earlier releases: read, verified, and continued as the release did.
 
-`write.py` wrote each directory of a release below this one, and tells how to add a release. No test needs Spark.
+`write.py` wrote each release's directory below this one, and explains how to add a release. No test needs Spark.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UUID = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 
 
 def cases_named(name: str) -> Any:
-    """Parametrize a test by the directories of this name, one a release."""
+    """Parametrize a test by the directories of this name, one per release."""
     return pytest.mark.parametrize("case", [case for case in CASES if case.name == name], ids=name_of)
 
 
@@ -54,7 +54,7 @@ every_run = pytest.mark.parametrize("case", RUNS, ids=name_of)
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that copies a case, without what follows, to a directory and works there."""
+    """Return a function that copies a case, without the directory next/, and works in the copy."""
 
     def copy(case: Path, root: Path = tmp_path) -> None:
         target = root / case.name
@@ -75,10 +75,10 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def root_of_bridges(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return the directory that `write.py` wrote in: an entry of a bridge has the whole path of its table."""
+    """Return the directory in which `write.py` wrote: a bridge entry contains the full path of its table."""
     root = Path("/tmp/mutator-compat")
     with open(f"{root}.lock", "w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)  # two checkouts may be tested at once
+        fcntl.flock(stream, fcntl.LOCK_EX)  # two checkouts may be tested at the same time
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
         yield root
@@ -86,18 +86,20 @@ def root_of_bridges(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         shutil.rmtree(root)
 
 
-# -- what differs from one run to the next
+# -- values that differ from run to run
 
 
 def normal(document: Any) -> str:
-    """Return a report without the run's id, its duration, and bytes that depend on the library that wrote them."""
+    """Return a report without its run ID, its duration, and byte counts that depend on the library that wrote the
+    files.
+    """
     run = document["run"] if isinstance(document, dict) else None
     text = json.dumps(document)
     return json.dumps(without_times(json.loads(relative(text.replace(run, "RUN") if run else text))), indent=1)
 
 
 def relative(text: str) -> str:
-    """Return a text with paths relative to the case, wherever it was written."""
+    """Return a text with paths relative to the case, whichever directory it was written in."""
     names = "|".join(re.escape(case.name) for case in CASES)
     return re.sub(rf"(/[^\s\":]*)?/({names})/", "", text)
 
@@ -109,13 +111,13 @@ def without_times(value: Any) -> Any:
 
 
 def normal_text(text: str) -> str:
-    """Return a report as text, likewise."""
+    """Return a text report with the same values replaced."""
     text = relative(re.sub(RUN_ID, "RUN", text))
     return re.sub(r"\(([\d,]+) bytes\)|\d+\.\d s\b", "N", text)
 
 
 def contents(root: Path) -> dict[str, Any]:
-    """Return what a dataset holds by path, with the run's id and time replaced in names and contents."""
+    """Return the contents of a dataset by path, with run ID and time replaced in names and contents."""
     document = json.loads((root / "_mutator" / "manifest.json").read_bytes())
     return {
         path.relative_to(root).as_posix().replace(document["run"], "RUN"): content(path, document)
@@ -149,7 +151,7 @@ def content(path: Path, document: dict[str, Any]) -> Any:
 
 
 def without_sizes(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a manifest without sizes and checksums of files whose bytes depend on the library, or on the time."""
+    """Return a manifest without sizes and checksums of files whose bytes depend on the library or the time."""
     for part in (*document["files"], *document["beside"]):
         if part["path"].endswith((".parquet", ".orc", ".avro", ".tsv")):
             part["bytes"] = part["checksum"] = None
@@ -179,7 +181,7 @@ def test_the_next_run_gives_the_result_of_the_release(case, copied):
 
 
 def test_the_cases_cover_each_part_and_outcome():
-    """Each part of a dataset on disk, and each outcome, is in some case."""
+    """Every part of a dataset on disk, and every outcome, occurs in some case."""
     for release in RELEASES:
         manifests = [
             json.loads((case / "master/_mutator/manifest.json").read_bytes()) for case in RUNS if case.parent == release
@@ -229,12 +231,12 @@ def test_a_base_is_read_recovered_continued_and_restored(case, copied, capsys):
 
 
 def assert_answers(found: Any, expected: Path) -> None:
-    """Compare a command's answer with that of the release, apart from times and from the ids of new runs."""
+    """Compare a command's answer with the release's answer, except for times and IDs of new runs."""
     assert plain(found) == plain(json.loads(expected.read_bytes()))
 
 
 def plain(document: Any) -> Any:
-    """Return an answer without times; the ids of runs, versions and commits become numbers, by their first use."""
+    """Return an answer without times; IDs of runs, versions and commits become numbers in the order of first use."""
     text = json.dumps(without_times(document))
     for pattern, word in ((RUN_ID, "RUN"), (UUID, "UUID")):
         for number, found in enumerate(dict.fromkeys(re.findall(pattern, text))):

@@ -45,7 +45,7 @@ from pyspark.sql import SparkSession
 
 from mutator import cli
 
-ROOT = Path("/tmp/mutator-compat")  # entries of a bridge have the whole path of their table, so it must be the same
+ROOT = Path("/tmp/mutator-compat")  # bridge entries contain the full path of their table, so it must be the same
 
 Files = dict[str, Any]  # name -> rows of text, or rows as dicts, or bytes
 
@@ -59,13 +59,13 @@ NAMED |= {"op.code.field.ordinal": "op", "op.code.in.master": "false", "max.dele
 
 @dataclass(frozen=True)
 class Case:
-    """A master, the feeds of its runs with settings of each run alone, and the feed of the run that follows."""
+    """A master, the feeds of its runs with the settings of each run, and the feed of the run that follows."""
 
     settings: dict[str, str]
     master: Files
     runs: tuple[tuple[Files, dict[str, str]], ...]
     following: Files
-    types: dict[str, Any] = field(default_factory=dict)  # of the fields of columns; later runs may have more
+    types: dict[str, Any] = field(default_factory=dict)  # the fields of columns; later runs may have more
 
 
 def letters(text: str, *more: str) -> list[str]:
@@ -112,7 +112,7 @@ def columns(suffix: str, **settings: str) -> Case:
 
 
 def ordered(kind: str, low: str, middle: str, same: str, high: str) -> Case:
-    """Return a case whose order values have a type; `same` is another way to write `middle`."""
+    """Return a case whose order values have the given type; `same` is another spelling of `middle`."""
     return Case(
         {**BY_FIELD, **DELETES, "temporal.ordering.field.type": kind},
         {"base.txt": letters("abcdef", middle, "base")},
@@ -146,7 +146,7 @@ def partitioned(scope: str) -> Case:
     )
 
 
-# The feed of a text case begins with a file that its master has consumed.
+# The feed of a text case starts with a file that its master has consumed.
 FIRST = {"ups_1.txt": ["a,200,U,1", "x,200,U,1", "y,250,U,1"], "ups_2.txt": ["b,200,D,1", "c,210,D,1", "short,row"]}
 OP_CODE = {**BY_FIELD, **QUARANTINE, "op.code.field.ordinal": "2", "op.code.in.master": "false"}
 
@@ -171,7 +171,7 @@ CASES = {
             ({"ups_5.txt": letters("ax", "five"), "del_6.txt": letters("b", "")}, {}),
             ({"ups_9.txt": letters("cy", "nine")}, {}),
         ),
-        # Sequences before those of the rows that the master has, too.
+        # Sequences older than those of the master's rows, too.
         {"ups_7.txt": letters("abcz", "seven"), "del_8.txt": letters("ey", ""), "ups_10.txt": letters("d", "ten")},
     ),
     "decimal_order": ordered("decimal", "-1.5", "0.25", "25e-2", "10"),
@@ -215,7 +215,7 @@ CASES = {
     "orc": columns("orc"),
     "partitioned_table": partitioned("table"),
     "partitioned_partition": partitioned("partition"),
-    # Only the partitions that a run touches get the new field and the new format: the others keep an earlier form.
+    # Only the partitions that a run touches get the new field and the new format: the others keep the old ones.
     "partitioned_forms": columns("parquet", **{"partitioned.by": "shop"}),
 }
 
@@ -257,7 +257,7 @@ def write_avro(table: Any, path: Path) -> None:
 
 
 def mutator(*words: str, code: int = 0) -> str:
-    """Run a command in this process; return what it prints."""
+    """Run a command in this process; return its output."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         found = cli.main(words)
@@ -266,7 +266,7 @@ def mutator(*words: str, code: int = 0) -> str:
 
 
 def merge(master: str, feed: str, output: str, report: str, **more: str) -> None:
-    """Run twice, into the same state, so that there is a report as JSON and one as text."""
+    """Run twice from the same state, to get a report as JSON and one as text."""
     words = ["run", "--config", "config.properties", "--master", master, "--feed", feed, "--output", output]
     words += [word for key, value in more.items() for word in ("-D", f"{key}={value}")]
     Path(f"{report}.txt").write_text(mutator(*words))
@@ -321,7 +321,7 @@ def write_workflow() -> None:
     )
     assert killed.returncode == -9
     keep_times(base)
-    # What follows happens to a copy, when the lock is old enough to be taken for stale.
+    # The rest happens to a copy, when the lock is old enough to be stale.
     shutil.copytree(base, "following", symlinks=True)
     os.rename(base, "kept")
     os.rename("following", base)
@@ -341,7 +341,7 @@ def write_workflow() -> None:
 
 
 def write_bridge() -> None:
-    """Write a table that was bridged twice, with its text copy and the entries that say so."""
+    """Write a table that was bridged twice, with its text copy and the bridge entries."""
     write_settings({**BY_ID, **DELETES, "temporal.ordering.field.ordinal": "2"})
     write_files(Path("table"), {"base.orc": (TYPES, [*records("abcd", 1, 100), *records("efgh", 2, 100)])})
     words = ["bridge", "run", "--from", "table", "--text", "copy", "--config", "config.properties", "--json"]
@@ -402,14 +402,14 @@ def write_many() -> None:
 
 
 def keep_times(directory: Path) -> None:
-    """Write down when files were modified, and which directories are empty: a checkout has neither."""
+    """Record modification times and empty directories, which a checkout loses."""
     times = {path.as_posix(): path.stat().st_mtime_ns for path in sorted(directory.rglob("*")) if path.is_file()}
     empty = [path.as_posix() for path in sorted(directory.rglob("*")) if path.is_dir() and not any(path.iterdir())]
     Path("times.json").write_text(json.dumps({"files": times, "directories": empty}, indent=1) + "\n")
 
 
 def main(target: str, *names: str) -> None:
-    """Write all cases, or those with these names."""
+    """Write all cases, or those with the given names."""
     found = Path(target).resolve()
     found.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")

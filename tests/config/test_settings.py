@@ -1,4 +1,4 @@
-"""Settings: every key with its default, values and faults; where they come from; and all faults at once."""
+"""Settings: every key with its default, values and faults; the sources of settings; and all faults at once."""
 
 import pytest
 
@@ -15,7 +15,7 @@ BESIDE_FULL = "conflicts with sync.mode = full, which deletes the records that t
 
 
 def faults(settings):
-    """Return the lines of the message, one a fault."""
+    """Return the lines of the message, one per fault."""
     with pytest.raises(ConfigError) as caught:
         parse(settings)
     assert caught.value.exit_code == 2
@@ -24,9 +24,9 @@ def faults(settings):
     return [line.strip() for line in lines]
 
 
-# --- every key: its attribute, its default, what values mean, and what is none
+# --- every key: its attribute, its default, valid values and their meaning, and invalid values
 
-# (key, attribute, default, [(text, value)], [(no value, what was expected)], what must stand beside it)
+# (key, attribute, default, [(text, value)], [(invalid text, a part of the message)], the settings that it needs)
 SETTINGS = [
     (
         "temporal.ordering.field.ordinal",
@@ -185,7 +185,7 @@ SETTINGS = [
     ),
     ("default.price", "defaults", {}, [("0", {"price": "0"}), (" x", {"price": " x"})], [], {}),
 ]
-# Set by several keys together, or always to be set: tested one by one below.
+# Keys that depend on each other, or are mandatory: tested one by one below.
 OTHERS = {KEY, "temporal.ordering.field.numeric", "temporal.ordering.field.type", "field.delim.regex"}
 
 
@@ -223,7 +223,7 @@ def test_id_fields():
     assert parse({KEY: "2, 0,1"}).id_fields == (2, 0, 1)
     assert parse({KEY: "ts,id", "field.names": "id,price,ts"}).id_fields == (2, 0)
     assert parse({KEY: "2,id", "field.names": "id,price,ts"}).id_fields == (2, 0)
-    # Which names there are, the files say: what is none of theirs is found when the run is planned.
+    # Only the files have the field names, so an unknown name is found when the run is planned.
     assert parse({KEY: "ts, id,2"}).id_fields == ("ts", "id", 2)
     assert parse({KEY: "0;1"}).id_fields == ("0;1",)
 
@@ -281,7 +281,7 @@ def test_the_format_of_both_sides():
         ({BY: "5", "temporal.ordering.field.type": "decimal", "temporal.ordering.field.numeric": "true"}, "decimal"),
         ({BY: "5", "temporal.ordering.field.type": "long"}, "long"),
         ({BY: "5", "temporal.ordering.field.type": "string"}, "string"),
-        ({"temporal.ordering.field.numeric": "true"}, "sequence"),  # as chombo's files have it
+        ({"temporal.ordering.field.numeric": "true"}, "sequence"),  # as in chombo's files
     ],
 )
 def test_order_type(settings, kind):
@@ -347,7 +347,7 @@ def test_prefix():
     assert parse({"rsbm.id.field.ordinals": "3"}).id_fields == (3,)
     assert parse({KEY: "1", "rsbm.id.field.ordinals": "3"}).id_fields == (3,)
     assert parse({"rsbm.id.field.ordinals": "3", KEY: "1"}).id_fields == (3,)
-    # An empty value means unset, so this unsets.
+    # An empty value means unset, so this unsets the key.
     assert parse({KEY: "0", "num.reducer": "8", "rsbm.num.reducer": ""}).num_reducer is None
     assert faults({KEY: "0", "rsbm.rsbm.num.reducer": "8"}) != []
 
@@ -499,7 +499,7 @@ def read(tmp_path):
         "# a comment = x\n! another\n\nid.field.ordinals=1,2",
         "id.field.ordinals=1,2\r\n#x\r",
         "\ufeffid.field.ordinals=1,2",
-        "id.field.ordinals=1,2\nid.field.ordinals=1,2",  # the same twice says nothing wrong
+        "id.field.ordinals=1,2\nid.field.ordinals=1,2",  # the same line twice is not a contradiction
     ],
 )
 def test_properties_syntax(read, line):
@@ -581,7 +581,7 @@ def test_toml_names(read):
     [
         ("id.field.ordinals = ", "Invalid value"),
         ("a = 1\na = 2", "Cannot overwrite a value"),
-        ("field.delim = ','\nfield.delim.regex = ','", "Cannot"),  # a key of its own and a table at once: quote them
+        ("field.delim = ','\nfield.delim.regex = ','", "Cannot"),  # a key with a value and a table at once: quote them
     ],
 )
 def test_no_toml(read, content, why):
@@ -623,7 +623,7 @@ def test_faults_of_the_command_line_alone():
 
 
 def test_a_faulty_configuration_ends_before_spark_starts(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("mutator.engine.spark.session.spark_context", None)  # whoever calls it gets an error
+    monkeypatch.setattr("mutator.engine.spark.session.spark_context", None)  # the caller gets an error
     path = tmp_path / "bumu.properties"
     path.write_text("id.field.ordinals=0\nnum.reducer=0\n")
     places = ["--master", "m", "--feed", "f", "--output", str(tmp_path / "o")]

@@ -1,4 +1,4 @@
-"""Checksums: part of the file format, so the literals never change."""
+"""Checksums are part of the file format, so the literal values here never change."""
 
 import pytest
 from hypothesis import given

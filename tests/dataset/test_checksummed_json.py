@@ -1,4 +1,4 @@
-"""Bookkeeping as JSON: a thing a line, the same bytes for the same things."""
+"""Bookkeeping as JSON: one entry per line, and equal content gives equal bytes."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Filters of keys: never a false negative, never a key twice, and a damaged pack stops the run."""
+"""Filters of keys: never a false negative, no key stored twice, and a damaged pack stops the run."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Master:
 
     @staticmethod
     def key(rng: random.Random, number: int) -> bytes:
-        """Make an ID of any bytes but those of a delimiter or a line end."""
+        """Return an ID of any bytes except those of a delimiter or a line end."""
         odd = bytes(byte for byte in rng.randbytes(4) if byte not in b",\r\n\xef")
         return b"%s%d" % (odd, number)
 
@@ -137,7 +137,7 @@ def test_buckets_double_with_their_partition(tmp_path):
 
 @pytest.mark.parametrize("damage", ["missing", "short", "empty", "longer", *range(12)])
 def test_a_damaged_pack_stops_the_run(tmp_path, damage):
-    """Flipped bytes may be where no page is: then nothing is wrong with the result."""
+    """The flipped bytes may lie outside of all pages: then the result is correct."""
     master = Master(tmp_path, seed=1)
     [*_, pack] = master.packs()
     content = pack.read_bytes()

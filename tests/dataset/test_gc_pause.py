@@ -1,4 +1,4 @@
-"""The garbage collector rests while somebody wants it to, and never longer."""
+"""The garbage collector is off while any pause lasts, and no longer."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Manifests are read back, and every damage to one is found."""
+"""Manifests are read back, and any damage to a manifest is found."""
 
 import dataclasses
 

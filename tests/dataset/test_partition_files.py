@@ -1,4 +1,4 @@
-"""What lies in the directories of a partitioned master, to the byte."""
+"""The files in the directories of a partitioned master, byte for byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["put_all", "rows_by_directory", "run"]
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
 def test_rows_keep_their_sequences_beside_one_that_says_no_partition(tmp_path, scope):
-    """Where order comes from file names each row has a sequence of its own; a reject between them has one, too."""
+    """If file names give the order, each row has a sequence of its own, including a reject between two rows."""
     config = {"id.field.ordinals": "0", "num.reducer": "1", "max.delete.fraction": "1"}
     master = put_all(tmp_path / "m", {"base_1.txt": b"a,2026-01-01\n", "base_5.txt": b"b,soon\n", "base_9.txt": b""})
     feed = put_all(tmp_path / "f", {"ups_7.txt": b"c,2026-01-01\n", "ups_8.txt": b"d,2026-01-02\n"})
@@ -38,7 +38,7 @@ def test_rows_keep_their_sequences_beside_one_that_says_no_partition(tmp_path, s
 
 
 def test_of_duplicates_in_several_directories_the_names_of_the_files_decide(tmp_path):
-    """And only between files of one name the directories."""
+    """Directories decide only between files of the same name."""
     files = {"k=1/b.txt": b"a,1,x\nb,1,x\n", "k=2/a.txt": b"a,1,y\n", "k=3/b.txt": b"b,1,y\n"}
     config = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "partitioned.by": "k=2"}
     report = run(config, put_all(tmp_path / "m", files), None, tmp_path / "out")
@@ -47,7 +47,7 @@ def test_of_duplicates_in_several_directories_the_names_of_the_files_decide(tmp_
     assert rows_by_directory(tmp_path / "out") == {"k=x": [b"a,1,x"], "k=y": [b"b,1,y"]}
 
 
-# --- trees that are no such master yet
+# --- trees that are not partitioned masters yet
 
 CONFIG = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "max.delete.fraction": "1"}
 BY = {**CONFIG, "partitioned.by": "k=2"}
@@ -64,7 +64,7 @@ def refused(family: type[MutatorError], settings: dict[str, str], master: str, f
 
 @pytest.fixture
 def tree_of_masters(tmp_path):
-    """What a run for each partition has written: in k=x a record, and a delete that is remembered."""
+    """Return the tree that a run for each partition has written: k=x has a record, and a delete that is remembered."""
     master = put_all(tmp_path / "m", {"k=x/a.txt": b"a,10,x\nb,10,x\n", "k=y/a.txt": b"c,10,y\n"})
     feed = put_all(tmp_path / "f", {"k=x/del_1.txt": b"a,20,x\n", "k=y/del_1.txt": b"c,20,y\n"})
     settings = config.parse({**CONFIG, "deleted.record.file.prefix": "del"})
@@ -74,7 +74,7 @@ def tree_of_masters(tmp_path):
 
 
 def test_a_tree_of_masters_is_refused(tmp_path, tree_of_masters):
-    """It remembers deletes, sequences and feed files, which one run over all of it would not see."""
+    """It remembers deletes, sequences and feed files, which one run over the whole tree would not see."""
     late = put_all(tmp_path / "late", {"ups_2.txt": b"a,15,x\n"})
 
     remembers = "masters with manifests of their own (_mutator/): k=x, k=y"
@@ -99,7 +99,7 @@ def test_a_partition_that_has_lost_its_manifest_is_no_less_a_master(tmp_path, tr
 
 
 def test_a_tree_without_partition_fields(tmp_path):
-    """The message says what is missing: of what others wrote, and of an adopted master."""
+    """The message names the missing setting, for the files of other programs and for an adopted master."""
     master = put_all(tmp_path / "m", {"k=x/a.txt": b"a,10,x\n"})
     refused(ConfigError, CONFIG, master, None, f"{master}/k=x: is a directory", "say by which fields: --partitioned-by")
     run(BY, master, None, tmp_path / "parted")

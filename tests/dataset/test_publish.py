@@ -1,4 +1,4 @@
-"""publish() with a merge in plain Python: whole or nothing, and no litter that the next run does not name."""
+"""publish() with a merge in plain Python: all or nothing, and no litter that the next run does not name."""
 
 import os
 import shutil
@@ -49,7 +49,7 @@ def manifest_of(data=None, beside=None):
 
 
 def merge(staging):
-    """Write what ``manifest_of()`` names."""
+    """Write the files that ``manifest_of()`` names."""
     storage = storage_for(staging)
     for path, text in (DATA | BESIDE).items():
         with storage.create_new(f"{staging}/{path}") as stream:
@@ -85,7 +85,7 @@ def test_output_has_the_files_of_the_receipts(output, tmp_path):
 
     assert published.manifest == manifest_of()
     assert published.litter == ()
-    assert tree(output) == WHOLE  # and no empty directories for what there is none of
+    assert tree(output) == WHOLE  # and no empty directories for roles without files
     assert os.listdir(tmp_path) == ["out"]
     read = manifest.parse(Path(output, manifest.PATH).read_bytes(), output)
     assert (read.files, read.beside) == (manifest_of().files, manifest_of().beside)
@@ -96,7 +96,7 @@ def test_output_is_not_visible_while_it_is_made(output, tmp_path):
         made = merge(staging)
         assert not os.path.exists(output)
         assert [name for name in os.listdir(tmp_path) if not name.startswith((".", "_"))] == []
-        assert staging.startswith(str(tmp_path))  # the same file system, or there is no rename
+        assert staging.startswith(str(tmp_path))  # the same file system, or rename fails
         return made
 
     publish(output, "run1", slow)
@@ -133,7 +133,7 @@ def test_merge_that_raises_leaves_nothing(output, tmp_path, fault):
     assert publish(output, "run2", merge).litter == ()
 
 
-# --- what is staged is held against the receipts ---
+# --- staged files are compared with the receipts ---
 
 
 def test_file_without_a_receipt_is_removed(output):
@@ -180,7 +180,7 @@ def test_receipt_without_a_file_stops_the_run(output, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-# --- the output is there, or comes to be ---
+# --- the output exists, or appears during the run ---
 
 
 @pytest.mark.parametrize("there", ["directory", "file", "dangling link"])
@@ -227,7 +227,7 @@ def test_output_that_appears_meanwhile_is_a_state_error_and_is_left_alone(output
 
 # --- other runs ---
 
-# Publishes what argv says, and halts in the middle: prints "ready", and goes on when a line comes.
+# Publishes the files that argv names, and stops in the middle: prints "ready", and continues after a line on stdin.
 RUNNER = """
 import sys
 from pathlib import Path
@@ -244,7 +244,7 @@ publish(sys.argv[1], sys.argv[2], slow)
 
 @contextmanager
 def live_run(output, run):
-    """Give a process that is in the middle of publishing."""
+    """Yield a process that is in the middle of publishing."""
     with subprocess.Popen(
         [sys.executable, "-c", RUNNER, output, run],
         stdin=subprocess.PIPE,
@@ -268,8 +268,8 @@ def test_live_run_on_the_same_output_is_a_state_error(output, tmp_path):
             publish(output, "second", merge)
         assert (caught.value.kind, caught.value.exit_code) == ("output.busy", 5)
         assert f"{tmp_path}/.out.mutator-first" in str(caught.value)
-        assert os.listdir(tmp_path) == before  # what the other run has is still there
-        # Other outputs beside it are nobody's business.
+        assert os.listdir(tmp_path) == before  # the other run's files still exist
+        # Other outputs in the same directory do not matter.
         publish(str(tmp_path / "out2"), "third", merge)
 
         other.stdin.write("go on\n")
@@ -312,7 +312,7 @@ def test_litter_of_several_killed_runs_goes_in_one_sweep(output, tmp_path):
 
 
 def test_staging_that_another_sweep_takes_before_it_is_claimed_is_made_again(output, tmp_path, monkeypatch):
-    """Between making a directory and claiming it, the sweep of another run can take it for litter."""
+    """Between creating a directory and claiming it, the sweep of another run may remove it as litter."""
     taken = []
     hold = local.LocalStorage.hold
 
@@ -332,12 +332,12 @@ def test_staging_that_another_sweep_takes_before_it_is_claimed_is_made_again(out
 
 @pytest.mark.processes
 def test_many_runs_at_once_publish_one_output(output, tmp_path):
-    """Each of the others says why it did not; nothing of them is left."""
+    """Each of the other runs reports why it did not publish, and leaves no files."""
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", RUNNER, output, f"run{n}"],
-            stdin=subprocess.DEVNULL,  # goes on at once
+            stdin=subprocess.DEVNULL,  # continues at once
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

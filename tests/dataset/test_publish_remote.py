@@ -1,4 +1,4 @@
-"""publish() on a real S3 server and a real HDFS: whole or nothing, no litter, no upload left, one writer at a time."""
+"""publish() on a real S3 server and a real HDFS: all or nothing, no litter, no open uploads, one writer at a time."""
 
 import multiprocessing
 import os
@@ -19,10 +19,10 @@ from mutator.errors import MutatorError, error, failpoints
 from mutator.storage import entries_of, storage_for
 from tests.support.plain_workflow import put, read
 
-LARGE = b"0123456789abcdef" * (20 << 16)  # in parts, where files are sent in parts
+LARGE = b"0123456789abcdef" * (20 << 16)  # in parts, where the storage uploads files in parts
 FRESH = multiprocessing.get_context("forkserver")
 FRESH.set_forkserver_preload(["tests.dataset.test_publish_remote"])
-# In the order in which they are passed on S3, and on HDFS.
+# The failpoints in the order in which a run passes them, on S3 and on HDFS.
 POINTS = {
     "s3": [
         "stage.announced",
@@ -57,7 +57,7 @@ EACH = [(kind, point) for kind, points in POINTS.items() for point in points]
 
 @pytest.fixture
 def lake(request):
-    """Return a function that makes an empty directory on a storage."""
+    """Return a function that creates an empty directory on a storage."""
 
     def make(kind):
         if kind == "s3":
@@ -135,7 +135,7 @@ def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(
             publish(output, run_id(2), merge_of(run_id(2)))
         expected = 1
     else:
-        assert kind == "s3" or storage.stat(output) is None  # nothing is to be seen
+        assert kind == "s3" or storage.stat(output) is None  # nothing is visible
         litter = publish(output, run_id(2), merge_of(run_id(2))).litter
         assert len(litter) == (
             point not in ("storage.written:1", "stage.announced", "stage.swept", "stage.created")
@@ -148,7 +148,7 @@ def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(
     assert read(f"{output}/{found.files[0].path}") == LARGE
     assert storage.unfinished(place) == []
     if not done:
-        # An announcement that was being written may be of somebody who lives, for an hour.
+        # For an hour, a half-written announcement may belong to a run that is alive.
         assert [name for name in names(place) if not name.startswith("..out.mutator-")] == ["out"]
 
 
@@ -195,17 +195,17 @@ def test_run_of_another_machine_is_never_taken_for_dead(place, monkeypatch):
     storage_for(place).replace(announced, replace(written, host="another").dump())
     with pytest.raises(MutatorError, match=announced):
         publish(output, run_id(2), merge_of(run_id(2)))
-    storage_for(place).remove(announced)  # as the message says
+    storage_for(place).remove(announced)  # as the message suggests
     if storage_for(place).renames:
         publish(output, run_id(2), merge_of(run_id(2)))
-    else:  # what lies there says nothing of itself any more
+    else:  # the announcement no longer identifies its run
         with pytest.raises(MutatorError, match="already exists"):
             publish(output, run_id(2), merge_of(run_id(2)))
 
 
 @pytest.mark.parametrize("how", ["lost", "theirs", "refused"])
 def test_answer_to_the_commit(lake, monkeypatch, how):
-    """Its own commit is found again, another's is a conflict, and while it is not known nothing is removed."""
+    """Its own commit is recognised, another's is a conflict; while that is uncertain, nothing is removed."""
     place = lake("s3")
     output, storage = f"{place}/out", storage_for(place)
     create = type(storage).create_new
@@ -226,9 +226,9 @@ def test_answer_to_the_commit(lake, monkeypatch, how):
     with pytest.raises(MutatorError) as caught:
         publish(output, run_id(1), merge_of(run_id(1)))
     assert caught.value.kind == ("output.exists" if how == "theirs" else "publish.uncertain")
-    assert f"part-00000-{run_id(1)}.txt" in names(output)  # named by theirs, or nobody knows
+    assert f"part-00000-{run_id(1)}.txt" in names(output)  # the other run's manifest may name this file
     if how == "refused":
-        check_output(output)  # whoever comes next may try
+        check_output(output)  # the next run may try again
     assert len(announcements(output)) == (how == "refused")
 
 

@@ -1,4 +1,4 @@
-"""Files beside the data: row sequences and tombstones."""
+"""Side files: row sequences and tombstones."""
 
 import io
 from array import array

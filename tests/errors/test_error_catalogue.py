@@ -1,4 +1,4 @@
-"""The error catalogue: every error kind is used, gets its fields, and renders."""
+"""The error catalogue: every error kind is used, gets its fields, and can be rendered."""
 
 import ast
 import pickle
@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "mutator"
 
 
 def kinds_raised():
-    """Return every string constant of the package outside of the catalogue; an error kind must be one of them."""
+    """Return every string constant of the package outside the catalogue; every error kind must be one of them."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
         if path.name.endswith("_errors.py"):

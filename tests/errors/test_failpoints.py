@@ -1,4 +1,4 @@
-"""Failpoints: what the environment may ask for."""
+"""Failpoints: the values that the environment variable accepts."""
 
 import pytest
 

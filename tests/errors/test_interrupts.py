@@ -1,4 +1,4 @@
-"""Signals: at once where that is safe, else at the next safe place, and never lost."""
+"""Signals: raised at once where that is safe, otherwise at the next safe point, and never lost."""
 
 import contextlib
 import os
@@ -16,12 +16,12 @@ def test_signal_interrupts(number):
         os.kill(os.getpid(), number)
 
     assert caught.value.number == number
-    check_signals()  # it is forgotten with its block
+    check_signals()  # forgotten at the end of its block
 
 
 def test_exception_that_was_swallowed_is_raised_again_before_it_matters():
     with catch_signals():
-        with contextlib.suppress(KeyboardInterrupt):  # as a finalizer does
+        with contextlib.suppress(KeyboardInterrupt):  # as in a finalizer
             os.kill(os.getpid(), signal.SIGINT)
 
         with pytest.raises(Interrupted):
@@ -40,7 +40,7 @@ def test_deferred_signal_comes_at_the_end():
     with pytest.raises(Interrupted), catch_signals():
         work()
     with catch_signals():
-        check_signals()  # it was raised, and is not raised again
+        check_signals()  # it was raised once, and is not raised again
 
     assert reached == ["the end"]
 
@@ -60,7 +60,7 @@ def test_other_threads_leave_signals_alone():
         try:
             with catch_signals(), deferred_signals():
                 pass
-        except ValueError as fault:  # what signal.signal says to a thread
+        except ValueError as fault:  # the message of signal.signal in a thread
             failures.append(fault)
 
     thread = threading.Thread(target=work)

@@ -11,7 +11,7 @@ from mutator.rules.byte_columns import ByteColumn, joined, offsets_of, packed
 @given(st.lists(st.binary(max_size=5), max_size=9), st.data())
 def test_spans_are_pieces_of_their_buffer(values, data):
     start = data.draw(st.integers(0, len(values)))
-    spans = ByteColumn.of_array(pa.array(values, pa.large_binary())[start:])  # a slice begins anywhere in its buffer
+    spans = ByteColumn.of_array(pa.array(values, pa.large_binary())[start:])  # a slice may start anywhere in its buffer
     values = values[start:]
     rows = data.draw(st.lists(st.sampled_from(range(len(values))), max_size=9)) if values else []
     picked = np.array(rows, np.int64)
@@ -20,7 +20,7 @@ def test_spans_are_pieces_of_their_buffer(values, data):
     assert spans.take(picked).to_pylist() == [values[row] for row in rows]
     assert spans.only(picked).take().to_pylist() == [values[row] for row in rows]
     assert spans.only(slice(1, None)).take().to_pylist() == values[1:]
-    assert len(spans.data) >= (spans.ends.max(initial=0) + 8)  # whatever begins in it, eight bytes can be loaded
+    assert len(spans.data) >= (spans.ends.max(initial=0) + 8)  # eight bytes can be loaded from the start of any value
     offsets, content = offsets_of(pa.array(values, pa.large_binary()))
     assert content.tobytes() == b"".join(values) == bytes(joined(pa.array(values, pa.large_binary())))
     assert packed(content, np.diff(offsets)).to_pylist() == values

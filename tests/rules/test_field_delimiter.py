@@ -1,4 +1,4 @@
-"""What field.delim.regex means: every expected value here was printed by Java 17."""
+"""The meaning of field.delim.regex: every expected value here was printed by Java 17."""
 
 import doctest
 import pickle
@@ -174,7 +174,7 @@ JAVA = [
     (",", ",,,", ["", "", "", ""]),
     ("[,;]", ",;,", ["", "", "", ""]),
     ("[,;]", "", [""]),
-    # a line feed may be part of the regex where a match can do without
+    # a line feed may be part of the regex if a match is possible without it
     (r",|\n", "a,b", ["a", "b"]),
     (r"\r?,", "a,b\r,c", ["a", "b", "c"]),
 ]
@@ -185,7 +185,7 @@ def test_splits_as_java(regex: str, row: str, fields: list[str]) -> None:
     assert parse(regex).split(row.encode()) == [field.encode() for field in fields]
 
 
-# set, its members below U+0080 as bits, the number of its members from there on (surrogates left out)
+# set, its members below U+0080 as bits, the number of its members from U+0080 on (without surrogates)
 JAVA_SETS = [
     (r"\d", 0x000000000000000003FF000000000000, 0),
     (r"\w", 0x07FFFFFE87FFFFFE03FF000000000000, 0),
@@ -258,7 +258,7 @@ def test_a_literal_is_no_regex_where_case_is_ignored() -> None:
     assert parse("(?i)x,").literal is None
 
 
-# regex, what the message must say
+# regex, a part of the message
 REFUSED = [
     ("", "empty: give one character"),
     ("x" * 1001, "has 1001 characters: give at most 1000"),
@@ -280,7 +280,7 @@ REFUSED = [
     (r"\n", "needs a line feed"),
     (",\\u000a", "needs a line feed"),
     ("[\\r\\n]+", "needs a line feed or carriage return"),
-    # not supported, or not the same in every Java
+    # not supported, or different between versions of Java
     (r",\b", r"`\b` at character 2 is not supported"),
     (r"\G,", r"`\G` at character 1 is not supported"),
     (r"\X,", r"`\X` at character 1 is not supported"),
@@ -303,7 +303,7 @@ REFUSED = [
     (r"(a\1)", r"`\1` at character 3 refers to a group"),
     (r",\k<n>", r"`\k<n>` at character 2 refers to a group"),
     ("x(?<=a*),", "`(?<=a*)` at character 2 looks behind for texts of unknown length"),
-    # no regex
+    # not a regex
     ("a\\", "`\\` at character 2 is not supported"),
     (r"\y,", r"`\y` at character 1 is not supported"),
     (r",\E", r"`\E` at character 2 is not supported"),
@@ -337,7 +337,7 @@ def test_refuses_with_place_and_cure(regex: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         parse(regex)
     assert type(caught.value) is ValueError  # UnicodeError and re.error would be accidents
-    assert ": " in str(caught.value)  # what is wrong: the cure
+    assert ": " in str(caught.value)  # the fault, then the cure
 
 
 @pytest.mark.parametrize(
@@ -346,12 +346,12 @@ def test_refuses_with_place_and_cure(regex: str, message: str) -> None:
         (",", b"\xff,\xfe", [b"\xff", b"\xfe"]),
         ("[,;]", b"\xff,\xfe;\xc3", [b"\xff", b"\xfe", b"\xc3"]),
         ("é", b"\xc3,\xc3\xa9\xa9", [b"\xc3,", b"\xa9"]),
-        # a stray byte is a character to "all but" sets and the dot, and to no other
+        # a stray byte matches only negated sets and the dot
         ("[^a]b", b"x\xffb\xc3b\xa9b", [b"x", b"", b"", b""]),
         (".b", b"\xe2\x82b", [b"\xe2", b""]),
         (r"\W", b"a\xc3b\xa9\xa9c", [b"a", b"b", b"", b"c"]),
         ("[à-ÿ]", b"\xc3\xc3\xa9\xa9", [b"\xc3", b"\xa9"]),
-        # bytes that look like characters but are none: too long a form, a surrogate, past the last
+        # bytes that look like characters but are not: an overlong form, a surrogate, beyond the last code point
         (r"\D", b"\xc0\xaf", [b"", b"", b""]),
         (r"\D", b"\xed\xa0\x80", [b"", b"", b"", b""]),
         (r"\D", b"\xf4\x90\x80\x80", [b"", b"", b"", b"", b""]),
@@ -389,12 +389,12 @@ CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n\r")
 def test_literal_join_and_split_round_trip(text: str, fields: list[bytes]) -> None:
     regex = text if len(text) == 1 else re.sub(r"([^a-zA-Z0-9])", r"\\\1", text)
     literal = text.encode()
-    fields = [field.replace(literal[-1:], b"") for field in fields]  # so that no field and no seam holds a delimiter
+    fields = [field.replace(literal[-1:], b"") for field in fields]  # no field or boundary contains a delimiter
     assert parse(regex).literal == literal
     assert parse(regex).split(literal.join(fields)) == fields
 
 
-# a Java regex, and what means the same to Python's re on characters
+# a Java regex, and the equivalent regex of Python's re on characters
 BROAD = [
     (r"\D", "[^0-9]"),
     (r"\W", "[^a-zA-Z0-9_]"),
@@ -426,7 +426,7 @@ def test_any_text_gives_a_delimiter_or_a_reason(text: str, row: bytes) -> None:
         reason = refusal
     else:
         fields = found.split(row)
-        assert sum(map(len, fields)) + len(fields) - 1 <= len(row)  # each delimiter takes a byte at least
+        assert sum(map(len, fields)) + len(fields) - 1 <= len(row)  # each delimiter needs at least a byte
         return
     assert type(reason) is ValueError
 

@@ -28,10 +28,10 @@ from mutator.rules import file_names
         ("ups_-7.txt", None),
         ("ups_+7.txt", None),
         ("ups_7 .txt", None),
-        ("ups_1.5.txt", None),  # one extension, and .5 is none of a compression
+        ("ups_1.5.txt", None),  # only one extension is removed, and .5 is not a compression
         ("ups_7.csv.txt", None),
         ("ups_7.txt.GZ", 7),
-        ("ups_٧.txt", None),  # a digit, and not an ASCII one
+        ("ups_٧.txt", None),  # a digit, but not an ASCII digit
         ("ups_²", None),
         ("ups_7\n", None),
         ("", None),

@@ -1,4 +1,4 @@
-"""Key hashes, of single keys and of columns: part of the file format, so the literals never change."""
+"""Key hashes, of single keys and of columns, are part of the file format, so the literal values never change."""
 
 import numpy as np
 import pytest
@@ -62,13 +62,13 @@ def test_a_hash_of_columns_is_that_of_each_key(pairs, width):
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 16, 255, 256, 257, 5000])
 def test_a_hash_of_values_of_any_length(length):
-    """Alone, among equally long ones, and among short ones."""
+    """Each key is hashed alone, among keys of the same length, and among short keys."""
     value = bytes(number % 251 for number in range(length))
     for column in ([value], [value, value[::-1]], [value, b"", b"x"]):
         assert hash_columns([ByteColumn.of(column)]).tolist() == [hash_key((one,)) for one in column]
 
 
 def test_hashes_of_columns_are_written_into_files():
-    """The literal values of ``hash_key`` hold for columns: they say which bucket a row of a master on disk is in."""
+    """The literal values of ``hash_key`` also apply to columns: they determine the bucket of a master's row on disk."""
     columns = [ByteColumn.of([b"ab", b"a", b""]), ByteColumn.of([b"c", b"bc", b""])]
     assert [int(one) for one in hash_columns(columns)] == [689616501626007108, 9401923204605490828, 0]

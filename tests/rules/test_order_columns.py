@@ -1,4 +1,4 @@
-"""Order values by the column are those by the value: the row code is the reference."""
+"""Order values parsed as a column equal those parsed one by one: the row code is the reference."""
 
 import numpy as np
 import pyarrow as pa

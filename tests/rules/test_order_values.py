@@ -56,7 +56,7 @@ def test_long(field, value):
         (b"1,000", "is not an integer"),
         (b"9223372036854775808", "is beyond 64 bits"),
         (b"-9223372036854775809", "is beyond 64 bits"),
-        (b"1" * 100_000, "is beyond 64 bits"),  # at once, though int() would be slow or refuse
+        (b"1" * 100_000, "is beyond 64 bits"),  # fails at once, though int() would be slow or refuse
     ],
 )
 def test_no_long(field, reason):
@@ -145,7 +145,7 @@ zones = st.one_of(
         st.integers(0, 59),
     ),
 )
-# What may stand in a field, for each type.
+# The texts that may be in a field, for each type.
 FIELDS = {
     "long": st.builds(
         lambda sign, zeros, number: sign + b"0" * zeros + b"%d" % number,
@@ -186,12 +186,12 @@ def test_order_values_are_written_and_read_back(kind, data):
     value = parse(field)
     written = format_order(kind, value)
 
-    if kind == "sequence" and value == NO_SEQUENCE:  # what is lower than every value has no text
+    if kind == "sequence" and value == NO_SEQUENCE:  # LOWEST has no text
         assert written is None
         return
     assert written == write(value)
     assert parse(written) == value
-    # One value, one text: what the manifest says can be compared.
+    # Each value has one text, so the texts in manifests can be compared.
     assert write(parse(written)) == written
 
 

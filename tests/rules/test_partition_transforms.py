@@ -1,4 +1,4 @@
-"""Which partition a row belongs to: the rules for columns are those for a row, and every name can be read again."""
+"""The partition of a row: columns follow the same rules as rows, and every directory name can be read back."""
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,7 @@ def fields_and_rows(draw):
 
 
 def placed_row(fields, row):
-    """Return the directory of a row, or why it has none."""
+    """Return the directory of a row, or the reason why it has none."""
     try:
         return directory_of_row(fields, row), None
     except ValueError as reason:
@@ -170,7 +170,7 @@ def test_the_longest_directory_is_255_bytes():
 
 @pytest.mark.parametrize("reason", ["year(ts)", "bucket(ts,3)"])
 def test_places_are_numbered_by_their_first_rows(reason):
-    """Days of one year are one partition, and so are values of one bucket."""
+    """Days of one year share a partition, and so do values of one bucket."""
     days = [b"2026-01-31", b"2025-01-31", b"2026-07-01", None, b"2026-01-31"]
     placed = partition_rows(parse_fields(reason), columns_of([0], [(day,) for day in days]))
 
@@ -265,7 +265,7 @@ def test_names_come_back(value):
 
 
 def test_many_values_have_the_same_places_as_few():
-    """Timestamps of which no two are the same."""
+    """The timestamps are all different."""
     numbers = np.arange(100_000, dtype=np.int64) * 977
     column = pa.array(numbers.astype("datetime64[s]").astype(str)).cast(pa.large_binary())
     placed = partition_rows(parse_fields("date(0)"), [column])

@@ -1,4 +1,4 @@
-"""Timestamps of columns are those of single values."""
+"""Timestamps parsed as a column equal those parsed one by one."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The bulk mutator on a real cluster, whose executors have only the part of the checkout that `--py-files` brings."""
+"""The bulk mutator on a real cluster, whose executors have only the part of the checkout that `--py-files` ships."""
 
 import json
 import shutil
@@ -26,13 +26,13 @@ def master(tmp_path):
         yield url
 
 
-# Each run's own settings; the second has the output of the first as its master.
+# The settings of each run; the second run has the output of the first as its master.
 JOINS = {
     "shuffle": ["--master", SAMPLE / "master"],
     "aligned": ["--master", "shuffle"],
     "broadcast": ["--master", SAMPLE / "master", "-Dmaster.unique=true"],
 }
-# The blocks engine needs numpy and pyarrow in the workers, which come from this Python's environment, as the rest does.
+# The blocks engine needs numpy and pyarrow in the workers, which use this Python's environment.
 DRIVER = """
 import json, sys
 from mutator import cli
@@ -60,7 +60,7 @@ def test_two_workers_merge_the_sample(master, package, tmp_path):
     )
 
     assert done.returncode == 0, done.stderr
-    # Spark sends what a Python driver writes to stderr down stdout too: lines of progress come before the reports.
+    # Spark sends the stderr of a Python driver to stdout, too: progress lines come before the reports.
     reports = reports_in(done.stdout)
     assert [(report["engine"], report["join"]) for report in reports] == [("blocks", join) for join in JOINS]
     for join, report in zip(JOINS, reports, strict=True):
@@ -95,5 +95,5 @@ def reports_in(text):
 
 
 def contents(directory):
-    """Return the data files without the run's name in theirs."""
+    """Return the contents of the data files, without the run's ID in their names."""
     return {path.name.split("-")[1]: path.read_bytes() for path in directory.glob("part-*")}

@@ -33,7 +33,7 @@ from tests.support.small_runs import (
 from tests.support.text_runs import Runs, scratch
 from tests.support.text_worlds import make_files, make_snapshots, make_world
 
-# -- one chain of runs by each engine
+# -- one series of runs by each engine
 
 
 def check_chain(rng: random.Random, partitions: Sequence[int], variants: dict[str, dict[str, Any]]) -> list[str]:
@@ -98,7 +98,7 @@ def test_feed_in_parts_gives_the_same(rng, little):
 
 
 def test_feed_of_more_than_memory_bytes_is_done_in_parts(tmp_path, monkeypatch):
-    """Else the test above would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     spilled = []
     monkeypatch.setattr(hash_parts.Parts, "_spill", spy(hash_parts.Parts._spill, spilled))
     master = managed(tmp_path, num_reducer=2)

@@ -1,4 +1,4 @@
-"""Files with named fields on a real S3 server and a real HDFS: read in parts, written, merged as on a disk."""
+"""Files with named fields on a real S3 server and a real HDFS: read in parts, written, and merged as on a disk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lay_out(base, kind):
 
 
 def merged(base):
-    runs = [("master", "one"), ("one", "two")]  # of another program's master by shuffle, then where its buckets lie
+    runs = [("master", "one"), ("one", "two")]  # a foreign master by shuffle, then our own bucket by bucket
     joins = []
     for master, output in runs:
         report = local_engine.mutate(

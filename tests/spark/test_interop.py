@@ -1,7 +1,7 @@
-"""Files written here are read by Spark, DuckDB, pyarrow and fastavro, and their files by mutator; no value changes.
+"""Spark, DuckDB, pyarrow and fastavro read the files of mutator, and mutator reads theirs; no value changes.
 
-One table with a field of every type that all sides have goes through a merge. spark-avro is not there, so fastavro is
-both ends for Avro.
+One table with a field of every common type goes through a merge. spark-avro is not installed, so fastavro both writes
+and reads Avro.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SCHEMA = pa.schema(FIELDS)
 
 
 def row(number, at):
-    """Make a row whose values expose every loss."""
+    """Return a row whose values expose every loss."""
     return {
         "id": number,
         "at": at,
@@ -76,7 +76,7 @@ def table(rows):
 
 
 def plain(rows):
-    """Make rows of different readers alike: zones by their moments, maps as pairs, bytes as such."""
+    """Make rows of different readers comparable: times as UTC, maps as pairs, bytes as bytes."""
     return sorted(({name: _plain(name, value) for name, value in one.items()} for one in rows), key=lambda r: r["id"])
 
 
@@ -105,7 +105,7 @@ def duck_rows(path):
 
 
 def spark_rows(frame):
-    """Collect rows of Spark as Arrow, which ignores the driver's time zone."""
+    """Collect Spark rows as Arrow, which ignores the driver's time zone."""
     return frame.toArrow().to_pylist()
 
 
@@ -148,21 +148,21 @@ def test_orc_of_ours_is_read_by_spark_and_arrow(spark, tmp_path):
     names = [str(path) for path in work.files]
     assert plain(one for name in names for one in orc.read_table(name).to_pylist()) == plain(EXPECTED)
 
-    # What Arrow writes for a part of a second before 1970 is none to Java: times after it, and whole seconds.
+    # Java cannot read Arrow's fractions of a second before 1970: the test uses later times, and whole seconds.
     work, whole_second = Work(tmp_path / "whole"), datetime(1965, 7, 1, 1, 2, 3)  # noqa: DTZ001
     rows = [[{**one, "local": one["local"] and whole_second} for one in side] for side in (MASTER, FEED)]
     work.put("master/m", table(rows[0]), "orc")
     work.put("feed/f_1", table(rows[1]), "orc")
     work.run()
     found = plain(spark_rows(spark.read.orc([str(path) for path in work.files])))
-    # To Spark, ORC's timestamp is a moment: with UTC as the zone both are the same numbers.
+    # To Spark, ORC's timestamp is an instant: with UTC as the zone, both readers see the same numbers.
     for one in found:
         one["local"] = one["local"] and one["local"].replace(tzinfo=None)
     assert found == plain(work.rows())
 
 
 def test_orc_of_a_slice_has_the_nulls_of_the_slice():
-    """Arrow's own writer takes the nulls from the beginning of the sliced array."""
+    """Arrow's own writer takes the nulls from the start of the sliced array."""
     kind = pa.struct([("deep", pa.struct([("n", pa.bool_())])), ("list", pa.list_(pa.struct([("n", pa.int64())])))])
     values = [None, None, {"deep": None, "list": None}, {"deep": {"n": None}, "list": [None, {"n": None}]}] * 3
     source = pa.table({"v": pa.array(values, kind)})
@@ -254,7 +254,7 @@ def test_files_of_spark_are_read(spark, kind, tmp_path):
         getattr(frame.repartition(2).write, kind)(str(tmp_path / place))
     work.run()
     found = plain(work.rows())
-    if kind == "orc":  # where Spark writes what has no zone as a number
+    if kind == "orc":  # Spark then writes times without a zone as numbers
         for one in found:
             one["local"] = None if one["local"] is None else datetime(1970, 1, 1) + timedelta(microseconds=one["local"])  # noqa: DTZ001
     assert found == plain(EXPECTED)
@@ -326,7 +326,7 @@ def test_nested_values_survive_a_change_of_format(engine, out, tmp_path):
     work.settings["output.format"] = out
     merged(work, "parquet", "avro")
     first = plain(work.rows())
-    for name in ("local", "seen"):  # ORC and Arrow give nanoseconds, of which these have none
+    for name in ("local", "seen"):  # ORC and Arrow return nanoseconds, but these times have none
         for one in first:
             one[name] = one[name] and one[name].replace(tzinfo=None)
     expected = plain(EXPECTED)

@@ -1,4 +1,4 @@
-"""`mutator.last_mutations` on an RDD of Python objects gives what a dict gives."""
+"""`mutator.last_mutations` on an RDD of Python objects gives the same result as a dict."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ KEYS: dict[str, list[Any]] = {
     "text": ["", "a", "b", "\u00e9", "\U00010000", "\ue000"],
     "integers": [0, -1, -2, 7, 2**61 - 1, 2**64],
     "tuples": [("a", 1), ("a", 2), ("b", 0), ("", 0)],
-    # Equal keys are one key, whatever their type.
+    # Equal keys are one key, even if their types differ.
     "numbers": [1, 1.0, True, Decimal(1), 0, False, -0.0, 0.5, Decimal("0.5")],
     "dates": [date(2026, 1, 31), date(1969, 12, 31)],
 }
 
 
-# Not functions of this module, which the workers cannot import.
+# Not functions of this module, because the workers cannot import it.
 FIRST, SECOND = itemgetter(0), itemgetter(1)
 
 
@@ -44,7 +44,7 @@ def last_of_each(mutations: list[Mutation], is_delete: Callable[[Mutation], bool
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS.keys())
 def test_last_mutations_are_those_of_a_dict(sc, keys, partitions):
     rng = random.Random(partitions)
-    # Few precedences, so that repr() decides often.
+    # Few precedences, so that repr() often decides.
     mutations = [(rng.choice(keys), rng.randrange(4), rng.choice("xyzD")) for _ in range(60)]
     expected = last_of_each(mutations, lambda m: m[2] == "D")
 
@@ -73,6 +73,6 @@ def test_last_mutations_without_deletes_and_in_as_many_partitions_as_there_are(s
 def test_last_mutations_refuses_a_key_that_it_cannot_hash_alike_everywhere(sc):
     mutations = sc.parallelize([(frozenset("a"), 1, "x")], 2)
 
-    # Spark 3.5 raises the exception of the JVM, Spark 4 one of its own.
+    # Spark 3.5 raises the JVM's exception, Spark 4 an exception of its own.
     with pytest.raises((Py4JJavaError, PythonException), match="a key of type frozenset has no canonical bytes"):
         mutator.last_mutations(mutations, FIRST, SECOND).collect()

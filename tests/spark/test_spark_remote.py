@@ -38,7 +38,7 @@ def test_run_verify_and_workflow(place, tmp_path):
     copied(SAMPLE / "master", f"{place}/base/master")
     copied(SAMPLE / "feed", f"{place}/base/incr")
     config = ["--config", str(SAMPLE / "bumu.properties")]
-    # The odd scheme is what Hadoop calls the same storage.
+    # Hadoop uses the odd scheme for the same storage.
     spelled = place.replace("s3://", "s3a://")
     one = ["run", *config, "--master", f"{place}/master", "--feed", f"{place}/feed", "--output", f"{spelled}/one"]
     two = ["run", *config, "--master", f"{spelled}/one", "--feed", f"{place}/feed", "--output", f"{place}/two"]

@@ -1,8 +1,8 @@
-"""The storage contract, once for every backend: what is written, seen, raced for and removed.
+"""The storage contract, tested on every backend: writing, visibility, races and removal.
 
-To hold another backend against it, add a line to ``BACKENDS``: how its tests get an empty place of their own. A test
-asks for a ``place`` on any backend, for a ``moving`` one where it renames, and for a ``holding`` one where directories
-can be held.
+To test another backend, add to ``BACKENDS`` a function that gives its tests an empty directory. A test asks for a
+``place`` on any backend, for a ``moving`` one on backends that can rename, and for a ``holding`` one on backends where
+a process can claim directories.
 """
 
 import io
@@ -46,9 +46,9 @@ ODD_NAMES = [
     "~a",
     "-rf",
     "ä",
-    "a\u0308",  # the same letter to a reader, and another name
+    "a\u0308",  # looks the same to a reader, but is another name
     "数据",
-    "😀" * 63,  # 252 bytes: as long as names get, and four bytes a character
+    "😀" * 63,  # 252 bytes: nearly the maximum, with four bytes per character
     "x" * 255,
 ]
 
@@ -69,7 +69,7 @@ def holding(request):
 
 
 class Mishap(Exception):
-    """Whatever goes wrong while a file is written."""
+    """Any failure while a file is written."""
 
 
 # --- a new file ---
@@ -87,7 +87,7 @@ def test_new_file_has_its_bytes_and_is_listed_at_once(place):
 
 def test_new_file_is_not_visible_before_it_is_whole(place):
     with place.storage.create_new(place / "file") as stream:
-        stream.write(b"x" * (20 << 20))  # more than any buffer holds back
+        stream.write(b"x" * (20 << 20))  # more than any buffer keeps
         stream.flush()
         assert place.storage.stat(place / "file") is None
         assert [name for name in place.names() if not name.startswith(".")] == []
@@ -147,7 +147,7 @@ def test_name_of_a_new_file_may_be_decided_at_its_end(place):
 @pytest.mark.parametrize("there", ["file", "directory"])
 def test_name_decided_at_the_end_replaces_no_file(place, there):
     if there == "directory" and not place.storage.renames:
-        return  # an object and a directory of one name are two things there
+        return  # on S3, an object and a directory may have the same name
     place.write(place / "final", b"first") if there == "file" else place.directory("final")
 
     with pytest.raises(StorageError, match="final"), place.storage.create_new(place / "x", lambda: place / "final"):
@@ -192,7 +192,7 @@ def test_exception_of_the_naming_function_aborts_as_well(place):
 
 
 def link(place, source, target):
-    """Link, where it can be done."""
+    """Link if the backend can do it."""
     done = place.storage.link_new(source, target)
     assert done is not place.root.startswith(("hdfs://", "model://"))
     return done
@@ -205,7 +205,7 @@ def test_link_gives_a_file_a_second_name(place):
     if link(place, place / "file", place / "below/twin"):
         assert place.read(place / "below/twin") == place.read(place / "file") == b"content"
         place.storage.remove(place / "file")
-        assert place.read(place / "below/twin") == b"content"  # it has no owner
+        assert place.read(place / "below/twin") == b"content"  # then it has no owner
 
 
 @pytest.mark.parametrize("there", ["file", "directory", "the same"])
@@ -278,7 +278,7 @@ def test_one_of_many_renames_a_directory(moving, race):
     assert len(rounds) == rounds_on(moving)
     for turn, won in enumerate(rounds):
         assert sum(won) == 1, f"round {turn}: {won}"
-        assert moving.names(moving / f"round-{turn}") == [f"by-{won.index(True)}"]  # replaced and nested nothing
+        assert moving.names(moving / f"round-{turn}") == [f"by-{won.index(True)}"]  # replaced nothing, and not nested
 
 
 # --- reading ---
@@ -440,7 +440,7 @@ time.sleep(60)
 
 @contextmanager
 def claimant(path):
-    """Give a process that tries to claim a path, and what it says of it."""
+    """Yield a process that tries to claim a path, and the answer that it printed."""
     with subprocess.Popen([sys.executable, "-c", CLAIMANT, path], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process, process.stdout.readline().strip()
@@ -480,7 +480,7 @@ def test_claim_does_not_follow_a_name(holding):
     claim = holding.storage.hold(path)
     holding.storage.rename_new(path, holding / "elsewhere")
 
-    holding.directory("claimed")  # another directory of the same name
+    holding.directory("claimed")  # another directory with the same name
 
     assert holding.storage.hold(path) is not None
     assert holding.storage.hold(holding / "elsewhere") is None
@@ -522,7 +522,7 @@ def test_fault_is_a_storage_error_with_the_path_and_the_reason(place, fault):
 @pytest.mark.parametrize("fault", FAULTS_WITH_DIRECTORIES)
 def test_fault_of_directories_is_one_as_well(moving, fault):
     if "too long" in fault and not moving.is_local:
-        return  # HDFS has a limit of its own, when an administrator sets one
+        return  # HDFS has a limit of its own, if an administrator sets one
     if moving.is_model and ("below" in fault or "file" in fault):
         return
     check_fault(moving, *FAULTS_WITH_DIRECTORIES[fault])
@@ -547,7 +547,7 @@ def check_fault(place, name, step):
     assert place.read(place / "file") == b"content"
 
 
-# --- what the others need of it ---
+# --- operations that other modules rely on ---
 
 
 @pytest.mark.thorough(keep=24)
@@ -567,7 +567,7 @@ def test_content_of_any_size_comes_back(place, size, named):
 
 
 def test_stream_is_read_at_any_place(place):
-    """As Arrow reads Parquet: from the end, back and forth."""
+    """Arrow reads Parquet in this way: from the end, then back and forth."""
     data = random.Random(3).randbytes(9_000_000)
     place.write(place / "file", data)
     rng = random.Random(4)
@@ -597,7 +597,7 @@ MANY = [pytest.param(1_200, id="1,200"), pytest.param(10_000, id="10,000", marks
 @pytest.mark.thorough(keep="local")
 @pytest.mark.parametrize("count", MANY)
 def test_many_files_are_listed(place, count):
-    """More than any server gives in one answer."""
+    """The number exceeds what any server returns in one answer."""
     names = [f"f{number:05d}" for number in range(count)]
     fill(place, names)
 
@@ -608,7 +608,7 @@ def test_many_files_are_listed(place, count):
 
 
 def fill(place, names):
-    """Make many empty files, past the storage where that is slow."""
+    """Create many empty files, bypassing the storage where it is slow."""
     if place.root.startswith("s3://"):
         import boto3
 
@@ -660,7 +660,7 @@ def test_directory_is_removed_only_when_nothing_is_in_it(place):
 
 
 def test_a_sibling_with_the_same_beginning_stays(place):
-    """Keys are text: what begins like a directory's name is not in it."""
+    """Keys are text: a name that only starts with a directory's name is not in that directory."""
     for name in ("a/file", "ab/file", "a.txt", "a-b"):
         place.directory(name.partition("/")[0]) if "/" in name else None
         place.write(place / name)

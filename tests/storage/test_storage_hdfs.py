@@ -1,4 +1,4 @@
-"""What is particular to HDFS; the contract that every storage keeps is tested elsewhere."""
+"""Behaviour that only HDFS has; the contract of all storages has tests of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mutator.storage.hdfs import HdfsStorage
 from tests.support.cluster import ROOT
 
 STORAGE = HdfsStorage()
-# As the client says it when the connection breaks before the answer, and when the answer is no.
+# The client's messages when the connection breaks before the answer, and when the answer is a refusal.
 LOST = ConnectionAbortedError("RPC listener disconnected")
 REFUSED = RuntimeError('RPCError("org.apache.hadoop.ipc.RetriableException", "in safe mode\\n\\tat a.b")')
 
@@ -49,7 +49,7 @@ def names(path):
 
 
 class TaskError:
-    """A client whose rename fails, before or after it is done, or does what another process does meanwhile."""
+    """A client whose rename fails before or after it takes effect, or acts as another process in the meantime."""
 
     def __init__(self, real, fault, done=True, meanwhile=None):
         self._real, self._fault, self._done, self._meanwhile = real, fault, done, meanwhile
@@ -130,7 +130,7 @@ def test_a_refusal_of_the_namenode_is_not_in_doubt(base, faulty):
 def test_the_loser_of_a_race_for_a_source_does_not_believe_that_it_won(base, faulty):
     write(f"{base}/one")
     done = FileNotFoundError("rename source /one is not found.\n\tat org.apache.hadoop.hdfs.server.namenode.X")
-    faulty(done)  # somebody else has moved it to the same name
+    faulty(done)  # another process has moved it to the same name
     with pytest.raises(MutatorError) as caught:
         STORAGE.rename_new(f"{base}/one", f"{base}/other")
     assert caught.value.kind == "storage.missing"
@@ -319,7 +319,7 @@ for path in sys.argv[1:]:
 
 
 def test_names_of_the_configuration_directory(hdfs, tmp_path):
-    """A name service of two NameNodes, one of them not there, as a client sees high availability; and the default."""
+    """Test a name service of two NameNodes, one of them down, as in high availability; and the default name service."""
     there = hdfs.removeprefix("hdfs://")
     settings = {
         "fs.defaultFS": "hdfs://lake",

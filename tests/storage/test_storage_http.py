@@ -1,4 +1,4 @@
-"""Feed files over http, from a real server on loopback: read, never written, and no secret is told."""
+"""Feed files over http, from a real server on loopback: read, never written, and no secret is shown."""
 
 import gzip
 import http.server
@@ -123,7 +123,7 @@ def test_feed_over_http_is_merged(sc, url, tmp_path):
     report = mutate(sc, SETTINGS, master=str(master), feed=feed, output=str(tmp_path / "out"))
 
     assert report.counts["feed updated"] == 334 + 1
-    assert report.feed == (feed[0], feed[1].replace("version=7", "***"))  # it may be a signature
+    assert report.feed == (feed[0], feed[1].replace("version=7", "***"))  # the query may be a signature
     rows = b"".join(path.read_bytes() for path in (tmp_path / "out").glob("part-*")).splitlines()
     assert b"0001,zipped,3" in rows
     again = mutate(
@@ -133,7 +133,7 @@ def test_feed_over_http_is_merged(sc, url, tmp_path):
         feed=feed[:1],
         output=str(tmp_path / "again"),
     )
-    assert again.consumed == (feed[0],)  # by name and checksum, wherever it comes from
+    assert again.consumed == (feed[0],)  # identified by name and checksum, not by its address
 
 
 @pytest.mark.parametrize("role", ["master", "output"])
@@ -169,7 +169,7 @@ def test_packages_of_a_transport_are_named(monkeypatch):
 @pytest.mark.parametrize(
     ("address", "shown"),
     [
-        ("sftp://me:se/cret@host/a", "sftp://me:se/cret@host/a"),  # no password holds a slash that is not escaped
+        ("sftp://me:se/cret@host/a", "sftp://me:se/cret@host/a"),  # a slash in a password must be escaped
         ("sftp://me:secret@host/a@b", "sftp://me:***@host/a@b"),
         ("gs://lake/a?b", "gs://lake/a?b"),
         ("https://host/a?X-Amz-Signature=abc", "https://host/a?***"),

@@ -1,6 +1,6 @@
-"""What only a local disk has (links, FIFOs, names that are no text), addresses, and what compressed bytes may not do.
+"""Features of the local disk only (links, FIFOs, names that are not UTF-8), addresses, and damaged compressed data.
 
-The contract of all backends is held in ``test_storage_contract``.
+``test_storage_contract`` tests the contract of all backends.
 """
 
 import bz2
@@ -28,7 +28,7 @@ else:
 
 
 def test_entry_that_vanishes_while_it_is_listed_is_left_out(tmp_path, monkeypatch):
-    """And the others are there: a listing that fails as a whole would look like a directory that is not there."""
+    """The other entries are returned: a listing that fails as a whole would make the directory look missing."""
     for name in ("a", "b", "c"):
         (tmp_path / name).touch()
     real = os.scandir
@@ -60,7 +60,7 @@ def test_unknown_scheme_names_the_known_ones():
         ("file:/a%23b", "/a#b"),
         ("file://localhost/a", "/a"),
         ("FILE:///a", "/a"),
-        ("/a%20b", "/a%20b"),  # a plain path is no address
+        ("/a%20b", "/a%20b"),  # a plain path is not an address
         ("/a/../b//c/", "/b/c"),
     ],
 )
@@ -76,7 +76,7 @@ def disk(tmp_path):
     return Place(LocalStorage(), str(tmp_path))
 
 
-INVALID = os.fsdecode(b"a\xff\xfe\xc3")  # no UTF-8, and a legal name on Linux
+INVALID = os.fsdecode(b"a\xff\xfe\xc3")  # not UTF-8, but a legal name on Linux
 
 
 def test_name_that_is_no_text_is_kept(disk):
@@ -92,7 +92,7 @@ def test_name_that_is_no_text_is_kept(disk):
     assert disk.storage.hold(disk / INVALID) is not None
     with pytest.raises(StorageError) as caught:
         disk.storage.open(disk / "a\udcffb")
-    str(caught.value).encode()  # a message can be shown
+    str(caught.value).encode()  # the message can be printed
     disk.storage.remove(disk / INVALID)
     assert disk.names() == []
 
@@ -108,7 +108,7 @@ def test_a_special_file_is_named_and_not_opened(disk, kind):
     elif kind == "socket":
         server = socket.socket(socket.AF_UNIX)
         here = os.open(disk.root, os.O_RDONLY)
-        server.bind(f"/proc/self/fd/{here}/odd")  # the path of a socket may not be long
+        server.bind(f"/proc/self/fd/{here}/odd")  # the path of a socket must be short
         os.close(here)
         server.close()
     else:
@@ -174,7 +174,7 @@ def test_without_links_a_new_file_still_replaces_nothing(disk, monkeypatch):
 
 @pytest.mark.parametrize("code", sorted(local_rename.NO_LINKS))
 def test_where_nothing_can_be_linked_a_link_is_false_and_makes_nothing(disk, monkeypatch, code):
-    """So that the file is copied instead; whatever else goes wrong is an error."""
+    """The caller then copies the file; any other failure is an error."""
 
     def refuse(*_, **__):
         raise OSError(code, os.strerror(code))
@@ -190,7 +190,7 @@ def test_where_nothing_can_be_linked_a_link_is_false_and_makes_nothing(disk, mon
 
 
 def test_link_shares_its_content(disk):
-    """The bytes are there once: nothing was read, and a damage of one is a damage of both."""
+    """The bytes exist only once: the file is not read, and damage to one name is damage to both."""
     disk.write(disk / "file", b"content")
     disk.storage.link_new(disk / "file", disk / "twin")
 
@@ -202,7 +202,7 @@ def test_full_disk_is_an_error_and_leaves_nothing(disk, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(local.os, "fsync", full)  # where a delayed allocation shows it
+    monkeypatch.setattr(local.os, "fsync", full)  # a delayed allocation fails here
 
     with pytest.raises(StorageError, match=r"file: No space left on device"):
         disk.write(disk / "file", b"content")
@@ -210,7 +210,7 @@ def test_full_disk_is_an_error_and_leaves_nothing(disk, monkeypatch):
 
 
 def test_content_is_durable_before_its_name_is(disk, monkeypatch):
-    """The order of the calls is the only sign of durability that a test can see without pulling the plug."""
+    """The order of the calls is the only sign of durability that a test can see without cutting the power."""
     calls = []
     fsync, link = os.fsync, os.link
     kind = {True: "directory", False: "file"}
@@ -226,7 +226,7 @@ def test_content_is_durable_before_its_name_is(disk, monkeypatch):
 
 @pytest.mark.parametrize("code", [errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT])
 def test_remove_outlasts_a_writer_that_is_about_to_die(disk, monkeypatch, code):
-    """The workers of a killed run write on for as long as their JVM takes to die."""
+    """The workers of a killed run continue to write until their JVM has died."""
     tree, calls, rmtree = disk.directory("tree"), [], shutil.rmtree
 
     def raced(path):
@@ -243,7 +243,7 @@ def test_remove_outlasts_a_writer_that_is_about_to_die(disk, monkeypatch, code):
 
 
 def test_claim_of_a_directory_that_was_replaced_meanwhile_fails(disk, monkeypatch):
-    """Between opening and locking it, its owner may have published it and another run have made a new one."""
+    """Between opening and locking the directory, its owner may publish it, and another run may create a new one."""
     path, flock = disk.directory("claimed"), local_directories.fcntl.flock
 
     def late(handle, flags):
@@ -344,7 +344,7 @@ def test_flipped_bit_never_gives_other_content(kind):
         except CorruptStream:
             found += 1
         else:
-            # Not every bit says something about the content: gzip's holds a time, and bzip2's last byte is padded.
+            # Some bits do not affect the content: gzip stores a time, and bzip2 pads its last byte.
             assert content == CONTENT, f"bit {bit}"
     assert found > len(data) * 8 * 0.8
 
@@ -354,7 +354,7 @@ def test_flipped_bit_never_gives_other_content(kind):
     [
         (b"\x1f\x8b\x08\x00", "gzip"),
         (b"BZh91AY&SY", "bzip2"),
-        (b"BZh1\x17rE8P\x90", "bzip2"),  # of no content
+        (b"BZh1\x17rE8P\x90", "bzip2"),  # of empty content
         (b"\x28\xb5\x2f\xfd\x04", "zstd"),
         (b"\xfd7zXZ\x00\x00", "xz"),
         (b"PK\x03\x04\x14\x00", "a zip archive"),
@@ -364,7 +364,7 @@ def test_flipped_bit_never_gives_other_content(kind):
         (b"PAR1\x15\x04\x15\x14\x15\x14\x15\xde\xb5\xe1", "Parquet"),
         (b"ORC\x0a\x06\x12\x04\x08\x01P\x00\x0a", "ORC"),
         (b"Obj\x01\x04\x14avro.codec", "Avro"),
-        # rows that begin like one of them
+        # rows that start like one of these formats
         (b"", None),
         (b"\x1f", None),
         (b"BZh,1,2\n", None),

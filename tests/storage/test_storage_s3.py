@@ -1,4 +1,4 @@
-"""What is particular to S3: lost answers, servers that do not honour conditions, uploads that nobody completes."""
+"""Behaviour that only S3 has: lost answers, servers that ignore conditions, uploads that are never completed."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def names(path):
 # The first request of a large object begins its upload, three send its parts, and the fifth completes it.
 @pytest.mark.parametrize(("content", "request_number"), [(b"small", 1), *((LARGE, number) for number in range(1, 6))])
 def test_answer_that_got_lost_is_found_again(s3, bucket, content, request_number):
-    """The client asks again, and is told that the object exists: it is its own."""
+    """The client repeats the request, and the answer is that the object exists: it is the client's own."""
     s3.behave(lose=request_number)
     write(f"{bucket}/file", content)
 
@@ -62,7 +62,7 @@ def test_object_of_another_writer_is_not_taken_for_an_own_one(s3, bucket, conten
         write(f"{bucket}/file", content)
 
     assert caught.value.kind == "storage.exists"
-    assert s3.uploads(bucket) == [] or content is LARGE  # whose beginning was lost: it is found below
+    assert s3.uploads(bucket) == [] or content is LARGE  # the beginning of this upload was lost: it is found below
     assert STORAGE.unfinished(bucket) == [f"{bucket}/{key}" for key in s3.uploads(bucket)]
 
 
@@ -74,7 +74,7 @@ def test_server_without_conditional_puts_is_found_out(s3, bucket, how, monkeypat
     assert STORAGE.exclusive(f"{bucket}/base") is False
     assert names(bucket) == []
     assert s3.uploads(bucket) == []
-    for content in (b"first", LARGE):  # what can be done without is done
+    for content in (b"first", LARGE):  # operations that need no condition still work
         write(f"{bucket}/{len(content)}", content)
         with pytest.raises(StorageError) as caught:
             write(f"{bucket}/{len(content)}", b"second")
@@ -129,7 +129,7 @@ def test_upload_of_a_killed_writer_is_found_and_aborted(s3, bucket):
         process.send_signal(signal.SIGKILL)
 
     assert s3.uploads(bucket) == ["output/run/part"]
-    assert names(bucket) == []  # nobody sees it
+    assert names(bucket) == []  # the object is not visible
     assert STORAGE.unfinished(f"{bucket}/output") == [f"{bucket}/output/run/part"]
     assert STORAGE.unfinished(f"{bucket}/out") == []
     STORAGE.remove(f"{bucket}/output/run")
@@ -191,7 +191,7 @@ def test_missing_bucket_is_reported(s3):
 @pytest.mark.processes
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_missing_package_is_named(scheme):
-    """In a process that has never had it."""
+    """The test needs a process that has never imported the package."""
     lines = ["import sys", "sys.modules['boto3'] = sys.modules['botocore'] = None", "from mutator import cli"]
     command = ["run", "--config", "sample_data/product/bumu.properties", "--master", f"{scheme}://lake/master"]
     lines.append(f"sys.exit(cli.main({[*command, '--feed', 'sample_data/product/feed', '--output', 'out']!r}))")
