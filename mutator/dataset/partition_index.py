@@ -45,11 +45,6 @@ class Files:
         return sum(part.bytes for part in self.data)
 
 
-def is_partitioned(known: Manifest | None) -> bool:
-    """Return whether a dataset has partitions."""
-    return known is not None and SPEC in known.spec
-
-
 def stored_fields(spec: Mapping[str, Any]) -> tuple[PartitionField, ...]:
     """Return the partition fields of a dataset; their sources are fields of the stored rows. Empty if unpartitioned."""
     return parse_fields(spec[SPEC]["by"]) if SPEC in spec else ()

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.manifest import DataFile, Manifest
-from mutator.dataset.partition_index import EARLIER, SPEC, form_of, is_partitioned
+from mutator.dataset.partition_index import EARLIER, SPEC, form_of
 from mutator.engine.blocks.mutations import groups_of_keys, partitions_of
 from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
@@ -79,8 +79,7 @@ def key_reader(known: Manifest) -> KeyReader:
     for number in range(len(known.spec.get(EARLIER, ()))):
         spec = {**known.spec, **form_of(known.spec, number)}
         forms[f"master {number}"] = _row_plan(replace(known, spec=spec))
-    scope = known.spec[SPEC]["scope"] if is_partitioned(known) else None
-    return partial(_read_task, forms, scope)
+    return partial(_read_task, forms, known.spec.get(SPEC, {}).get("scope"))
 
 
 def _read_task(forms: Mapping[str, RowPlan], scope: str | None, plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:

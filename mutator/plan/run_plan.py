@@ -14,11 +14,12 @@ import numpy as np
 
 from mutator.config import Config
 from mutator.dataset import checksum
-from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile, is_without_key
-from mutator.dataset.partition_index import SPEC, Files
+from mutator.dataset.manifest import DataFile, Manifest, is_without_key
+from mutator.dataset.partition_index import SPEC
 from mutator.errors import error
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
+from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.rows.row_plan import RowPlan
@@ -35,18 +36,6 @@ SAMPLES = 5  # keys or rows that are shown as examples
 _LARGE = 1 << 20
 _FEED_TASKS = 16  # read a feed of one split's size, at most
 _ENDLESS = 1 << 62  # the chunk of a file with one checksum
-
-
-@dataclass(frozen=True)
-class PartitionedMaster:
-    """The files of a master that is partitioned already, and how those of each form are read."""
-
-    path: str
-    spec: Mapping[str, Any]
-    partitions: Mapping[str, Files]  # by directory
-    forms: Mapping[int | None, tuple[str, bool]]  # form -> layout, and whether tasks may read parts of a file
-    packs: tuple[SideFile, ...]  # of filters of keys
-    parts: tuple[Part, ...]  # all of its files
 
 
 @dataclass(frozen=True)
@@ -94,17 +83,17 @@ class Plan:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
-    units: tuple[MergeUnit, ...] = ()  # of touched partitions, each with its part of ``local``
+    units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
 
     @property
     def is_partitioned(self) -> bool:
         """Return whether the output is partitioned."""
-        return self.rows.is_partitioned
+        return bool(self.rows.partitioning.fields)
 
     @property
     def by_table(self) -> bool:
-        """Return whether the output is partitioned, and a record may move from one partition to another."""
-        return self.rows.by_table
+        """Return whether a record may move from one partition of the output to another."""
+        return self.rows.partitioning.by_table
 
     @property
     def block_type(self) -> BlockType:
@@ -115,12 +104,6 @@ class Plan:
     def rejects_shipped(self) -> Mapping[str, int]:
         """How many rejected rows of a split travel to the ledger, by side."""
         return {side: allowed + SAMPLES for side, allowed in self.limits.rejects.items()}
-
-    def unit(self, group: int) -> MergeUnit:
-        """Return the merge unit of a group; without partitions it has the group's buckets."""
-        if self.units:
-            return self.units[group]
-        return MergeUnit(group, self.groups, self.strategy.buckets)
 
     @property
     def ledger(self) -> int:
@@ -171,6 +154,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     size = config.split_bytes
     feed_chunk = size if size < _LARGE else size // _FEED_TASKS
     tasks, local = _tasks(size, inputs, strategy, feed_chunk)
+    groups = len(local) if strategy.join == "broadcast" else strategy.groups
     retention, feed_retention = config.tombstone_retention, config.consumed_retention
     return Plan(
         run=run,
@@ -180,7 +164,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         inputs=inputs,
         tasks=tasks,
         local=local,
-        groups=len(local) if strategy.join == "broadcast" else strategy.groups,
+        groups=groups,
         by_file_name=config.by_file_name,
         chunks=Chunks(size, feed_chunk, _ENDLESS if rows.whole else size),
         limits=limits_of(config),
@@ -194,7 +178,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         bucket_bytes=config.bucket_bytes,
         notes=(*survey.notes, *rows.notes, *_notes(config, survey)),
         warnings=(*config.warnings, *rows.warnings, *_warnings(config, survey)),
-        master=_partitioned_master(survey, rows),
+        master=_with_forms(survey, rows),
+        units=tuple(MergeUnit(group, groups, strategy.buckets) for group in range(groups)),
     )
 
 
@@ -223,21 +208,20 @@ def _warnings(config: Config, survey: Survey) -> Iterator[str]:
         yield f"{survey.master_path} holds no data files (is it the right directory, and mounted?)"
 
 
-def _partitioned_master(survey: Survey, rows: RowPlan) -> PartitionedMaster | None:
-    known, found = survey.manifest, survey.partitions
-    if known is None or found is None:
+def _with_forms(survey: Survey, rows: RowPlan) -> PartitionedMaster | None:
+    """Return the partitioned master with the way in which files of each form are read."""
+    if survey.partitioned is None:
         return None
     forms: dict[int | None, tuple[str, bool]] = {None: ("master", True)}
     for source in survey.master:  # one of each form
         assert isinstance(source.part, DataFile)
         forms[source.part.form] = (rows.layout_of.get(source.path, "master"), rows.in_ranges.get(source.path, True))
-    packs = tuple(side for side in known.beside if side.role == "filters")
-    return PartitionedMaster(survey.master_path, known.spec, found, forms, packs, known.parts())
+    return replace(survey.partitioned, forms=forms)
 
 
 def _check_tombstones(survey: Survey, rows: RowPlan) -> None:
     """Raise StateError where the tombstones of a master without partitions would have to be in one."""
-    if survey.tombstones and rows.is_partitioned and not rows.by_table:
+    if survey.tombstones and rows.partitioning.by_partition:
         raise error("partition.tombstones", path=survey.master_path)
 
 

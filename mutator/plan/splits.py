@@ -44,7 +44,7 @@ class Split:
 
 def inputs_of(survey: Survey, shape: RowPlan) -> tuple[Input, ...]:
     """Return the inputs of a run: tombstones, master, feed."""
-    master = survey.master if survey.partitions is None else ()  # with_units adds the files of touched partitions
+    master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
     return numbered(survey.tombstones, master, survey.feed, shape)
 
 

@@ -41,15 +41,15 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strate
     form = BLOCK_TYPES[rows.block_type]
     refused = form.unsupported(rows.layouts["feed"]) or form.unsupported(rows.layouts["master"])
     buckets, why_buckets = _buckets(config, survey)
-    if rows.is_partitioned and (wanted == "records" or refused):
-        raise error("partition.engine", why=refused or "--engine records is asked for")
     if wanted == "records" or refused:
+        if rows.partitioning.fields:
+            raise error("partition.engine", why=refused or "--engine records is asked for")
         why = "it was asked for" if wanted == "records" else refused
         if wanted == "blocks":
             why = f"blocks was asked for, but {why}"
         why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
         return Strategy("records", "shuffle", buckets, buckets, why)
-    if rows.is_partitioned:
+    if rows.partitioning.fields:
         return _partitioned(config, survey)
     if survey.manifest is not None and survey.manifest.buckets is not None:
         return _managed(survey.manifest.buckets, buckets, why_buckets)
@@ -59,8 +59,8 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strate
 def _partitioned(config: Config, survey: Survey) -> Strategy:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in (*survey.master, *survey.feed))
     groups = config.num_reducer or max(2, min(size // config.split_bytes, _MOST_GROUPS))
-    if survey.partitions is not None:
-        count = sum(1 for files in survey.partitions.values() if files.data)
+    if survey.partitioned is not None:
+        count = sum(1 for files in survey.partitioned.partitions.values() if files.data)
         why = f"the master has {count:,} partitions, of which those that the feed touches are merged"
         return Strategy("blocks", "aligned", None, groups, why)
     return Strategy("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")

@@ -535,7 +535,7 @@ def test_every_row_is_where_the_rules_for_a_row_say(tmp_path_factory, rows, by, 
 def test_a_task_needs_nothing_but_its_file(feed):
     """A task is sent to workers with the positions of its fields, and writes the same files again."""
     feed.put("ups_1.txt", b"a\nb\na\n")
-    (file,) = feed_files(config.parse(CONFIG), parse_fields("0"), [str(feed.feed)], [])
+    (file,), _ = feed_files(config.parse(CONFIG), parse_fields("0"), [str(feed.feed)])
     made, rejects = split_file(str(feed.root / "stage"), parse_fields("0"), file, 5)
 
     assert (made.rows, made.rejected, rejects) == (3, 0, [])

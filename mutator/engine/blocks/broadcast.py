@@ -83,7 +83,7 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
     try:
         with ExitStack() as stack:
             output = Output(plan, tally, plan.by_file_name, stack)
-            files = BucketFiles(plan, staging, plan.unit(task), attempt, stack)
+            files = BucketFiles(plan, staging, plan.units[task], attempt, stack)
             blocks = partial(from_files, plan, plan.local[task], done)
             for kept in merge_blocks(winners, blocks, none, output, _nothing, stack):
                 files.write(*kept)
@@ -112,7 +112,7 @@ def finish(
     tally = Tally()
     with ExitStack() as stack:
         output = Output(plan, tally, True, stack)
-        files = BucketFiles(plan, staging, plan.unit(len(plan.local) - 1), attempt, stack)
+        files = BucketFiles(plan, staging, plan.units[len(plan.local) - 1], attempt, stack)
         tables = (table for split in plan.local[-1] for table in _tombstones(plan, split, ledger))
         winners = _winners(plan, folded, tally)
         for one in winners:

@@ -29,7 +29,7 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
     failpoint("task.started", attempt)
     keep_freed_memory()
     with ExitStack() as stack:
-        unit = plan.unit(group)
+        unit = plan.units[group]
         splits = plan.local[group] if plan.strategy.join == "aligned" else ()
         files = BucketFiles(plan, staging, unit, attempt, stack)
         task = UnitTask(plan, unit, splits, files, stack)

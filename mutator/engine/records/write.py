@@ -41,7 +41,7 @@ def write_bucket(
     tally = Tally()
     form = plan.block_type
     with ExitStack() as stack:
-        files = BucketFiles(plan, staging, plan.unit(bucket), attempt, stack)
+        files = BucketFiles(plan, staging, plan.units[bucket], attempt, stack)
         tombstones = _Tombstones(plan, files)
         rows = merge_bucket(
             elements,

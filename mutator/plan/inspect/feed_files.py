@@ -14,23 +14,22 @@ from mutator.rules import file_names, sequence_gaps
 from mutator.storage import Entry, blocks, storage_for
 
 
-def feed_entries(config: Config, paths: Sequence[str], ignored: list[str]) -> dict[str, Entry]:
-    """Return the feed files that full paths name, by path, without their control files.
+def feed_entries(paths: Sequence[str], control_suffix: str | None) -> tuple[dict[str, Entry], tuple[str, ...]]:
+    """Return the feed files that full paths name, by path, without their control files, and the paths of hidden files.
 
-    ignored: a list to which the paths of hidden files are added. Raises ConfigError, and DataError for a control file
-    without its feed file.
+    Raises ConfigError, and DataError for a control file without its feed file.
     """
+    entries, hidden = visible(entry for path in paths for entry in _find(path))
     found: dict[str, Entry] = {}
-    for path in paths:
-        for entry in _find(path, ignored):
-            found.setdefault(entry.path, entry)  # a path that is matched twice is read once
+    for entry in entries:
+        found.setdefault(entry.path, entry)  # a path that is matched twice is read once
     for entry in found.values():
         check_entry(entry)
-    return found if config.control_suffix is None else control_files.set_apart(config.control_suffix, paths, found)
+    return (found if control_suffix is None else control_files.set_apart(control_suffix, paths, found)), hidden
 
 
-def _find(path: str, ignored: list[str]) -> list[Entry]:
-    """Return the visible entries that a path names: those of a directory, one file, or the matches of a pattern."""
+def _find(path: str) -> Sequence[Entry]:
+    """Return the entries that a path names: those of a directory, one visible file, or the matches of a pattern."""
     storage = storage_for(path)
     path = storage.resolve(path)
     entry = storage.stat(path)
@@ -39,24 +38,20 @@ def _find(path: str, ignored: list[str]) -> list[Entry]:
         matches = [storage.stat(storage.resolve(match.path)) or match for match in storage.glob(path)]
         if not matches:
             raise error("path.missing", path=path, what="feed file or directory")
-        found = [_find(match.path, ignored) if match.type == "directory" else [match] for match in matches]
-        return visible((part for parts in found for part in parts), ignored)
+        found = [_find(match.path) if match.type == "directory" else [match] for match in matches]
+        return [part for parts in found for part in parts]
     if entry.type == "directory":
-        return visible(storage.entries(path), ignored)
+        return storage.entries(path)
     if file_names.is_hidden(entry.name):
         raise error("path.hidden", path=path)
     return [entry]
 
 
-def visible(entries: Iterable[Entry], ignored: list[str]) -> list[Entry]:
-    """Return the entries that are not hidden, and add the paths of the hidden ones to ``ignored``."""
-    shown = []
-    for entry in entries:
-        if file_names.is_hidden(entry.name):
-            ignored.append(entry.path)
-        else:
-            shown.append(entry)
-    return shown
+def visible(entries: Iterable[Entry]) -> tuple[list[Entry], tuple[str, ...]]:
+    """Return the entries that are not hidden, and the paths of the hidden ones."""
+    found = list(entries)
+    hidden = tuple(entry.path for entry in found if file_names.is_hidden(entry.name))
+    return [entry for entry in found if not file_names.is_hidden(entry.name)], hidden
 
 
 def check_entry(entry: Entry, directory_cure: str = "name it as a --feed of its own") -> None:

@@ -5,18 +5,40 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from mutator.dataset.manifest import DataFile, Manifest, SideFile
-from mutator.dataset.partition_index import form_of
+from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile
+from mutator.dataset.partition_index import SPEC, Files, by_partition, form_of
 from mutator.errors import error
 from mutator.formats.files import lines
 from mutator.formats.files.contract import FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
+
+
+@dataclass(frozen=True)
+class PartitionedMaster:
+    """The files of a master that is partitioned already, and how those of each form are read."""
+
+    path: str
+    spec: Mapping[str, Any]
+    partitions: Mapping[str, Files]  # by directory
+    packs: tuple[SideFile, ...]  # of filters of keys
+    parts: tuple[Part, ...]  # all of its files
+    # form -> layout, and whether tasks may read parts of a file; the plan adds them
+    forms: Mapping[int | None, tuple[str, bool]] = field(default_factory=dict)
+
+
+def partitioned_master(path: str, known: Manifest) -> PartitionedMaster | None:
+    """Return the partitions that a manifest describes, None if the master has none."""
+    if SPEC not in known.spec:
+        return None
+    packs = tuple(side for side in known.beside if side.role == "filters")
+    return PartitionedMaster(path, known.spec, by_partition(known), packs, known.parts())
 
 
 def forms_of(master: str, known: Manifest) -> tuple[Source, ...]:

@@ -6,7 +6,6 @@ import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from mutator.config import Config
 from mutator.dataset import manifest
@@ -25,20 +24,19 @@ _NO_TREE = "a master's files lie in its directory, or in those of partitions, as
 
 
 def unmanaged_sources(
-    config: Config, storage: Storage, master: str, ignored: list[str], *, named: bool
-) -> tuple[Source, ...]:
-    """Return the files of a master, by name.
-
-    ignored: a list to which the paths of hidden files are added. named: whether fields have names in this run.
-    """
+    config: Config, storage: Storage, master: str, *, named: bool
+) -> tuple[tuple[Source, ...], tuple[str, ...]]:
+    """Return the files of a master, by name, and the paths of hidden files. named: fields have names in this run."""
     entry = storage.stat(master)
     if entry is None:
         if not config.allow_empty_master:
             raise error("master.missing", path=master)
-        return ()
-    below = partial(_entries_below, storage, ignored) if config.partitioned_by else storage.entries
-    entries = visible(below(master), ignored) if entry.type == "directory" else [entry]
-    own = masters_below(master, ignored)
+        return (), ()
+    entries, hidden = [entry], tuple[str, ...]()
+    if entry.type == "directory":
+        in_directories = bool(config.partitioned_by)
+        entries, hidden = _entries_below(storage, master) if in_directories else visible(storage.entries(master))
+    own = masters_below(master, hidden)
     if own and not config.master_adopt:
         names = [directory.removeprefix(f"{master}/") for directory in own]
         raise error("partition.masters", path=master, partitions=file_names.first_few(names))
@@ -50,7 +48,7 @@ def unmanaged_sources(
     # As between rows of one ID, the file name decides before the directory (by which the entries are sorted).
     entries.sort(key=lambda part: (os.fsencode(part.name), os.fsencode(part.path)))
     found = (probe_file(config, storage, part, config.master_format, named=named) for part in entries)
-    return tuple(map(_as_written, found))
+    return tuple(map(_as_written, found)), hidden
 
 
 def _as_written(source: Source) -> Source:
@@ -60,20 +58,23 @@ def _as_written(source: Source) -> Source:
     return source
 
 
-def _entries_below(storage: Storage, ignored: list[str], directory: str) -> list[Entry]:
-    """Return the entries of a directory and of the partition directories below it."""
-    found = []
+def _entries_below(storage: Storage, directory: str) -> tuple[list[Entry], tuple[str, ...]]:
+    """Do what ``visible`` does with the entries of a directory and of the partition directories below it."""
+    found, hidden = [], list[str]()
     for entry in storage.entries(directory):
         if entry.type == "directory" and not file_names.is_hidden(entry.name) and "=" in entry.name:
-            found += visible(_entries_below(storage, ignored, entry.path), ignored)
+            entries, paths = _entries_below(storage, entry.path)
+            found += entries
+            hidden += paths
         else:
             found.append(entry)
-    return found
+    shown, paths = visible(found)
+    return shown, (*hidden, *paths)
 
 
-def masters_below(master: str, ignored: Sequence[str]) -> list[str]:
-    """Return the partition directories that are masters of their own. ignored: the hidden paths below ``master``."""
-    directories = [posixpath.dirname(path) for path in ignored if posixpath.basename(path) == manifest.DIRECTORY]
+def masters_below(master: str, hidden: Sequence[str]) -> list[str]:
+    """Return the partition directories that are masters of their own. hidden: the hidden paths below ``master``."""
+    directories = [posixpath.dirname(path) for path in hidden if posixpath.basename(path) == manifest.DIRECTORY]
     return sorted(directory for directory in directories if directory != master)
 
 

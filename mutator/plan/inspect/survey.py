@@ -9,17 +9,23 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mutator.config import Config
 from mutator.dataset import manifest
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.partition_index import Files, by_partition, is_partitioned
 from mutator.errors import error
 from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
-from mutator.plan.inspect.managed import dataset_schema, dataset_sources, forms_of
+from mutator.plan.inspect.managed import (
+    PartitionedMaster,
+    dataset_schema,
+    dataset_sources,
+    forms_of,
+    partitioned_master,
+)
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
 from mutator.plan.inspect.probe import probe_file, read_schema
 from mutator.plan.inspect.source import Source
@@ -43,7 +49,7 @@ class Survey:
     dataset_schema: FileSchema | None = None  # of a managed master whose fields have names
     output_schema: tuple[str, FileSchema] | None = None  # the schema that the user wants, and its path
     field_names: tuple[str, ...] = ()  # of a feed row in order, where the manifest of escaped text has them
-    partitions: Mapping[str, Files] | None = None  # of a partitioned master
+    partitioned: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
 
 
 def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
@@ -55,12 +61,11 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
     storage = writable_storage_for(master)
     master = storage.resolve(master)
     paths = tuple(absolute(path) for path in feed)
-    ignored: list[str] = []
     named = _has_names(config)
-    survey = _survey_master(config, storage, master, ignored, named)
+    survey = _survey_master(config, storage, master, named)
     known = survey.manifest
-    adopted = masters_below(master, ignored) if known is None else []
-    entries = feed_entries(config, paths, ignored)
+    adopted = masters_below(master, survey.ignored)
+    entries, ignored = feed_entries(paths, config.control_suffix)
     for path in entries:
         if path == master or posixpath.dirname(path) == master:
             raise error("path.roles", path=path, roles="master and feed")
@@ -69,9 +74,9 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
     if not named and any(source.file_format != "text" for source in (*survey.master, *found)):
         found = _probe_feed(config, entries, True, survey.field_names)
         if known is None:
-            survey = replace(survey, master=unmanaged_sources(config, storage, master, [], named=True))
+            survey = replace(survey, master=unmanaged_sources(config, storage, master, named=True)[0])
     _check_formats("feed", found)
-    if survey.partitions is None:
+    if survey.partitioned is None:
         _check_formats("master", survey.master)
     fresh, consumed, notes = split_consumed(config, known, found)
     if config.control_suffix is not None:
@@ -81,24 +86,26 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
         feed=fresh,
         feed_paths=paths,
         consumed=consumed,
-        ignored=tuple(ignored),
-        notes=(*notes, *sequence_notes(config, known, fresh), *_adoption_notes(config, survey, adopted)),
+        ignored=(*survey.ignored, *ignored),
+        notes=(*notes, *sequence_notes(config, known, fresh), *_adoption_notes(survey, adopted, config.master_adopt)),
         output_schema=read_schema(config.output_schema) if config.output_schema is not None else None,
     )
 
 
-def _survey_master(config: Config, storage: Storage, master: str, ignored: list[str], named: bool) -> Survey:
+def _survey_master(config: Config, storage: Storage, master: str, named: bool) -> Survey:
     known = None if config.master_adopt else read_manifest(storage, master)
     if known is None:
-        return Survey(master, None, unmanaged_sources(config, storage, master, ignored, named=named))
-    if is_partitioned(known):  # its files are checked while Spark reads the feed (``engine.blocks.carry``)
-        survey = Survey(master, known, forms_of(master, known), partitions=by_partition(known))
+        sources, hidden = unmanaged_sources(config, storage, master, named=named)
+        return Survey(master, None, sources, ignored=hidden)
+    partitioned = partitioned_master(master, known)
+    if partitioned is not None:  # its files are checked while Spark reads the feed (``engine.blocks.carry``)
+        survey = Survey(master, known, forms_of(master, known), partitioned=partitioned)
     else:
         check_files(storage, master, known.parts(), storage.entries(master))
         sources, tombstones = dataset_sources(master, known)
         survey = Survey(master, known, sources, tombstones=tombstones)
     schema = dataset_schema(known, master)
-    return replace(survey, dataset_schema=schema, field_names=_feed_field_names(config, known, schema))
+    return replace(survey, dataset_schema=schema, field_names=_feed_field_names(config.op_field, known, schema))
 
 
 def _has_names(config: Config) -> bool:
@@ -117,7 +124,7 @@ def _probe_feed(
     ]
 
 
-def _feed_field_names(config: Config, known: Manifest, schema: FileSchema | None) -> tuple[str, ...]:
+def _feed_field_names(op_field: Any, known: Manifest, schema: FileSchema | None) -> tuple[str, ...]:
     """Return the names of the fields of a feed row, in order, where the master is escaped text.
 
     The manifest has those of a master row; the op code is inserted at its ordinal.
@@ -125,11 +132,11 @@ def _feed_field_names(config: Config, known: Manifest, schema: FileSchema | None
     if schema is None or known.spec["format"] != "escaped":
         return ()
     names = list(schema.schema.names)
-    if isinstance(config.op_field, int) and known.spec["op code"] is None and config.op_field <= len(names):
+    if isinstance(op_field, int) and known.spec["op code"] is None and op_field <= len(names):
         op = "op_code"
         while op in names:
             op += "_"
-        names.insert(config.op_field, op)
+        names.insert(op_field, op)
     return tuple(names)
 
 
@@ -148,12 +155,12 @@ def _check_formats(side: str, sources: Iterable[Source]) -> None:
         )
 
 
-def _adoption_notes(config: Config, survey: Survey, partitions: Sequence[str]) -> tuple[str, ...]:
+def _adoption_notes(survey: Survey, partitions: Sequence[str], adopt: bool) -> tuple[str, ...]:
     """Return a note on the state that is lost with the manifest. partitions: those with manifests of their own."""
     if partitions:
         lost = f"of its {len(partitions):,} partitions with manifests of their own are forgotten"
         return (f"the master is adopted: the tombstones, row sequences and merged feed files {lost}",)
     if survey.manifest is None and any(file_names.is_data_file(source.name) for source in survey.master):
-        what = "is adopted" if config.master_adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
+        what = "is adopted" if adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
         return (f"the master {what}: its tombstones, row sequences and merged feed files are forgotten",)
     return ()

@@ -90,7 +90,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
         carries=same,
         whole=True,
         partitioning=rows.partitioning,
-        notes=(*found.notes, *rewrite_notes(known is not None and not same and not survey.partitions)),
+        notes=(*found.notes, *rewrite_notes(known is not None and not same and not survey.partitioned)),
     )
 
 
@@ -115,7 +115,7 @@ def _files(run: SchemaRun) -> list[_File]:
             found.append(_file(source.path, source.file_schema.native, is_partial))
         except NotReadable as fault:
             raise error("damaged", path=source.path, why=fault) from None
-    samples_only = not survey.master or survey.partitions is not None  # the manifest has the master's schema
+    samples_only = not survey.master or survey.partitioned is not None  # the manifest has the master's schema
     if survey.manifest is not None and samples_only and survey.dataset_schema is not None:
         found.insert(0, _file(survey.master_path, survey.dataset_schema.native, False))
     return found

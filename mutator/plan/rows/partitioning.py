@@ -6,44 +6,46 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mutator.config import Config
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.partition_index import SPEC
+from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.errors import error
-from mutator.rules.partition_transforms import PartitionField, checked_fields, parse_fields, text_of
+from mutator.rules.partition_transforms import PartitionField, checked_fields, text_of
 
 
 @dataclass(frozen=True)
 class Partitioning:
-    """The fields that the partitions of a master are derived from."""
+    """The fields that the partitions of a master are derived from; without fields it has no partitions."""
 
-    fields: tuple[PartitionField, ...]  # of written rows
+    fields: tuple[PartitionField, ...] = ()  # of written rows
     scope: str = "table"  # or "partition": where a record ID is unique
     types: tuple[str, ...] | None = None  # of their sources, if the files have a schema
 
     @property
     def by_table(self) -> bool:
-        """Return whether a record ID is unique in the whole table, so that its record may move between partitions."""
-        return self.scope == "table"
+        """Return whether a record may move between partitions: its ID is unique in the whole table."""
+        return bool(self.fields) and self.scope == "table"
+
+    @property
+    def by_partition(self) -> bool:
+        """Return whether a record ID is unique only within a partition."""
+        return bool(self.fields) and self.scope == "partition"
 
     def spec(self) -> dict[str, Any]:
-        """Return the specification for the manifest."""
-        spec: dict[str, Any] = {"by": text_of(self.fields), "scope": self.scope}
-        return spec if self.types is None else {**spec, "types": list(self.types)}
+        """Return the members of a manifest's specification that describe the partitions."""
+        if not self.fields:
+            return {}
+        types = {} if self.types is None else {"types": list(self.types)}
+        return {SPEC: {"by": text_of(self.fields), "scope": self.scope, **types}}
 
 
-def partitioning_of(config: Config, known: Manifest | None) -> Partitioning | None:
-    """Return the partitioning of a run's master; None without partitions.
+def partitioning_of(fields: tuple[PartitionField, ...], scope: str | None, known: Manifest | None) -> Partitioning:
+    """Return the partitioning of a run's master.
 
-    Fields named in the configuration come from there, as their sources may be ordinals of feed rows.
+    fields, scope: those of the configuration, if it has any: the sources of these fields may be ordinals of feed rows.
     """
-    stored = known.spec.get(SPEC) if known is not None else None
-    fields = config.partitioned_by
-    if stored is not None:
-        fields = fields or parse_fields(stored["by"])
-    if not fields:
-        return None
-    return Partitioning(fields, config.key_scope or (stored["scope"] if stored is not None else "table"))
+    spec = known.spec if known is not None else {}
+    stored_scope = spec[SPEC]["scope"] if SPEC in spec else "table"
+    return Partitioning(fields or stored_fields(spec), scope or stored_scope)
 
 
 def check_names(fields: Sequence[PartitionField]) -> None:

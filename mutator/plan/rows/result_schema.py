@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mutator.config import Config
-from mutator.dataset.partition_index import SPEC
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning
@@ -55,7 +54,7 @@ class ResultRows:
 
     schema: Any  # pa.Schema
     order_type: str
-    partitioning: Partitioning | None
+    partitioning: Partitioning
 
     def rules(self, run: SchemaRun) -> dict[str, Any]:
         """Return the arguments for ``RowRules`` that all layouts share."""
@@ -63,25 +62,24 @@ class ResultRows:
             "order_type": self.order_type,
             "null_lowest": run.config.null_order == "lowest",
             "delete_codes": run.config.delete_codes,
-            "partition": run.fields.partition,
-            "placed": run.fields.scope == "partition",
+            "partition": self.partitioning.fields,
+            "placed": self.partitioning.by_partition,
         }
 
     def spec(self, run: SchemaRun, file_format: str, schema: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """Return the specification for the manifest. schema: as the format writes it. more: of the format."""
         config, fields = run.config, run.fields
-        spec: dict[str, Any] = {
+        return {
             "key": {"fields": list(fields.ids), "types": key_type_names(self.schema, fields.ids)},
-            "order": order_spec(config, fields, self.order_type),
+            "order": order_spec(fields, self.order_type, config.null_order),
             "op code": fields.op if config.op_keep else None,
             "format": file_format,
             "schema": schema,
             **schema_sequence_spec(config, run.survey),
             **more,
+            **self.partitioning.spec(),
+            **(defaults_spec(config.defaults, self.schema) if self.partitioning.fields else {}),
         }
-        if self.partitioning is not None:
-            spec |= {SPEC: self.partitioning.spec(), **defaults_spec(config, self.schema)}
-        return spec
 
 
 def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data_type: data_type) -> ResolvedSchema:
@@ -95,7 +93,7 @@ def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data
     base = _without(run.base, cut)
     others = [_without(version, cut) for version in run.versions if version is not run.base]
     defaults = {name: partial(parse_default, name, text) for name, text in run.config.defaults.items()}
-    unused = notes_on_defaults(run.config, [base, *others])
+    unused = notes_on_defaults(run.config.defaults, [base, *others])
     given = run.survey.output_schema is not None
     found = schemas.resolve(base, others, run.fields.ids, defaults, given=given, stored_as=stored_as)
     return replace(found, notes=(*found.notes, *unused))

@@ -26,16 +26,6 @@ class RowPlan:
     in_ranges: Mapping[str, bool] = field(default_factory=dict)  # path -> False if a task must read the whole file
     carries: bool = True  # files of the master can stay: this run would write the same
     whole: bool = False  # a written file has one checksum, not one per split
-    partitioning: Partitioning | None = None  # if set, "written" is a layout, too
+    partitioning: Partitioning = field(default_factory=Partitioning)  # with fields, "written" is a layout, too
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-    @property
-    def is_partitioned(self) -> bool:
-        """Return whether the output is partitioned."""
-        return self.partitioning is not None
-
-    @property
-    def by_table(self) -> bool:
-        """Return whether the output is partitioned, and a record may move from one partition to another."""
-        return self.partitioning is not None and self.partitioning.by_table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,18 +32,17 @@ class RunFields:
     ids: tuple[str, ...]
     order: str | None
     op: str | None
-    partition: tuple[PartitionField, ...] = ()  # with names as sources
-    scope: str = "table"  # or "partition": where a record ID is unique
+    partitioning: Partitioning  # with names as sources
 
     @property
     def sources(self) -> list[str]:
         """The names of the fields that the partition is derived from."""
-        return list(dict.fromkeys(str(one.source) for one in self.partition))
+        return list(dict.fromkeys(str(one.source) for one in self.partitioning.fields))
 
     def needed(self, *, deletes: bool) -> list[str]:
         """Return the names of the fields that a file must have. deletes: all its rows are deletes."""
         # Where an ID is unique in the whole table, the partition of a delete is that of its record.
-        sources = () if deletes and self.scope == "table" else self.sources
+        sources = () if deletes and self.partitioning.by_table else self.sources
         return [*self.ids, *([self.order] if self.order is not None else []), *sources]
 
 
@@ -72,16 +71,14 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
         plain = isinstance(one.source, int) and one.name in (number, f"{number}_{one.transform}")
         return replace(one, source=source, name=one.name.replace(number, source, 1) if plain else one.name)
 
-    partitioning = partitioning_of(config, survey.manifest)
-    levels = () if partitioning is None else tuple(map(level, partitioning.fields))
-    if levels:
-        check_names(levels)
+    partitioning = partitioning_of(config.partitioned_by, config.key_scope, survey.manifest)
+    levels = tuple(map(level, partitioning.fields))
+    check_names(levels)
     return RunFields(
         tuple(name(one, "id.field.ordinals") for one in config.id_fields),
         None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),
         None if config.op_field is None else name(config.op_field, "op.code.field.ordinal"),
-        levels,
-        "table" if partitioning is None else partitioning.scope,
+        replace(partitioning, fields=levels),
     )
 
 
@@ -112,7 +109,7 @@ def has_fields(source: Source) -> bool:
     return source.file_schema is not None and len(source.file_schema.schema) > 0
 
 
-def check_key_types(schema: Any, fields: Any, path: str) -> None:
+def check_key_types(schema: Any, fields: RunFields, path: str) -> None:
     """Raise DataError for an ID field that is nested, or a float, which has no exact text."""
     for name in fields.ids:
         data_type = schema.field(name).type
@@ -129,10 +126,8 @@ def _has_exact_text(data_type: Any) -> bool:
     return not any(is_type(data_type) for is_type in inexact)
 
 
-def named_partitioning(schema: Any, fields: RunFields, path: str) -> Partitioning | None:
-    """Return the partitioning of rows of a pa.Schema, None without any. Raises DataError for a field without text."""
-    if not fields.partition:
-        return None
+def named_partitioning(schema: Any, fields: RunFields, path: str) -> Partitioning:
+    """Return the partitioning of rows of a pa.Schema. Raises DataError for a field without text."""
     for name in fields.sources:
         data_type = schema.field(name).type
         if not _has_exact_text(data_type):
@@ -140,12 +135,12 @@ def named_partitioning(schema: Any, fields: RunFields, path: str) -> Partitionin
             raise error("schema.field", path=path, field=name, what=what)
     words = dict(zip(fields.sources, key_type_names(schema, fields.sources), strict=True))
     types = []
-    for one in fields.partition:
+    for one in fields.partitioning.fields:
         data_type = schema.field(str(one.source)).type
         # The text of a time depends on its unit; its day, month and year do not.
         by_unit = pa.types.is_temporal(data_type) and one.transform in ("identity", "prefix", "bucket")
         types.append(str(data_type) if by_unit else words[str(one.source)])
-    return Partitioning(fields.partition, fields.scope, tuple(types))
+    return replace(fields.partitioning, types=tuple(types))
 
 
 def check_op_type(data_type: Any, name: str, path: str) -> None:
@@ -155,7 +150,7 @@ def check_op_type(data_type: Any, name: str, path: str) -> None:
         raise error("schema.field", path=path, field=name, what=what)
 
 
-def order_type_of(config: Config, schema: Any, fields: Any, path: str) -> str:
+def order_type_of(config: Config, schema: Any, fields: RunFields, path: str) -> str:
     """Return the order type: the field's, or for text the configuration's. Raises ConfigError, DataError."""
     if fields.order is None:
         return "sequence"
@@ -173,12 +168,12 @@ def order_type_of(config: Config, schema: Any, fields: Any, path: str) -> str:
     return found
 
 
-def order_spec(config: Config, fields: Any, order_type: str) -> dict[str, Any]:
+def order_spec(fields: RunFields, order_type: str, null_order: str) -> dict[str, Any]:
     """Return the specification of the order values, for the manifest."""
     if fields.order is None:
         return {"by": "file name"}
     found = {"by": "field", "field": fields.order, "type": order_type}
-    return found | ({"null": "lowest"} if config.null_order == "lowest" else {})
+    return found | ({"null": "lowest"} if null_order == "lowest" else {})
 
 
 def layout_name(layouts: dict[str, Any], side: str, layout: Any) -> str:
@@ -206,21 +201,21 @@ def rewrite_notes(needed: bool) -> tuple[str, ...]:
     return ("the master's files have another schema or format than the output, so all are rewritten",) * needed
 
 
-def notes_on_defaults(config: Config, versions: Sequence[SchemaVersion]) -> tuple[str, ...]:
+def notes_on_defaults(defaults: Mapping[str, str], versions: Sequence[SchemaVersion]) -> tuple[str, ...]:
     """Return a note for each default whose field the result lacks.
 
     versions: first the one that gives the result its fields. Raises DataError for a field that no version has.
     """
-    unused = [name for name in config.defaults if name not in versions[0].schema.names]
+    unused = [name for name in defaults if name not in versions[0].schema.names]
     for name in unused:
         if not any(name in version.schema.names for version in versions):
             check_key(replace(versions[0], path=f"default.{name}"), [name])
     return tuple(f"default.{name} has no use: {base_name(versions[0].path)} has no such field" for name in unused)
 
 
-def defaults_spec(config: Config, schema: Any) -> dict[str, Any]:
+def defaults_spec(defaults: Mapping[str, str], schema: Any) -> dict[str, Any]:
     """Return, for the manifest, the defaults that rows of untouched partitions get when they are rewritten later."""
-    found = {name: text for name, text in config.defaults.items() if name in schema.names}
+    found = {name: text for name, text in defaults.items() if name in schema.names}
     return {DEFAULTS: found} if found else {}
 
 

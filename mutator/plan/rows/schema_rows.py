@@ -120,7 +120,7 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
 def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[SchemaVersion], list[SchemaVersion]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has fields."""
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
-    if survey.manifest is not None and (not master or survey.partitions is not None):
+    if survey.manifest is not None and (not master or survey.partitioned is not None):
         file_schema = survey.dataset_schema
         assert file_schema is not None
         # The other files of a partitioned master are one of each form; its manifest has the fields of the whole.

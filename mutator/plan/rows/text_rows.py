@@ -13,12 +13,12 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.partition_index import SPEC, stored_fields
+from mutator.dataset.partition_index import stored_fields
 from mutator.errors import error
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.rows.partitioning import moved, partitioning_of
+from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
@@ -171,15 +171,12 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
         there, left = ("with" if has else "without" for has in (op_in_master, config.op_keep))
         notes.append(f"the master's rows are {there} the op code column; rows are written {left} it")
     deletes = replace(feed, deletes=True, keys_only=config.by_file_name)
-    spec, partitioning = _spec(config, feed, known), partitioning_of(config, known)
-    if partitioning is not None:
-        partitioning = replace(partitioning, fields=written.partition)
-        spec[SPEC] = partitioning.spec()
+    partitioning = replace(_partitioning(config, known), fields=written.partition)
     return RowPlan(
         block_type="text",
         layouts={"master": master, "feed": feed, "deletes": deletes, "written": written},
         output=None,
-        spec=spec,
+        spec={**_spec(config, feed, known), **partitioning.spec()},
         partitioning=partitioning,
         order_type=config.order_type,
         layout_of={source.path: "deletes" for source in survey.feed if is_delete_source(config, source)},
@@ -210,6 +207,10 @@ def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: boo
     return tuple(warnings)
 
 
+def _partitioning(config: Config, known: Manifest | None) -> Partitioning:
+    return partitioning_of(config.partitioned_by, config.key_scope, known)
+
+
 def _partitioned(
     config: Config, known: Manifest | None, feed: RowLayout, master: RowLayout, op_in_master: bool
 ) -> tuple[RowLayout, RowLayout, RowLayout]:
@@ -226,14 +227,12 @@ def _partitioned(
         cut_op=False,
         upsert_codes=None,
     )
-    partitioning = partitioning_of(config, known)
-    if partitioning is None:
-        return feed, master, written
+    partitioning = _partitioning(config, known)
     fields = partitioning.fields
     if not config.partitioned_by and feed.cut_op and op is not None:  # their ordinals count fields of written rows
         fields = moved(fields, lambda ordinal: ordinal + (ordinal >= op))
     return (
-        replace(feed, partition=fields, placed=not partitioning.by_table),
+        replace(feed, partition=fields, placed=partitioning.by_partition),
         replace(master, partition=fields if op is None or op_in_master else moved(fields, without)),
         replace(written, partition=moved(fields, cut)),
     )

@@ -34,14 +34,14 @@ class FeedFile:
 
 
 def feed_files(
-    config: Config, fields: Sequence[PartitionField], feed: Sequence[str], ignored: list[str]
-) -> tuple[FeedFile, ...]:
-    """Find and probe the files of a feed. ignored: paths with hidden names are appended to it.
+    config: Config, fields: Sequence[PartitionField], feed: Sequence[str]
+) -> tuple[tuple[FeedFile, ...], tuple[str, ...]]:
+    """Find and probe the files of a feed; return them and the paths with hidden names.
 
     Raises ConfigError if a file has no such partition field, DataError for two files of one name and for unreadable
     files.
     """
-    found = feed_entries(config, [absolute(path) for path in feed], ignored)
+    found, hidden = feed_entries([absolute(path) for path in feed], config.control_suffix)
     wanted = [_known_field(config, field.source) for field in fields]
     # As with names of ID fields in a run, a CSV file has a header if partition fields are named.
     probing = replace(config, id_fields=(*config.id_fields, *(one for one in wanted if isinstance(one, str))))
@@ -58,7 +58,7 @@ def feed_files(
         if other is not source:
             raise error("split.names", path=source.path, other=other.path)
     width = _width(config, sources)
-    return tuple(_feed_file(config, fields, wanted, source, width) for source in sources)
+    return tuple(_feed_file(config, fields, wanted, source, width) for source in sources), hidden
 
 
 def _known_field(config: Config, source: str | int) -> str | int:

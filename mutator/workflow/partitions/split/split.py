@@ -60,8 +60,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         found = storage_for(path).resolve(absolute(path))
         if to == found or to.startswith(found.rstrip("/") + "/"):
             raise error("path.roles", path=to, roles="feed and split feed")
-    ignored: list[str] = []
-    files = feed_files(config, fields, feed, ignored)
+    files, ignored = feed_files(config, fields, feed)
     run, allowed = new_run_id(time.time()), limits_of(config).rejects["feed"]
     samples: list[dict[str, Any]] = []
 
@@ -82,7 +81,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
 
     published = publish(to, run, write)
     seconds = round(time.monotonic() - started, 3)
-    return SplitFeed(published.manifest, tuple(samples), tuple(ignored), published.litter, seconds)
+    return SplitFeed(published.manifest, tuple(samples), ignored, published.litter, seconds)
 
 
 def _task(
