@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
@@ -39,10 +39,9 @@ class BucketFiles:
         staging: directory of the files, None for a dry run. filter_pack: path of the pack with the filters of their
         keys, if they get filters.
         """
-        self._plan, self._unit = plan, unit
-        shared = (plan, staging, unit, attempt, filter_pack)
-        self._data = [_DataFile(*shared, number, stack) for number in unit.numbers]
-        self._tombstones = [_TombstoneFile(*shared, number, stack) for number in unit.numbers]
+        self.plan, self.staging, self.unit, self.attempt, self.filter_pack = plan, staging, unit, attempt, filter_pack
+        self._data = [_DataFile(self, number, stack) for number in unit.numbers]
+        self._tombstones = [_TombstoneFile(self, number, stack) for number in unit.numbers]
 
     def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
         """Write rows to the files of their buckets.
@@ -52,16 +51,16 @@ class BucketFiles:
         where order comes from file names.
         """
         if len(self._data) == 1:
-            self._data[0].write(rows, count, sequences, hashes)
+            self._data[0].write(rows, count, hashes, sequences)
             return
         assert hashes is not None
         for file, chosen in self._by_bucket(self._data, hashes):
             own = None if sequences is None else sequences[chosen]
-            file.write(rows.take(pa.array(chosen)), len(chosen), own, hashes[chosen])
+            file.write(rows.take(pa.array(chosen)), len(chosen), hashes[chosen], own)
 
     def insert(self, table: Any) -> None:
         """Write inserted rows. table: pa.Table with the columns "row", "hash" and "order"."""
-        sequences = table.column("order").to_numpy() if self._plan.by_file_name else None
+        sequences = table.column("order").to_numpy() if self.plan.by_file_name else None
         rows = table.column("row").combine_chunks()
         self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
 
@@ -75,7 +74,7 @@ class BucketFiles:
 
     def _by_bucket(self, files: Sequence[_Bucket], hashes: Hashes) -> Iterator[tuple[_Bucket, Ints]]:
         for file in files:
-            chosen = np.flatnonzero(hashes % np.uint64(self._unit.buckets or 1) == np.uint64(file.number))
+            chosen = np.flatnonzero(hashes % np.uint64(self.unit.buckets or 1) == np.uint64(file.number))
             if len(chosen):
                 yield file, chosen
 
@@ -85,26 +84,20 @@ class BucketFiles:
             self.insert(table)
         for table in tombstones:
             self.bury(table)
-        self.close()
-        tally.counts["output rows"] += self.rows
-        tally.counts["tombstones out"] += self.tombstones
+        self.close(tally)
 
-    def close(self) -> None:
-        """Flush all files and make them visible."""
-        for data in self._data:
-            data.close()
-        for tombstones in self._tombstones:
-            tombstones.close()
+    def close(self, tally: Tally | None = None) -> None:
+        """Flush all files and make them visible; count their rows in the tally."""
+        for file in (*self._data, *self._tombstones):
+            file.close()
+        if tally is not None:
+            tally.counts["output rows"] += self.rows
+            tally.counts["tombstones out"] += sum(file.rows for file in self._tombstones)
 
     @property
     def rows(self) -> int:
         """Number of rows that the writers counted."""
         return sum(file.rows for file in self._data)
-
-    @property
-    def tombstones(self) -> int:
-        """Number of tombstones."""
-        return sum(file.rows for file in self._tombstones)
 
     def key_hashes(self) -> Iterator[tuple[str, Hashes]]:
         """Yield (path, key hashes) of each closed data file and file of tombstones."""
@@ -126,25 +119,20 @@ class BucketFiles:
 class _BucketFile:
     """One file of a bucket, created with its first row."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        staging: str | None,
-        unit: MergeUnit,
-        attempt: int,
-        filter_pack: str | None,
-        number: int,
-        stack: ExitStack,
-    ) -> None:
+    close: Callable[[], None]
+
+    def __init__(self, bucket_files: BucketFiles, number: int, stack: ExitStack) -> None:
+        plan, unit = bucket_files.plan, bucket_files.unit
         self.number = number
         self.files, self.beside = list[DataFile](), list[SideFile]()
         self.path: str | None = None
         self.hashes: list[Hashes] = []
         self.rows = 0
-        self._plan, self._staging, self._attempt = plan, staging, attempt
-        self._members: dict[str, Any] = {"bucket": None if unit.buckets is None else number, **unit.described()}
-        self._filter = filter_pack
-        self._name = unit.prefix + file_name(plan, number, attempt)
+        self._plan, self._staging, self._attempt = plan, bucket_files.staging, bucket_files.attempt
+        bucket = None if unit.buckets is None else number
+        self._members: dict[str, Any] = {"bucket": bucket, **unit.described()}
+        self._filter = bucket_files.filter_pack
+        self._name = unit.prefix + file_name(plan, number, self._attempt)
         self._stack = stack.enter_context(ExitStack())
         self._stream: StagedFile | None = None
 
@@ -157,7 +145,7 @@ class _DataFile(_BucketFile):
 
     _writer: Writer | None = None
 
-    def write(self, rows: Any, count: int, sequences: Ints | None, hashes: Hashes | None) -> None:
+    def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
         if not count:
             return
         if hashes is not None:

@@ -21,7 +21,7 @@ from mutator.dataset.checksum import chunk_of, combine, of_blocks
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.side_columns import count_tombstones, read_sequences
 from mutator.engine.receipts import Fault, SplitReceipt
-from mutator.errors import MutatorError
+from mutator.errors import MutatorError, error, rebuilt
 from mutator.formats.blocks.contract import Batch
 from mutator.formats.content import Unfit
 from mutator.plan.run_plan import Plan
@@ -42,6 +42,12 @@ class Damage(Exception):
     def fault(self) -> Fault:
         """Error kind and fields, as they travel to the driver."""
         return self.args[0], self.args[1]
+
+
+def error_of(fault: Fault) -> MutatorError:
+    """Return the exception that a fault describes; it has the text of one that a task raised."""
+    kind, fields = fault
+    return rebuilt(kind, fields["text"]) if "text" in fields else error(kind, **fields)
 
 
 def damaged(file: Input, why: object) -> Fault:

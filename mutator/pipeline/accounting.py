@@ -16,7 +16,8 @@ from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile
 from mutator.dataset.partition_index import EARLIER
 from mutator.engine.receipts import Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
-from mutator.errors import error, key_text, rebuilt
+from mutator.engine.split_content import error_of
+from mutator.errors import error, key_text
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.plan.splits import Input
@@ -89,8 +90,8 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
 def _raise_damage(receipts: Receipts) -> None:
     """Raise the first error that any task returned, in a fixed order."""
     damage = [*receipts.ledger.damage, *(fault for receipt in receipts.merges for fault in receipt.damage)]
-    for kind, fields in sorted(damage, key=repr):
-        raise rebuilt(kind, fields["text"]) if "text" in fields else error(kind, **fields)
+    if damage:
+        raise error_of(min(damage, key=repr))
 
 
 def _check_splits(plan: Plan, ledger: LedgerReceipt, splits: Splits, carried: Collection[int]) -> None:

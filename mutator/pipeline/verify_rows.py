@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.manifest import DataFile, Manifest
 from mutator.dataset.partition_index import EARLIER, SPEC, form_of
-from mutator.engine.blocks.mutations import groups_of_keys, partitions_of
+from mutator.engine.blocks.mutations import groups_of_keys, key_columns, key_names, partitions_of, table_of_columns
 from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt
@@ -101,9 +101,8 @@ def _read_tombstones(plan: Plan, scope: str | None, split: Split, one: Input) ->
     assert one.source.part is not None
     directory = one.source.part.path.removeprefix("_mutator/tombstones/").rpartition("/")[0]
     for number, table in enumerate(tombstones(plan, split, one)):
-        keys = [table.column(name).combine_chunks() for name in table.column_names if name.startswith("key_")]
         states, within = np.full(table.num_rows, _TOMBSTONE), directory if scope == "partition" else ""
-        yield from _elements(plan, split, number, table.column("hash").to_numpy(), keys, states, within)
+        yield from _elements(plan, split, number, table.column("hash").to_numpy(), key_columns(table), states, within)
     yield receipt_of(plan, split, receipt)
 
 
@@ -162,8 +161,8 @@ def _elements(
 ) -> Iterator[Any]:
     """Yield the tables of keys for each group. within: the partition in which an ID is unique, "" for all of them."""
     order, pieces = grouped(hashes, plan.groups)
-    columns = {f"key_{index}": column for index, column in enumerate(keys)}
-    table = pa.table({"hash": pa.array(hashes), "state": pa.array(states), **columns}).take(pa.array(order))
+    columns = {"hash": hashes, "state": states, **dict(zip(key_names(len(keys)), keys, strict=True))}
+    table = table_of_columns(columns).take(pa.array(order))
     scope = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(order), np.int32)), pa.array([within]))
     table = table.append_column("key_scope", scope.cast(pa.string()))
     for group, start, end in pieces:
@@ -179,8 +178,7 @@ def check_keys(plan: Plan, partition: int, elements: Iterable[Any]) -> MergeRece
         return MergeReceipt()
     table = pa.concat_tables(tables).combine_chunks()
     table = table.take(pa.array(np.argsort(table.column("hash").to_numpy(), kind="stable")))
-    names = [name for name in table.column_names if name.startswith("key_")]
-    number = groups_of_keys(table.column("hash").to_numpy(), [table.column(name).combine_chunks() for name in names])
+    number = groups_of_keys(table.column("hash").to_numpy(), key_columns(table))
     states = table.column("state").to_numpy()
     rows = np.bincount(number, states != _TOMBSTONE).astype(np.int64)
     removed = np.bincount(number, states == _TOMBSTONE).astype(np.int64)
@@ -193,7 +191,7 @@ def check_keys(plan: Plan, partition: int, elements: Iterable[Any]) -> MergeRece
         "keys have both a row and a tombstone": first[(rows > 0) & (removed > 0)],
         "keys have more than one tombstone": first[removed > 1],
     }
-    keys = table.select([name for name in names if name != "key_scope"])
+    keys = table.drop_columns(["hash", "state", "key_scope"])
     found = {fault: positions for fault, positions in faults.items() if len(positions)}
     counts = {fault: len(positions) for fault, positions in found.items()}
     samples = {fault: _smallest(keys.take(pa.array(positions))) for fault, positions in found.items()}

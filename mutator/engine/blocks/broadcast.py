@@ -87,10 +87,9 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
             blocks = partial(from_files, plan, plan.local[task], done)
             for kept in merge_blocks(winners, blocks, none, output, _nothing, stack):
                 files.write(*kept)
-            files.close()
+            files.close(tally)
     except Damage as fault:
         return Patch(MergeReceipt(), none_met, (damage_element(plan, plan.local[task][0], fault.fault),))
-    tally.counts["output rows"] += files.rows
     met = MetWinners(*(places.tobytes() for places in winners[0].met_rows())) if winners else none_met
     return Patch(tally.receipt(files=files.files, beside=files.beside), met, (*ledger, *receipts.values()))
 

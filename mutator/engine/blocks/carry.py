@@ -7,7 +7,7 @@ directory that tasks work in, like everything they write: a task that dies leave
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from pyarrow import ArrowException
@@ -20,9 +20,9 @@ from mutator.dataset.manifest import SideFile
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.engine.blocks.merge import merge_tombstones
 from mutator.engine.blocks.merge_task import UnitTask
-from mutator.engine.split_content import Damage
+from mutator.engine.split_content import Damage, error_of
 from mutator.engine.task_files import create
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import Plan
@@ -153,8 +153,7 @@ def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> 
         try:
             link_or_copy(*part)
         except Damage as fault:
-            kind, fields = fault.fault
-            raise error(kind, **fields) from None
+            raise error_of(fault.fault) from None
         failpoint("carry.copied", attempt)
 
 
@@ -169,24 +168,27 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> Sid
     if not packs:
         return None
     live = {part.path: part.filter for _, part in untouched(plan, touched) if part.filter in packs}
-    with create(plan, staging, f"_mutator/filters/joined-{plan.run}.parquet") as sink:
-        count = write_filters(sink, _filters_of(plan.master.path, packs, live))  # type: ignore[arg-type]
-        if live:  # see ``locate``
-            one = min(live)
-            raise error("manifest.damage", path=f"{plan.master.path}/{live[one]}", why=f"it has no filter of {one}")
+    filters = (found for pack in packs for found in filters_of(plan.master.path, pack, live))
+    try:
+        with create(plan, staging, f"_mutator/filters/joined-{plan.run}.parquet") as sink:
+            count = write_filters(sink, filters)  # type: ignore[arg-type]  # as much of a stream as it needs
+    except Damage as fault:
+        raise error_of(fault.fault) from None
     failpoint("merge.packs.joined")
     return sink.side_file("filters", count)
 
 
-def _filters_of(master: str, packs: Sequence[str], live: dict[str, str | None]) -> Iterator[KeyFilter]:
-    """Yield the filters of live files, and remove these from ``live``. live: path of a file -> its pack."""
-    for pack in packs:
-        path = f"{master}/{pack}"
-        try:
-            with storage_for(path).open(path) as stream:
-                for one in read_filters(stream):
-                    if live.get(one.path) == pack:
-                        del live[one.path]
-                        yield one
-        except (ArrowException, OSError, ValueError, LookupError) as fault:
-            raise error("manifest.damage", path=path, why=f"a pack of filters: {fault}") from None
+def filters_of(master: str, pack: str, packs: Mapping[str, str | None]) -> Iterator[KeyFilter]:
+    """Yield the filters in a pack of files that still exist. packs: path of a file -> its pack. Raises Damage."""
+    path = f"{master}/{pack}"
+    missing = {name for name, own in packs.items() if own == pack}
+    try:
+        with storage_for(path).open(path) as stream:
+            for one in read_filters(stream):
+                if one.path in missing:  # else of a file that was removed
+                    missing.remove(one.path)
+                    yield one
+    except (ArrowException, OSError, ValueError, LookupError) as fault:
+        raise Damage("manifest.damage", {"path": path, "why": f"a pack of filters: {fault}"}) from None
+    if missing:  # Parquet's checksums cover only its pages: a flipped bit elsewhere can hide a filter
+        raise Damage("manifest.damage", {"path": path, "why": f"it has no filter of {min(missing)}"})

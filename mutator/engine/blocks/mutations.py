@@ -10,7 +10,7 @@ Rows are sorted by the 64-bit hash of their key; keys are compared only where ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from mutator.rules.partition_transforms import RowPartitions
 # A record that changes its partition leaves one and arrives in another, as a mutation in each. A record whose tombstone
 # is in another partition is revived, and the tombstone leaves.
 STAYS, LEAVES, ARRIVES, REVIVES = range(4)
+
+_NUMPY = {"hashes", "inputs", "offsets", "deletes", "counts", "mixed", "upserts", "moves"}  # columns of numpy arrays
 
 
 @dataclass(frozen=True)
@@ -50,22 +52,31 @@ class Mutations:
         return len(self.hashes)
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """All columns by name, those of the keys too: numpy and Arrow arrays."""
+        columns = {name: column for name, column in vars(self).items() if name != "keys"}
+        return columns | dict(zip(key_names(len(self.keys)), self.keys, strict=True))
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Mutations:
+        """Return the mutations that have these columns."""
+        keys = tuple(column for name, column in columns.items() if name.startswith("key_"))
+        return cls(keys=keys, **{name: column for name, column in columns.items() if not name.startswith("key_")})
+
+    @property
     def nbytes(self) -> int:
         """Number of bytes of all columns."""
-        columns = [*self.keys, *(getattr(self, part.name) for part in fields(self) if part.name != "keys")]
-        return sum(column.nbytes for column in columns)
+        return sum(column.nbytes for column in self.columns.values())
 
     def take(self, rows: Any) -> Mutations:
         """Return the mutations with some numbers. rows: int64 array."""
         index = pa.array(rows)
-        columns: dict[str, Any] = {}
-        for part in fields(self):
-            value = getattr(self, part.name)
-            if part.name == "keys":
-                columns["keys"] = tuple(column.take(index) for column in value)
-            else:
-                columns[part.name] = value[rows] if isinstance(value, np.ndarray) else value.take(index)
-        return Mutations(**columns)
+        return Mutations.of(
+            {
+                name: column[rows] if isinstance(column, np.ndarray) else column.take(index)
+                for name, column in self.columns.items()
+            }
+        )
 
 
 def mutations_of(
@@ -128,15 +139,11 @@ def joined_mutations(parts: Sequence[Mutations]) -> Mutations:
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {}
-    for part in fields(Mutations):
-        values = [getattr(one, part.name) for one in parts]
-        if part.name == "keys":
-            columns["keys"] = tuple(pa.concat_arrays(column) for column in zip(*values, strict=True))
-        else:
-            columns[part.name] = (
-                np.concatenate(values) if isinstance(values[0], np.ndarray) else pa.concat_arrays(values)
-            )
-    return Mutations(**columns)
+    all_columns = [part.columns for part in parts]
+    for name, first in all_columns[0].items():
+        join = np.concatenate if isinstance(first, np.ndarray) else pa.concat_arrays
+        columns[name] = join([own[name] for own in all_columns])
+    return Mutations.of(columns)
 
 
 def fold(plan: Plan, found: Mutations) -> Mutations:
@@ -151,8 +158,7 @@ def fold(plan: Plan, found: Mutations) -> Mutations:
         return found.take(order)
     alone, rest = order[~several], found.take(order[several])
     last, counts, mixed, upserts = _last_of_each(plan, rest)
-    folded = rest.take(last)
-    folded = Mutations(**{**vars(folded), "counts": counts, "mixed": mixed, "upserts": upserts})
+    folded = replace(rest.take(last), counts=counts, mixed=mixed, upserts=upserts)
     if not len(alone):
         return folded
     both = joined_mutations([found.take(alone), folded])
@@ -233,16 +239,13 @@ def table_of_columns(columns: Mapping[str, Any]) -> Any:
 
 def table_of_mutations(found: Mutations) -> Any:
     """Return mutations as a pa.Table, to be written."""
-    columns = {part.name: getattr(found, part.name) for part in fields(found) if part.name != "keys"}
-    return table_of_columns({**columns, **dict(zip(key_names(len(found.keys)), found.keys, strict=True))})
+    return table_of_columns(found.columns)
 
 
 def mutations_of_table(table: Any) -> Mutations:
     """Return the mutations of a pa.Table that ``table_of_mutations`` returned."""
-    columns: dict[str, Any] = {name: table.column(name).combine_chunks() for name in table.column_names}
-    keys = tuple(columns.pop(name) for name in table.column_names if name.startswith("key_"))
-    columns.setdefault("directories", pa.nulls(table.num_rows))
-    for part in fields(Mutations):
-        if part.name not in ("keys", "orders", "rows", "written", "directories"):
-            columns[part.name] = columns[part.name].to_numpy(zero_copy_only=False)
-    return Mutations(keys=keys, **columns)
+    columns: dict[str, Any] = {"directories": pa.nulls(table.num_rows)}
+    for name in table.column_names:
+        column = table.column(name).combine_chunks()
+        columns[name] = column.to_numpy(zero_copy_only=False) if name in _NUMPY else column
+    return Mutations.of(columns)

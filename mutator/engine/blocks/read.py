@@ -18,7 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.side_columns import tombstone_tables
-from mutator.engine.blocks.mutations import Mutations, directories_of, fold, joined_mutations, mutations_of
+from mutator.engine.blocks.mutations import (
+    Mutations,
+    directories_of,
+    fold,
+    joined_mutations,
+    key_columns,
+    mutations_of,
+)
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import NOTHING_READ, SplitReceipt
 from mutator.engine.split_content import (
@@ -253,12 +260,11 @@ def tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
     """Yield the tables of a file of tombstones, with the hash of each key. Raises Damage."""
     with storage_for(file.source.path).open(file.source.path) as stream:
         for table in tombstone_tables(stream):
-            names = [name for name in table.column_names if name.startswith("key_")]
-            keys = [table.column(name).combine_chunks().cast(pa.large_binary()) for name in names]
-            hashes = hash_columns([ByteColumn.of_array(column) for column in keys])
-            order = table.column("order").combine_chunks().cast(pa.large_binary())
-            times = table.column("committed").combine_chunks().cast(pa.int64())
-            yield pa.table([*keys, order, times, pa.array(hashes)], [*names, "order", "committed", "hash"])
+            types = {"committed": pa.int64()}
+            schema = pa.schema([(name, types.get(name, pa.large_binary())) for name in table.column_names])
+            table = table.cast(schema).combine_chunks()
+            hashes = hash_columns([ByteColumn.of_array(column) for column in key_columns(table)])
+            yield table.append_column("hash", pa.array(hashes))
 
 
 def _read_tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:

@@ -26,12 +26,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import ArrowException
 
 from mutator.dataset import checksum
-from mutator.dataset.filter_packs import read_filters
 from mutator.dataset.manifest import DataFile, SideFile
 from mutator.dataset.partition_index import Files
+from mutator.engine.blocks.carry import filters_of
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
@@ -51,7 +50,6 @@ from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.bloom_filter import may_contain
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags, from_texts
-from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream
 
 NOWHERE = ""  # the directory of tombstones without a partition
@@ -157,30 +155,23 @@ class _Search:
         order = pc.sort_indices(firsts).to_numpy().astype(np.int64)
         sorted_firsts = firsts.take(pa.array(order)).to_pylist()
         hashes = self._found.hashes[order]
-        packs = sorted({part.filter for _, part in self._files.values() if part.filter is not None})
+        packs = {path: part.filter for path, (_, part) in self._files.items()}
         found: dict[str, Ints] = {}
-        for pack in packs:
-            path = f"{self._plan.master.path}/{pack}"
-            missing = {name for name, (_, part) in self._files.items() if part.filter == pack}
+        for pack in sorted({pack for pack in packs.values() if pack is not None}):
             try:
-                with storage_for(path).open(path) as stream:
-                    for one in read_filters(stream):
-                        if one.path not in missing:
-                            continue  # of a file that was removed
-                        missing.remove(one.path)
-                        begin = bisect.bisect_left(sorted_firsts, one.low)
-                        end = len(order) if one.high is None else bisect.bisect_right(sorted_firsts, one.high)
-                        hit = order[begin:end][may_contain(one.words, hashes[begin:end])]
-                        self._tally.counts["filters"] += 1
-                        if len(hit):
-                            found[one.path] = hit
-            except (ArrowException, OSError, ValueError, LookupError, MutatorError) as fault:
-                raise Damage("manifest.damage", {"path": path, "why": f"a pack of filters: {fault}"}) from None
-            if missing:  # Parquet's checksums cover only its pages: a flipped bit elsewhere can hide a filter
-                raise Damage("manifest.damage", {"path": path, "why": f"it has no filter of {min(missing)}"})
+                for one in filters_of(self._plan.master.path, pack, packs):
+                    begin = bisect.bisect_left(sorted_firsts, one.low)
+                    end = len(order) if one.high is None else bisect.bisect_right(sorted_firsts, one.high)
+                    hit = order[begin:end][may_contain(one.words, hashes[begin:end])]
+                    self._tally.counts["filters"] += 1
+                    if len(hit):
+                        found[one.path] = hit
+            except MutatorError as fault:
+                why = f"a pack of filters: {fault}"
+                raise Damage("manifest.damage", {"path": f"{self._plan.master.path}/{pack}", "why": why}) from None
         # A file without a filter may contain any key.
         everything = np.arange(len(self._found))
-        return found | {path: everything for path, (_, part) in self._files.items() if part.filter is None}
+        return found | {path: everything for path, pack in packs.items() if pack is None}
 
     def _by_directory(self, candidates: Mapping[str, Ints]) -> dict[str, Ints]:
         found: defaultdict[str, list[Ints]] = defaultdict(list)

@@ -57,9 +57,7 @@ def write_bucket(
             orders = np.array([order for _, _, order in batch], np.int64) if plan.by_file_name else None
             files.write(found, len(batch), None, orders)
         tombstones.flush()
-        files.close()
-    tally.counts["output rows"] += files.rows
-    tally.counts["tombstones out"] += files.tombstones
+        files.close(tally)
     return tally.receipt(files=files.files, beside=files.beside)
 
 

@@ -19,9 +19,8 @@ from pyspark import SparkContext
 from mutator.engine.blocks import broadcast
 from mutator.engine.blocks.merge_bucket import write_group
 from mutator.engine.blocks.read import read_runs
-from mutator.engine.ledger import write_ledger
-from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
-from mutator.engine.spark.shuffle import attempt, on_partitions, shared_with
+from mutator.engine.receipts import Receipts
+from mutator.engine.spark.shuffle import attempt, merge_groups, on_partitions, shared_with
 from mutator.plan.run_plan import Plan
 
 
@@ -32,15 +31,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
     """
     if plan.strategy.join == "broadcast":
         return _merge_by_broadcast(sc, plan, staging)
-    with shared_with(sc, plan) as shared:
-        *merges, ledger = on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_runs, partial(_write, staging))
-    return Receipts(tuple(merges), ledger)
-
-
-def _write(staging: str | None, plan: Plan, partition: int, elements: Iterable[Any]) -> MergeReceipt | LedgerReceipt:
-    if partition == plan.ledger:
-        return write_ledger(plan, staging, attempt(), elements)
-    return write_group(plan, staging, partition, attempt(), elements)
+    return merge_groups(sc, plan, staging, read_runs, write_group)
 
 
 def _merge_by_broadcast(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:

@@ -29,7 +29,7 @@ from mutator.engine.partitions.merge import write_units
 from mutator.engine.partitions.place import merged_and_placed, placed_as_read
 from mutator.engine.partitions.routes import LEDGER, Route, spread
 from mutator.engine.receipts import Receipts
-from mutator.engine.spark.shuffle import attempt, each_on, partition_of, shared_with
+from mutator.engine.spark.shuffle import attempt, each_on, partition_of, read_tasks, shared_with
 from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import packed_units, with_units
 from mutator.plan.run_plan import Plan
@@ -51,14 +51,14 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
         if plan.by_table:
             routes = (
                 # -> ((group, …), value), ...
-                tasks.mapPartitions(partial(_read, shared))
+                tasks.mapPartitions(partial(read_tasks, shared, read_runs))
                 # -> the same, in their group, sorted
                 .repartitionAndSortWithinPartitions(plan.groups + 1, partition_of)
                 # -> (kind, sizes, table), ...
                 .mapPartitionsWithIndex(partial(_place, shared))
             )
         else:
-            routes = tasks.mapPartitions(partial(_place_as_read, shared))
+            routes = tasks.mapPartitions(partial(read_tasks, shared, placed_as_read))
         # On disk: where the table has no partitions yet, all its rows pass here, and Spark takes so many of these large
         # elements into its heap, before it checks for free memory, that the heap overflows.
         routes = routes.persist(StorageLevel.DISK_ONLY)
@@ -89,22 +89,12 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
     return Receipts(tuple(merges), ledger, dict(arrived), join_packs(whole, staging, arrived))
 
 
-def _read(shared: Any, tasks: Iterable[Any]) -> Iterator[Any]:
-    for splits in tasks:
-        yield from read_runs(shared.value, splits)
-
-
 def _place(shared: Any, group: int, elements: Iterable[Any]) -> Iterator[Route]:
     plan: Plan = shared.value
     if group == plan.ledger:
         return ((LEDGER, {}, element) for element in elements)
     place = located if plan.master is not None else merged_and_placed
     return place(plan, group, elements, attempt())
-
-
-def _place_as_read(shared: Any, tasks: Iterable[Any]) -> Iterator[Route]:
-    for splits in tasks:
-        yield from placed_as_read(shared.value, splits)
 
 
 def _sizes(routes: Iterable[Route]) -> Iterator[Counter[str]]:

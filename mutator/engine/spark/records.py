@@ -25,11 +25,10 @@ from pyspark import RDD, SparkContext
 from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 from pyspark.shuffle import ExternalSorter
 
-from mutator.engine.ledger import write_ledger
-from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
-from mutator.engine.records.read import Element, read_task
-from mutator.engine.records.write import Row, Sorter, write_bucket
-from mutator.engine.spark.shuffle import attempt, on_partitions, shared_with
+from mutator.engine.receipts import Receipts
+from mutator.engine.records.read import read_task
+from mutator.engine.records.write import Row, write_bucket
+from mutator.engine.spark.shuffle import merge_groups
 from mutator.errors import error
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import murmur64a
@@ -40,10 +39,8 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
-    with shared_with(sc, plan) as shared:
-        write = partial(_write, staging, partial(_sort_by_place, _sort_memory(sc)))
-        *merges, ledger = on_partitions(sc, shared, plan.tasks, plan.groups + 1, read_task, write)
-    return Receipts(tuple(merges), ledger)
+    sort = partial(_sort_by_position, _sort_memory(sc))
+    return merge_groups(sc, plan, staging, read_task, partial(write_bucket, sort=sort))
 
 
 def last_mutations(
@@ -129,16 +126,8 @@ def _canonical(value: Any) -> bytes:
     )
 
 
-def _write(
-    staging: str | None, sort: Sorter, plan: Plan, partition: int, elements: Iterable[Element]
-) -> MergeReceipt | LedgerReceipt:
-    if partition == plan.ledger:
-        return write_ledger(plan, staging, attempt(), elements)
-    return write_bucket(plan, staging, partition, attempt(), elements, sort)
-
-
-def _sort_by_place(memory: int, rows: Iterable[Row]) -> Iterator[Row]:
-    """Sort rows by their place in the file, with Spark's own sorter, which spills to disk."""
+def _sort_by_position(memory: int, rows: Iterable[Row]) -> Iterator[Row]:
+    """Sort rows by their position in the file, with Spark's own sorter, which spills to disk."""
     batches = AutoBatchedSerializer(CPickleSerializer())  # type: ignore[no-untyped-call]  # pyspark leaves it untyped
     sorter: Any = ExternalSorter(memory, batches)
     return iter(sorter.sorted(rows, key=itemgetter(0)))

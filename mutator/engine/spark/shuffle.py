@@ -12,6 +12,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
 
+from mutator.engine.ledger import write_ledger
+from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
 from mutator.errors import MutatorError, error, from_traceback
 from mutator.errors.interrupts import check_signals
 from mutator.plan.run_plan import Plan
@@ -36,7 +38,7 @@ def on_partitions(
         # [split, ...]
         sc.parallelize(tasks, max(len(tasks), 1))
         # -> ((partition, …), value), ...
-        .mapPartitions(partial(_map, shared, read))
+        .mapPartitions(partial(read_tasks, shared, read))
         # -> the same, in their partition, sorted
         .repartitionAndSortWithinPartitions(partitions, partition_of)
         # -> what reduce returned, one value for each partition
@@ -106,9 +108,32 @@ def attempt() -> int:
     return 0 if context is None or context.attemptNumber() == 0 else context.taskAttemptId()
 
 
-def _map(
-    shared: Any, read: Callable[[Plan, tuple[Split, ...]], Iterator[Element]], tasks: Iterable[tuple[Split, ...]]
-) -> Iterator[Element]:
+def merge_groups(
+    sc: SparkContext,
+    plan: Plan,
+    staging: str | None,
+    read: Callable[[Plan, tuple[Split, ...]], Iterator[Element]],
+    write: Callable[[Plan, str | None, int, int, Iterator[Element]], MergeReceipt],
+) -> Receipts:
+    """Read the tasks of a plan, and write each group of buckets and the ledger; return all receipts."""
+    with shared_with(sc, plan) as shared:
+        reduce = partial(_write, write, staging)
+        *merges, ledger = on_partitions(sc, shared, plan.tasks, plan.groups + 1, read, reduce)
+    return Receipts(tuple(merges), ledger)
+
+
+def _write(
+    write: Callable[..., MergeReceipt], staging: str | None, plan: Plan, partition: int, elements: Iterator[Element]
+) -> MergeReceipt | LedgerReceipt:
+    if partition == plan.ledger:
+        return write_ledger(plan, staging, attempt(), elements)
+    return write(plan, staging, partition, attempt(), elements)
+
+
+def read_tasks(
+    shared: Any, read: Callable[[Plan, tuple[Split, ...]], Iterator[Any]], tasks: Iterable[tuple[Split, ...]]
+) -> Iterator[Any]:
+    """Yield what a function reads of some tasks. shared: the broadcast plan."""
     for splits in tasks:
         yield from read(shared.value, splits)
 
