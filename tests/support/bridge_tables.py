@@ -42,7 +42,7 @@ SUFFIXES = {f".{kind}": kind for kind in KINDS}
 
 
 def each(tasks: Sequence[Any], work: Any) -> list[Any]:
-    """Apply a function to tasks as executors do: all that they get, and return, was pickled."""
+    """Apply a function to tasks as executors do: its arguments and results are pickled."""
     found = []
     for number, task in enumerate(tasks):
         there, given = pickle.loads(pickle.dumps((work, task)))
@@ -51,13 +51,13 @@ def each(tasks: Sequence[Any], work: Any) -> list[Any]:
 
 
 def each_twice(tasks: Sequence[Any], work: Any) -> list[Any]:
-    """Let the first attempt of every task get lost when it was done, as one of a lost executor."""
+    """Lose the result of the first attempt of every task, as if its executor had died after it."""
     return [(work(task, number, 0), work(task, number, 1))[1] for number, task in enumerate(tasks)]
 
 
 @pytest.fixture
 def in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a directory that costs no time, where there is one: what a power cut leaves is tested elsewhere."""
+    """Yield a directory in memory if possible; power failures have tests of their own."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as place:
@@ -69,7 +69,7 @@ def new_run() -> str:
 
 
 def write(directory: Path, files: Mapping[str, Any], rows: int = 3) -> Path:
-    """Write tables as the files of a table, of the kinds that their suffixes say, some rows at a time."""
+    """Write the files of a table, in the formats of their suffixes, some rows at a time."""
     for name, table in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def write(directory: Path, files: Mapping[str, Any], rows: int = 3) -> Path:
 
 
 def data_files(directory: Path) -> list[Path]:
-    """Return the files that every other program would take for data."""
+    """Return the files that other programs would read as data."""
     found = [path for path in directory.rglob("*") if path.is_file()]
     return sorted(path for path in found if not any(part[0] in "._" for part in path.relative_to(directory).parts))
 
@@ -91,13 +91,13 @@ def read(path: Path) -> Any:
 
 
 def plain(table: Any) -> list[tuple[Any, ...]]:
-    """Return rows that can be compared to the last bit."""
+    """Return rows in a form that compares them to the last bit."""
     columns = [comparable(column.combine_chunks()).to_pylist() for column in table.columns]
     return list(zip(*columns, strict=True)) if columns else []
 
 
 def rows_of(directory: Path) -> list[tuple[Any, ...]]:
-    """Return all rows of a table, sorted: the fields of its files, and then those of its directories, as text."""
+    """Return all rows of a table, sorted: the fields of its files, then those of its directories, as text."""
     found: list[tuple[Any, ...]] = []
     for path in data_files(directory):
         inner = path.parent.relative_to(directory)
@@ -152,7 +152,7 @@ class Bridged:
         return rows_of(self.table)
 
     def litter(self) -> list[str]:
-        """Return what lies around and should not, but for the one table that the next run removes."""
+        """Return the names of leftover files, except for the one table that the next run removes."""
         beside = [path.name for path in self.root.iterdir() if path.name not in ("table", "copy", "feed", "passed")]
         (entry,) = (self.text / "_mutator" / "bridge").iterdir()
         found = [path.name for path in self.text.iterdir() if path.name != "_mutator"]

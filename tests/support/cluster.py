@@ -35,12 +35,12 @@ START_SECONDS = 30
 RUN_SECONDS = 120
 STOP_SECONDS = 10
 
-# Nothing here lives long enough for the other compiler: this halves the time of a JVM, and more of one that soon ends.
+# These JVMs are too short-lived for the optimising compiler: without it, they need half the time or less.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-# What Spark's scripts give to the driver's JVM, and to the one before it that makes its command.
+# Options of Spark's scripts for the driver's JVM, and for the JVM that builds its command line.
 QUICK_JVM = {"SPARK_SUBMIT_OPTS": QUICK, "SPARK_LAUNCHER_OPTS": QUICK}
 
-# The shell's input is a pipe from this process: `read` returns when it is closed, by us or by our end.
+# The shell's input is a pipe from this process: `read` returns when we close it, or when this process ends.
 GUARD = '"$@" & read -r _; kill $!; wait $!'
 
 
@@ -54,7 +54,7 @@ def environment(**more: str) -> dict[str, str]:
 def run(
     command: Sequence[str | Path], env: dict[str, str], cwd: Path = ROOT, seconds: float = RUN_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command; kill it and all its children when the time is over."""
+    """Run a command; kill it and all its children if it takes too long."""
     with subprocess.Popen(
         [str(word) for word in command],
         cwd=cwd,
@@ -101,7 +101,9 @@ def merged_sample() -> list[bytes]:
 
 
 def rows(output: Path) -> list[bytes]:
-    """Return the sorted rows of an output directory. Checks for two data files or more, and an LF after each row."""
+    """Return the sorted rows of an output directory; check that it has several data files, and that each row ends with
+    LF.
+    """
     parts = [part.read_bytes() for part in output.glob("part-*")]
     assert len(parts) >= 2, f"{output} holds {sorted(output.rglob('*'))}"
     assert all(part.endswith(b"\n") for part in parts)
@@ -113,7 +115,7 @@ def standalone(directory: Path, workers: int = 2) -> Iterator[str]:
     """Start a master and workers of one core each, and yield the master's URL once all are registered."""
     with ExitStack() as stack:
         log = directory / "master.log"
-        # Port 0 is free for certain; a port picked here could be gone by the time that the JVM is up.
+        # Port 0 is always free; a port chosen here could be taken by the time the JVM is up.
         ports = ["--port", "0", "--webui-port", "0"]
         stack.enter_context(_daemon("master.Master", ports, log))
         master = _await(lambda: _found(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)", log), log)
@@ -140,7 +142,7 @@ def _daemon(role: str, options: list[str], log: Path) -> Iterator[None]:
     with log.open("wb") as sink:
         process = subprocess.Popen(
             ["/bin/sh", "-c", GUARD, "guard", *command],
-            # the REST server has no use here, and a fixed port
+            # the REST server is not needed, and has a fixed port
             env=environment(SPARK_DAEMON_JAVA_OPTS=f"-Dspark.master.rest.enabled=false {QUICK}"),
             stdin=subprocess.PIPE,
             stdout=sink,
@@ -150,7 +152,7 @@ def _daemon(role: str, options: list[str], log: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        process.stdin.close()  # a worker that ends in peace also ends its executors
+        process.stdin.close()  # a worker that ends normally also ends its executors
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
         _kill(process)
@@ -165,7 +167,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):  # all of the session has ended
+    with suppress(ProcessLookupError):  # all processes of the session have ended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -189,7 +191,7 @@ def _alive(port: str) -> int:
         with urlopen(f"http://127.0.0.1:{port}/json/", timeout=START_SECONDS) as answer:
             return sum(worker["state"] == "ALIVE" for worker in json.load(answer)["workers"])
     except HTTPError as refusal:
-        # Spark's web server takes its port, and says so in the log, before it has its pages.
+        # Spark's web server binds its port, and logs it, before its pages are ready.
         if refusal.code != HTTPStatus.NOT_FOUND:
             raise
         return 0

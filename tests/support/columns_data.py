@@ -42,7 +42,7 @@ LEAVES: list[Any] = [
     pa.time32("ms"),
     pa.time64("us"),
 ]
-MORE: list[Any] = [  # what not all kinds hold
+MORE: list[Any] = [  # types that some formats cannot store
     pa.null(),
     pa.uint16(),
     pa.uint64(),
@@ -61,7 +61,7 @@ _EARLY, _LATE = datetime(1700, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001  # hy
 
 @st.composite
 def kinds_of_fields(draw: Any, nested: bool = True, more: bool = False) -> Any:
-    """Draw a type, maybe of lists, maps and records."""
+    """Draw a type, possibly with lists, maps and records."""
     leaf = st.sampled_from(LEAVES + MORE if more else LEAVES)
     if not nested or draw(st.integers(0, 3)):
         return draw(leaf)
@@ -154,7 +154,7 @@ def file_of(kind: str, table: Any, dialect: Dialect = HEADER, rows: int = 3) -> 
 
 
 class _Open(io.RawIOBase):
-    """A stream that a writer cannot close."""
+    """A stream whose close() does nothing, so that a writer cannot close it."""
 
     def __init__(self, inner: io.BytesIO) -> None:
         self._inner = inner
@@ -193,5 +193,5 @@ def _whole(column: Any) -> Any:
 
 
 def as_table(found: Sequence[Any], schema: Any) -> Any:
-    """Concatenate batches to a table."""
+    """Concatenate batches into a table."""
     return pa.Table.from_batches([one.batch for one in found], found[0].batch.schema if found else schema)

@@ -6,7 +6,7 @@ import os
 import re
 import time
 
-# What differs from run to run.
+# Values that differ from run to run.
 VARIABLE = ((r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"), (r"\d+\.\d s\b", "N s"), (r"\d{4}-\d\d-\d\dT[\d:]+", "TIME"))
 
 

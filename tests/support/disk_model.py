@@ -1,9 +1,9 @@
-"""What a disk may hold after the power failed: the real calls of ``LocalStorage`` are recorded, and replayed in part.
+"""The possible states of a disk after a power failure: recorded calls of ``LocalStorage`` are replayed in part.
 
-A file's content is safe after an fsync of the file; a name in a directory is safe after an fsync of that directory (of
-the target's, for a rename), and all of a tree after ``sync_all``. What is not safe may be there or not, each change for
-itself; content that is not safe may be missing, or whole, or cut. A rename happens whole or not at all, as journaling
-file systems have it.
+A file's content is safe after an fsync of the file; a name in a directory is safe after an fsync of that directory (for
+a rename, of the target's directory); a whole tree is safe after ``sync_all``. An unsafe change may be missing or
+present, independently of other changes; unsafe content may be missing, whole, or cut off. A rename happens whole or not
+at all, as on a journaling file system.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Recorder:
 
 
 def site() -> str:
-    """Return which step of the storage asks for an fsync, and whether of a file or a directory."""
+    """Return the storage operation that asks for an fsync, and whether it syncs a file or a directory."""
     frame = sys._getframe(2)
     of = "file"
     if frame.f_code.co_name == "_sync_one":
@@ -139,11 +139,11 @@ class File:
 
 @dataclass
 class Disk:
-    """Names and contents as the running system sees them, and what of it is safe."""
+    """Names and contents as the running system sees them, and the parts that are safe."""
 
     names: dict[str, File | None] = field(default_factory=dict)  # None: a directory
     kept: dict[str, File | None] = field(default_factory=dict)
-    # directory that a change belongs to, the change, the file that it adds
+    # the directory that a change belongs to, the change, the file that it adds
     pending: list[tuple[str, Change, File | None]] = field(default_factory=list)
 
     def apply(self, call: tuple[Any, ...], without: str | None) -> None:
@@ -189,7 +189,7 @@ class Disk:
         self.pending = left
 
     def after_a_crash(self, rng: random.Random) -> dict[str, bytes | None]:
-        """Return one of the trees that may be there when the power is back."""
+        """Return one of the trees that may exist when the power is back."""
         names = dict(self.kept)
         for _, what, held in self.pending:
             if rng.random() < 0.5:
@@ -197,7 +197,7 @@ class Disk:
         found: dict[str, bytes | None] = {".": None}
         for path, file in sorted(names.items()):
             if names.get(parent(path), b"") is not None and parent(path) != ".":
-                continue  # its directory is not there
+                continue  # its directory does not exist
             if file is None:
                 found[path] = None
             elif file.safe == file.content or rng.random() < 0.3:
@@ -208,7 +208,7 @@ class Disk:
 
 
 def change(names: dict[str, File | None], what: Change, held: File | None) -> None:
-    """Do one change to a tree, as far as what it needs is there."""
+    """Apply a change to a tree, if the entries that it needs exist."""
     if what[0] == "add":
         names[what[1]] = held
     elif what[0] == "remove":
@@ -227,7 +227,7 @@ def change(names: dict[str, File | None], what: Change, held: File | None) -> No
 
 
 def is_in(path: str, directory: str) -> bool:
-    """Tell whether a path is a directory or below it."""
+    """Return whether a path is a directory or below it."""
     return directory == "." or path == directory or path.startswith(directory + "/")
 
 
@@ -236,7 +236,7 @@ def parent(path: str) -> str:
 
 
 def disk_of(root: Path) -> Disk:
-    """Return a disk with a tree on it that is safe."""
+    """Return a disk with a safe tree on it."""
     disk = Disk()
     for path in sorted(root.rglob("*")):
         content = None if path.is_dir() else path.read_bytes()

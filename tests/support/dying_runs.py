@@ -1,6 +1,6 @@
-"""Runs in processes of their own, which kill themselves at a failpoint.
+"""Runs in child processes, which kill themselves at a failpoint.
 
-One process imports everything once and forks for every run, which is as good as a new process.
+One process imports everything once and forks for every run; a fork is as good as a new process.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.support.cluster import ROOT, environment
 
 @contextmanager
 def dying_runs(module: str) -> Iterator[Callable[..., tuple[bool, list[str]]]]:
-    """Yield ``act(function, point, **call)``, which calls a function of a module in a process that dies at a point.
+    """Yield ``act(function, point, **call)``, which calls a module's function in a process that dies at a failpoint.
 
-    It returns whether the process was killed, and the failpoints that it passed if it was not. The call is JSON.
+    It returns whether the process was killed, and the failpoints that it passed if it was not. The call must be JSON.
     """
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.dying_runs", module],

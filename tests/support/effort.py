@@ -1,4 +1,4 @@
-"""How many cases a long test draws: all in `make test-all` and the soak, a fifth of them elsewhere."""
+"""The number of cases that a long test draws: all in `make test-all` and the soak, a fifth of them elsewhere."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _SHARE = 1 if os.environ.get("MUTATOR_EFFORT") == "full" else 5
 
 
 def share(cases: int) -> int:
-    """Return the number of cases, or a fifth of it."""
+    """Return the number of cases to draw: all of them, or a fifth."""
     return max(cases // _SHARE, 2)
 
 
-EXAMPLES = share(100)  # of a test of hypothesis that does not say otherwise
+EXAMPLES = share(100)  # for hypothesis tests that do not set a number
 
 
 def law(examples: int, **others: Any) -> settings:
-    """Let a test of hypothesis draw a number of examples, or a fifth of them."""
+    """Return hypothesis settings for a number of examples, or for a fifth of it."""
     return settings(max_examples=share(examples), **others)

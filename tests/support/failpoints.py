@@ -23,7 +23,7 @@ FAILPOINTS = (
     "publish.done",
 )
 
-# Of a partitioned master, between ``stage.created`` and ``stage.merged``.
+# Those of a partitioned master, between ``stage.created`` and ``stage.merged``.
 PARTITION_FAILPOINTS = (
     "merge.touched",
     "merge.directories",
@@ -34,10 +34,10 @@ PARTITION_FAILPOINTS = (
     "merge.packs.joined",
 )
 
-# Where a storage cannot hold a directory for a process.
+# Those of storages on which a process cannot claim a directory.
 REMOTE_FAILPOINTS = ("stage.announced", "publish.symlinks", "archive.marked", "commit.settled")
 
-# Those of the workflow, around those of the run that it does.
+# Those of the workflow, before and after those of its run.
 WORKFLOW_FAILPOINTS = (
     "lock.created",
     "lock.cleared",
@@ -85,7 +85,7 @@ WORKFLOW_FAILPOINTS = (
     "restore.committed",
 )
 
-# Those of a table, of staging, commit, and cleaning up.
+# Those of a table: staging, commit, and cleanup.
 HIVE_FAILPOINTS = (
     "hive.shadow.created",
     "hive.written",

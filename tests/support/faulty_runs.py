@@ -1,4 +1,4 @@
-"""Managed masters and a feed that meets each kind of row, for runs that are killed or lose rows, and checks of them."""
+"""Managed masters and a feed with each sort of row, for runs that are killed or lose rows, and checks of these runs."""
 
 import shutil
 from itertools import count, islice
@@ -19,18 +19,18 @@ SETTINGS = {
     "reject.policy": "quarantine",
     "split.bytes": "250",  # several tasks on either side
 }
-# Each way to merge: its master, its settings, and the engine.
+# Each way to merge: its master, its settings, and its engine.
 JOINS = {
     "records": ("managed", {}, "records"),
     "aligned": ("managed", {}, "blocks"),
-    "shuffle": ("managed", {"num.reducer": "3"}, "blocks"),  # which 4 buckets cannot become where they lie
+    "shuffle": ("managed", {"num.reducer": "3"}, "blocks"),  # 4 buckets cannot become 3 in place
     "broadcast": ("flat", {"master.unique": "true"}, "blocks"),
 }
 TASK_POINTS = [name for name in FAILPOINTS if name.startswith("task.")]
-# From here on the output is there; before it, nothing is.
+# After these failpoints the output exists; before them, it does not.
 VISIBLE_FROM = FAILPOINTS.index("publish.renamed")
-QUIET_BUCKET = 3  # of four: the second feed has nothing for it
-# IDs in any other bucket, and IDs in that one.
+QUIET_BUCKET = 3  # of four; the second feed has no rows for it
+# IDs in the other buckets, and IDs in the quiet one.
 K = list(islice((key for key in (f"k{n}" for n in count()) if bucket_of((key.encode(),), 4) != QUIET_BUCKET), 100))
 Q = list(islice((key for key in (f"q{n}" for n in count()) if bucket_of((key.encode(),), 4) == QUIET_BUCKET), 10))
 
@@ -114,18 +114,18 @@ def check_whole(output):
     rows = [row for part in made.files for row in found[part.path].decode().splitlines()]
     assert sorted(rows) == EXPECTED
     assert made.counts["output rows"] == sum(part.rows for part in made.files) == len(EXPECTED)
-    assert made.counts["tombstones out"] == 9  # 8, of which 2 were revived, and 3
+    assert made.counts["tombstones out"] == 9  # 8, minus 2 that were revived, plus 3
     assert made.counts["feed rejected"] == 2
 
 
 def quiet_files(places, output):
-    """Return the files of the bucket that is carried over: of the master, and of the output."""
+    """Return the files of the carried bucket: of the master, and of the output."""
     parts = [part for part in manifest_of(places / "managed").parts() if part.bucket == QUIET_BUCKET]
     return [(places / "managed" / part.path, Path(output) / part.path) for part in parts]
 
 
 def check_next_run(join, places, output, killed_at):
-    """Check that the output is absent or whole, and that the next run reports and removes the litter, and succeeds."""
+    """Check that the output is absent or whole, and that the next run reports and removes the litter and succeeds."""
     beside = Path(output).parent
     left = sorted(beside.iterdir())
     if FAILPOINTS.index(killed_at) >= VISIBLE_FROM:
@@ -135,7 +135,7 @@ def check_next_run(join, places, output, killed_at):
         left = []
     else:
         assert len(left) == (FAILPOINTS.index(killed_at) >= FAILPOINTS.index("stage.created"))
-        assert all(path.name.startswith(".out.mutator-") for path in left)  # which is a hidden name
+        assert all(path.name.startswith(".out.mutator-") for path in left)  # a hidden name
 
     report = local_engine.mutate(**call_of(join, places, output))
 

@@ -1,9 +1,9 @@
-"""The history of a git repository as master and feed: real mutations, and git itself knows the right answer.
+"""The history of a git repository as master and feed: real mutations, for which git itself has the right answer.
 
-Commits are counted from 1 along the first parents, from the oldest that the repository has to HEAD. Each is compared
-with its first parent alone, so that the changes, replayed in their order, give HEAD's tree exactly, merges included.
-A path is written as git prints it: quoted like a C string where it holds a quote, a backslash or a control character,
-so that a tab or a line feed in a name is no tab or line feed in a row. Other bytes stay as they are, UTF-8 or not.
+Commits are numbered from 1 along the first parents, from the oldest in the repository to HEAD. Each is compared only
+with its first parent, so that the changes, replayed in order, give exactly HEAD's tree, merges included. A path is
+written as git prints it: quoted like a C string if it contains a quote, a backslash or a control character, so that a
+tab or a line feed in a name is never a tab or a line feed in a row. Other bytes stay as they are, UTF-8 or not.
 
     history = read_history(repository)
     write_master(directory, history.tree(100), 100)            path, number, mode, blob
@@ -39,7 +39,7 @@ Tree = dict[bytes, tuple[bytes, bytes]]  # path -> (mode, blob)
 
 
 class Change(NamedTuple):
-    """The change of one path by one commit; op is git's: A added, M modified, T of another type, D deleted."""
+    """The change of one path in one commit; op is git's: A added, M modified, T of another type, D deleted."""
 
     path: bytes
     op: bytes
@@ -69,11 +69,11 @@ class History(NamedTuple):
 
 
 def read_history(repository: Path) -> History:
-    """Read the first-parent history up to HEAD. A shallow clone begins with a commit that has no parent there."""
+    """Read the first-parent history up to HEAD. The first commit of a shallow clone has no parent there."""
     lines = _git(repository, "rev-list", "--first-parent", "--parents", "--reverse", "HEAD").decode().splitlines()
     commits = [line.split()[0] for line in lines]
     numbers = {commit: number for number, commit in enumerate(commits, 1)}
-    # Plumbing, which no user's configuration changes: each line "commit parent" is compared with just this parent.
+    # Plumbing, which no user configuration changes: each line "commit parent" is a comparison with just this parent.
     pairs = "".join(" ".join(line.split()[:2]) + "\n" for line in lines)
     raw = _git(
         repository, "diff-tree", "--stdin", "--root", "-r", "-m", "--raw", "--no-renames", "--no-abbrev", stdin=pairs
@@ -102,14 +102,14 @@ def write_feed(directory: Path, changes: Iterable[Change], files: int = 4, seed:
 
 
 def write_master_by_commit(directory: Path, tree: Mapping[bytes, tuple[bytes, bytes]], number: int) -> None:
-    """Write a tree as rows of directory, name, mode and blob, in a file that is as old as the commit."""
+    """Write a tree as rows of directory, name, mode and blob, in a file whose sequence is the commit number."""
     directory.mkdir(parents=True)
     rows = [b"\t".join((*split_path(path), *entry)) + b"\n" for path, entry in tree.items()]
     (directory / f"tree_{number}.tsv").write_bytes(b"".join(rows))
 
 
 def write_feed_by_commit(directory: Path, changes: Iterable[Change], seed: int = 0) -> None:
-    """Write a file a commit with rows of directory, name, mode and blob, and one of deletes, which hold just the ID."""
+    """Write for each commit a file with rows of directory, name, mode and blob, and one with the IDs of deletes."""
     directory.mkdir(parents=True)
     by_file: dict[str, list[bytes]] = {}
     for path, op, number, *entry in changes:
@@ -139,16 +139,16 @@ def _write_shuffled(directory: Path, stem: str, rows: list[bytes], files: int, s
         (directory / f"{stem}-{number}.tsv").write_bytes(b"".join(rows[number::files]))
 
 
-# A repository out of nothing
+# Building a repository
 
 
 class Commit(NamedTuple):
-    """One commit to make: its branch, its changes, and a branch that it merges."""
+    """A commit to create: its branch, its changes, and a branch that it merges."""
 
     branch: str
-    steps: Sequence[bytes]  # made by file() and gone()
+    steps: Sequence[bytes]  # created by file() and gone()
     merges: str | None = None
-    begins_at: str | None = None  # the branch that this one is forked from, in its first commit
+    begins_at: str | None = None  # the branch that this branch forks from, in its first commit
 
 
 def file(path: bytes, content: bytes, mode: bytes = b"100644") -> bytes:
@@ -164,7 +164,7 @@ def gone(path: bytes) -> bytes:
 
 
 def fast_import(repository: Path, commits: Iterable[Commit]) -> None:
-    """Make a bare repository; HEAD is the branch main. Nothing is checked out, so every file name works."""
+    """Create a bare repository; HEAD is the branch main. Nothing is checked out, so every file name is possible."""
     subprocess.run(["git", "init", "--quiet", "--bare", str(repository)], check=True, env=_environment())
     _git(repository, "symbolic-ref", "HEAD", "refs/heads/main")
     stream = []
@@ -186,12 +186,12 @@ def _quoted(path: bytes) -> bytes:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without the variables by which a hook points git at another repository."""
+    """Return the environment without the variables with which a hook points git to another repository."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {"LC_ALL": "C"}
 
 
 def _git(repository: Path, *words: str, stdin: bytes | str = b"") -> bytes:
-    # safe.directory: the checkout of a build may belong to another user
+    # safe.directory: in a build, the checkout may belong to another user
     command = ["git", "-c", "safe.directory=*", "-c", "core.quotePath=false", "-C", str(repository), *words]
     data = stdin.encode() if isinstance(stdin, str) else stdin
     return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True, env=_environment()).stdout

@@ -31,10 +31,10 @@ JARS = Path(pyspark.__file__).parent / "jars"
 START_SECONDS = 60
 NAMENODE = "namenode.NameNode"
 DATANODE = "datanode.DataNode"
-SECOND = "datanode.DataNode 2"  # with one alone, closing a file mostly waits half a second for its report
-# For a short life: only the compiler that is quick, and a garbage collector without threads of its own.
+SECOND = "datanode.DataNode 2"  # with only one, closing a file usually waits half a second for its report
+# For a short life: only the fast compiler, and a garbage collector without threads of its own.
 JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-# Of pyspark's own jars only those that the two need.
+# The jars of pyspark that the two servers need.
 NEEDED = ("hadoop-client-api-", "hadoop-client-runtime-", "slf4j-api-", "log4j-", "jcl-over-slf4j-", "commons-logging-")
 LOGGING = """<Configuration status="error">
 <Appenders><Console name="out"><PatternLayout pattern="%d %-5p %c{1}: %m%n"/></Console></Appenders>
@@ -57,18 +57,18 @@ def hdfs_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def hdfs() -> Iterator[str]:
-    """Return the address of one server for all the tests of a process."""
+    """Yield the address of one server for all the tests of a process."""
     with hdfs_server() as url:
         yield url
 
 
 class Hdfs:
-    """The processes and their address; a test may kill one and start it again."""
+    """The processes and their address; a test may kill one of them and start it again."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        # The DataNode has to know it before the NameNode is up, so it cannot be 0, as the others are.
+        # The DataNode needs this port before the NameNode is up, so it cannot be 0 like the others.
         self.url = f"hdfs://127.0.0.1:{_free_port()}"
         self._configure(
             {
@@ -86,7 +86,7 @@ class Hdfs:
                 "ipc.client.connect.retry.interval": 50,
                 "ipc.client.connect.max.retries": 1200,
                 "dfs.heartbeat.interval": 1,
-                # As little as there is: HDFS refuses to write where it would leave less than this.
+                # The minimum: HDFS refuses to write if less than this would be left.
                 "dfs.datanode.du.reserved": 0,
                 "dfs.namenode.resource.du.reserved": 0,
             }
@@ -96,8 +96,8 @@ class Hdfs:
         self._java = [java, *JAVA, f"-Djava.io.tmpdir={directory}", "-cp", ":".join(map(str, jars))]
 
     def start_all(self) -> None:
-        """Make the NameNode's directory, start all, and wait until a file can be written."""
-        self.start(DATANODE)  # most of its start needs no NameNode
+        """Create the NameNode's directory, start all servers, and wait until a file can be written."""
+        self.start(DATANODE)  # most of its start does not need the NameNode
         self.start(SECOND)
         self._format()
         self.start(NAMENODE)
@@ -155,7 +155,7 @@ class Hdfs:
         for name in ("core-site.xml", "hdfs-site.xml"):
             (conf / name).write_text(f"<configuration>{''.join(rows)}</configuration>")
         (conf / "log4j2.xml").write_text(LOGGING)
-        # Found before those in the jar, which take seconds to unpack.
+        # Comes before the classes in the jar, which take seconds to unpack.
         for name in ("static", "hdfs", "datanode"):
             (conf / "webapps" / name).mkdir(parents=True)
 
@@ -176,7 +176,7 @@ class Hdfs:
 
 
 def _minicluster() -> Path:
-    """Return the jar with the two servers, of the Hadoop that pyspark brings."""
+    """Return the jar with the two servers, for the Hadoop version that pyspark includes."""
     name = next(JARS.glob("hadoop-client-api-*.jar")).name.replace("client-api", "client-minicluster")
     jar = ROOT / "build" / "hadoop" / name
     if not jar.exists():

@@ -1,7 +1,7 @@
-"""One Spark with a metastore for many tests: each case runs in a process of its own, which can be killed.
+"""One Spark with a metastore for many tests: each case runs in a child process, which can be killed.
 
-Spark's JVM and its embedded metastore take seconds to start. The processes of Python that use them come and go: a kill
-of one between two calls leaves exactly what a kill of both would.
+Spark's JVM and its embedded metastore take seconds to start, so they stay; only the Python processes that use them come
+and go. A kill of a Python process between two calls leaves exactly the same state as a kill of both.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.support.cluster import ROOT, environment
 
 __all__ = ["Hive", "connect", "hive", "started"]
 
-# Starts the JVM, and tells how to reach it; ends with its input.
+# Starts the JVM, and prints how to reach it; ends with its input.
 JVM = """
 import sys
 from mutator.engine.spark.session import spark_session
@@ -74,7 +74,7 @@ def connect(port, token):
 
 
 class Hive:
-    """A place with tables, and the Spark that knows them."""
+    """A directory with tables, and the Spark whose metastore knows them."""
 
     def __init__(self, root):
         self.root = root
@@ -84,7 +84,7 @@ class Hive:
             f"spark.sql.warehouse.dir {root}/warehouse\n"
             f"spark.hadoop.javax.jdo.option.ConnectionURL jdbc:derby:;databaseName={root}/metastore;create=true\n"
             "spark.sql.shuffle.partitions 2\n"
-            # Nothing here runs long enough to be compiled.
+            # Nothing here runs long enough to be worth compiling.
             "spark.sql.codegen.wholeStage false\n"
             "spark.sql.codegen.factoryMode NO_CODEGEN\n"
         )
@@ -103,7 +103,7 @@ class Hive:
         assert len(self.address) == 2, "Spark does not start"
 
     def stop(self):
-        """End both in peace."""
+        """Stop both normally."""
         for process in (self.cases, self.jvm):
             process.stdin.close()
             process.wait(30)
@@ -111,14 +111,14 @@ class Hive:
         self.cases = self.jvm = None
 
     def kill(self):
-        """End the JVM as the kernel does."""
+        """Kill the JVM, as the kernel does when memory runs out."""
         os.killpg(self.jvm.pid, signal.SIGKILL)
         self.jvm.wait()
         self.jvm.stdin.close()
         self.jvm.stdout.close()
 
     def run(self, case, *arguments, point=""):
-        """Return ``case(spark, *arguments)``, called in a process of its own, or None if that was killed."""
+        """Return ``case(spark, *arguments)``, called in a child process, or None if that was killed."""
         how, said = self._ask(case, arguments, point)
         if point and how == -signal.SIGKILL:
             return None
@@ -129,7 +129,7 @@ class Hive:
         return value
 
     def run_anyhow(self, case, *arguments):
-        """Call a case, whatever becomes of it."""
+        """Call a case, however it ends."""
         self._ask(case, arguments, "")
 
     def _ask(self, case, arguments, point):
@@ -143,7 +143,7 @@ class Hive:
 
 @contextmanager
 def started(root):
-    """Give a new place with a Spark."""
+    """Yield a new directory with a Spark."""
     hive = Hive(root)
     hive.start()
     try:
@@ -154,6 +154,6 @@ def started(root):
 
 @pytest.fixture(scope="session")
 def hive(tmp_path_factory):
-    """Give one server to all tests that are in its group."""
+    """Yield one server for all tests of its group."""
     with started(tmp_path_factory.mktemp("hive")) as server:
         yield server

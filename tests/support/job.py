@@ -66,7 +66,7 @@ class Job:
         return message
 
     def follow(self, settings=CONFIG):
-        """Run, then take the output as the master of the next run, with an empty feed."""
+        """Run, then use the output as the master of the next run, with an empty feed."""
         report = self.run(settings)
         self.master = self.output
         number = 1 + len(list(self.root.glob("output*")))
@@ -80,7 +80,7 @@ class Job:
         return path
 
     def begin_managed(self):
-        """Make a master that this program wrote, with a tombstone and both kinds of bucket files, and a feed for it."""
+        """Create a master with this program, with a tombstone and both roles of bucket files, and a feed for it."""
         self.put("del_1.txt", b"d,1,200\n")
         self.follow({**CONFIG, "deleted.record.file.prefix": "del", "num.reducer": "2"})
         self.add("ups_2.txt", b"b,2,300\n")

@@ -46,7 +46,7 @@ def merge(plan: Plan, staging: str | None, seed: int = 0, tasks: int = 2) -> Rec
 
     tasks: the smallest number of tasks that merge the partitions of a partitioned master.
     """
-    plan = pickle.loads(pickle.dumps(plan))  # as the executors get it
+    plan = pickle.loads(pickle.dumps(plan))  # in the form that the executors get
     blocks = plan.strategy.engine == "blocks"
     if plan.is_partitioned:
         return merge_partitions(plan, staging, seed, tasks)

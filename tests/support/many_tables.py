@@ -21,12 +21,12 @@ temporal.ordering.field.ordinal = 2
 
 
 class Folder:
-    """Tables t0, t1, …, each with a feed and with a master whose rows differ from those of the others."""
+    """Tables t0, t1, …, each with a feed and a master whose rows differ from those of the others."""
 
     def __init__(self, root: Path, count: int) -> None:
         self.root, self.names = root, [f"t{number}" for number in range(count)]
         for number, name in enumerate(self.names):
-            # The more rows, the higher the number.
+            # The higher the number, the more rows.
             self.put(f"master/{name}/base.txt", "".join(f"{key},{name},100\n" for key in range(10 * number + 10)))
             self.put(f"feed/{name}/ups_1.txt", f"1,{name} changed,200\nx,{name} new,200\n")
 
@@ -37,7 +37,7 @@ class Folder:
         return found
 
     def file(self, more: str = "", run: str = "", defaults: str = DEFAULTS) -> Path:
-        """Write the tables file. more: sections of tables."""
+        """Write the tables file. more: further sections."""
         sections = "".join(f"[tables.{name}]\n" for name in self.names if f"[tables.{name}]" not in more)
         return self.put("tables.toml", f"[run]\n{run}\n{defaults}\n{more}\n{sections}")
 

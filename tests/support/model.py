@@ -13,16 +13,16 @@ Key = tuple[bytes, ...]
 
 
 class Row(NamedTuple):
-    """One row of the master or of the feed, as it was read."""
+    """One row of the master or of the feed, as read."""
 
     key: Key
-    order: Any  # comparable; the sequence where order comes from file names
-    sequence: int  # of the file, -1 for none
+    order: Any  # comparable; the sequence, if file names give the order
+    sequence: int  # of the file; -1 if it has no sequence
     name: bytes  # base name of the file
     offset: int  # in the uncompressed file
     row: bytes
     is_delete: bool
-    written: bytes  # the row as it would be written
+    written: bytes  # the row as the output would contain it
 
 
 class Merged(NamedTuple):
@@ -36,7 +36,7 @@ class Merged(NamedTuple):
 
 
 def last(rows: Iterable[Row]) -> dict[Key, Row]:
-    """Return the row with the highest precedence of each key (3.1)."""
+    """Return the row of each key that has the highest precedence (3.1)."""
     return {row.key: row for row in sorted(rows, key=lambda r: (r.order, r.sequence, r.name, r.offset, r.row))}
 
 
@@ -73,7 +73,7 @@ def merge(
             elif t:
                 buried[key] = t
         elif w.is_delete:
-            # The same delete again is no younger delete, so its commit time stays.
+            # The same delete again does not renew the tombstone, so its commit time stays.
             buried[key] = (w.order, t[1] if t and t[0] == w.order else now)
             counts["feed deleted" if m else "feed no-op" if t else "feed delete of unknown"] += 1
             counts["master removed"] += bool(m)

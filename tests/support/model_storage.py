@@ -1,8 +1,7 @@
-"""Storage in a dictionary, of three kinds, that can fail, lose answers and die at any call.
+"""Storage in a dictionary, of three types, which can fail, lose answers and die at any call.
 
-posix   renames, and exchanges two directories
-hdfs    renames, but exchanges nothing
-s3      neither: files are created exclusively, and removed; a directory is there while a file is in it
+posix: can rename, and can exchange two directories. hdfs: can rename, but not exchange. s3: can do neither; files are
+created exclusively, and removed; a directory exists as long as it contains a file.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ KINDS = ("posix", "hdfs", "s3")
 
 
 class Killed(BaseException):
-    """The process died here: nothing it does afterwards has an effect."""
+    """The process died here: nothing that it does afterwards has an effect."""
 
 
 class ModelStorage:
@@ -53,7 +52,7 @@ class ModelStorage:
             raise Killed
         if do is not None and do != "lost":
             raise error("storage", path=path, why=do)
-        with self._step:  # whole or not at all, also beside other threads
+        with self._step:  # all or nothing, even with concurrent threads
             yield
         if do == "lost":
             raise error("storage", path=path, why="timeout")
@@ -94,7 +93,7 @@ class ModelStorage:
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[io.BytesIO]:
         stream = io.BytesIO()
         yield stream
-        if self.kind == "s3" and "/part-" in path:  # a large one: an upload, until it is completed or aborted
+        if self.kind == "s3" and "/part-" in path:  # a large file is an upload until it is completed or aborted
             self.begun.add(path)
         with self._call("create_new", path):
             self.begun.discard(path)
@@ -177,7 +176,7 @@ class ModelStorage:
         with self._call("hold", path):
             return object() if path in self.tree else None
 
-    # --- what is behind it
+    # --- the internal state
 
     def _entry(self, path: str) -> Entry | None:
         name = posixpath.basename(path)
@@ -205,7 +204,7 @@ class ModelStorage:
 
 @contextmanager
 def mounted(storage: ModelStorage) -> Iterator[str]:
-    """Make a storage the one behind ``model://``; return the path of a base on it."""
+    """Register a storage as the backend of ``model://``; return the path of a base on it."""
     registry.BACKENDS["model"] = lambda: storage
     try:
         yield "model://base"

@@ -37,7 +37,7 @@ class Work:
     runs: int = 0
 
     def put(self, name: str, content: Any, kind: str = "") -> Path:
-        """Write bytes, or a table in a file format whose suffix the name gets."""
+        """Write bytes, or a table in a file format, whose suffix is added to the name."""
         path = self.path / (f"{name}.{kind}" if kind else name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else file_of(kind, content))
@@ -70,15 +70,15 @@ class Work:
 
     @property
     def files(self) -> list[Path]:
-        """The data files of the last run."""
+        """Return the data files of the last run."""
         return sorted(self.output / part.path for part in self.manifest.files)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The records of the last run, sorted."""
+        """Return the records of the last run, sorted."""
         return sorted((row for path in self.files for row in rows_of(path)), key=repr)
 
     def table(self) -> Any:
-        """The records of the last run as a table (Parquet and ORC)."""
+        """Return the records of the last run as a table (Parquet and ORC)."""
         return pa.concat_tables(table_of(path) for path in self.files)
 
 
@@ -106,6 +106,6 @@ def _moment(nanos: int | None) -> datetime | None:
 
 
 def avro(*fields: Any, name: str = "row") -> dict[str, Any]:
-    """Make a record schema: ("id", "string"), or ("n", "int", default)."""
+    """Return a record schema; fields are ("id", "string"), or ("n", "int", default)."""
     made = [dict(zip(("name", "type", "default"), one, strict=False)) for one in fields]
     return json.loads(json.dumps({"type": "record", "name": name, "fields": made}))

@@ -1,4 +1,4 @@
-"""Strategies for order values as text: of each type, readable and not."""
+"""Strategies for order values as text, valid and invalid, of each type."""
 
 from hypothesis import strategies as st
 

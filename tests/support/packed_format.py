@@ -1,7 +1,7 @@
-"""A second block type, for tests only: the block contract must be able to carry more than text.
+"""A second block type, for tests only: the block contract must support formats that are not text.
 
-A file is frames, each the length of an Arrow IPC stream and the stream. Rows are structs; their fields have types, may
-be nested, and may be null. Nothing of it is a line, so a file is read whole.
+A file consists of frames, each the length of an Arrow IPC stream and the stream. Rows are structs; their fields have
+types, may be nested, and may be null. The file has no lines, so it is always read whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAYLOAD = pa.struct([("price", pa.float64()), ("tags", pa.list_(pa.string())), (
 
 
 def fields(order: Any, has_op: bool) -> list[Any]:
-    """Return the fields of a row: their ordinals are those of the layouts in the tests."""
+    """Return the fields of a row, in the order of the ordinals in the tests' layouts."""
     made = [
         pa.field("id", pa.string()),
         pa.field("id2", pa.int64()),
@@ -42,7 +42,7 @@ def fields(order: Any, has_op: bool) -> list[Any]:
 
 @dataclass(frozen=True)
 class PackedBlockType:
-    """The block contract for frames of structs. order: the Arrow type of the order field; frame: rows of one."""
+    """The block contract for frames of structs. order: the Arrow type of the order field; frame: rows per frame."""
 
     order: Any
     frame: int = 3
@@ -177,7 +177,7 @@ class PackedWriter:
 
     @property
     def rows_by_chunk(self) -> list[int]:
-        return [self.rows]  # a file is one split, whatever its checksum is made of
+        return [self.rows]  # a file is one split, whatever parts its checksum has
 
 
 def moment(micros: int) -> tuple[int, bytes]:
@@ -197,7 +197,7 @@ def framed(rows: Any) -> bytes:
 
 
 def frames(content: Iterable[bytes]) -> Iterator[Any]:
-    """Read the structs of each frame; frames may begin anywhere in the blocks of bytes."""
+    """Read the structs of each frame; a frame may start anywhere in the blocks of bytes."""
     held = b""
     for piece in content:
         held += piece

@@ -50,7 +50,7 @@ FIRST, FEED = ("ups_2.txt", "del_3.txt"), ("ups_4.txt", "ups_5.txt", "del_6.txt"
 
 
 def settings(scope):
-    """Return the settings of all runs: two read tasks or more, and rejects in quarantine."""
+    """Return the settings of all runs: at least two read tasks, and rejects in quarantine."""
     return {
         "id.field.ordinals": "0",
         "partitioned.by": "p=1",
@@ -63,7 +63,7 @@ def settings(scope):
 
 
 def expected(scope, names=tuple(FILES)):
-    """Merge the files one after the other into a dict: the rows, sorted."""
+    """Merge the files one after the other into a dict; return the rows, sorted."""
     found = {}
     for name in names:
         for row in FILES[name]:
@@ -77,7 +77,7 @@ def expected(scope, names=tuple(FILES)):
 
 
 def set_for_tests(patch):
-    """Replace fsync, since a killed process loses no write; and join packs of filters of any size."""
+    """Replace fsync, since a killed process loses no write; and join filter packs of any size."""
     patch.setattr(os, "fsync", lambda _: None)
     patch.setattr(LocalStorage, "sync_all", lambda *_: None)
     patch.setattr(partition_plan, "_MOST_PACKS", 1)
@@ -90,7 +90,7 @@ def put_files(directory, names):
 
 
 def new_place(root, scope, masters=("managed",)):
-    """Write the files, and merge a master from them; return the directory."""
+    """Write the files, and merge them into a master; return the directory."""
     put_files(f"{root}/base", ["base_1.txt"])
     put_files(f"{root}/first", FIRST)
     put_files(f"{root}/feed", FEED)
@@ -131,7 +131,7 @@ def check_whole(output, rows):
 
 
 def comparable(output):
-    """Return the counts and the files of an output, without run ids and times: two runs on one input agree on these."""
+    """Return the counts and the files of an output, without run IDs and times: equal for two runs on one input."""
     output = str(output)
     made, found = read_manifest(storage_for(output), output), []
     for part in made.parts():
@@ -152,7 +152,7 @@ def settled(base, scope):
 
 
 def workflow(base, scope):
-    """Do a run of the workflow."""
+    """Run the workflow once."""
     read_config = workflow_config(scope)
     return run_workflow(str(base), read_config, merge_by(read_config, local_engine.merge), sleep=lambda _: None)
 
@@ -168,20 +168,22 @@ def copied(source, to):
 
 
 def killed_run(**call):
-    """Merge in a process of its own."""
+    """Merge in a child process."""
     set_for_tests(pytest.MonkeyPatch())
     local_engine.mutate(**call)
 
 
 def killed_workflow(base, scope):
-    """Run the workflow in a process of its own."""
+    """Run the workflow in a child process."""
     set_for_tests(pytest.MonkeyPatch())
     workflow(base, scope)
 
 
 @contextmanager
 def dying():
-    """Yield ``die(function, point)``: the process must be killed at a point, or end well; returns what it passed."""
+    """Yield ``die(function, point)``, which checks that a child dies at a point or succeeds, and returns its
+    failpoints.
+    """
     with dying_runs("tests.support.parted") as act:
 
         def die(function, point=None, **call):
@@ -193,7 +195,7 @@ def dying():
 
 
 def passages(passed, *, every):
-    """Yield a name for each passage of each failpoint, or of the first only."""
+    """Yield a name for each passage of each failpoint, or only for the first passage."""
     seen = {}
     for name in passed:
         seen[name] = seen.get(name, 0) + 1

@@ -1,7 +1,7 @@
 """The reference model of partitioned masters: the directory of each row, and the merge of each partition.
 
-``tests.support.model`` decides about a record, over the whole table or within its partition; this model only adds
-the directory where the record then is. Nothing may come from ``mutator``.
+``tests.support.model`` decides about a record, over the whole table or within its partition; this model only adds the
+directory of the resulting record. It must not import anything from ``mutator``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Field(NamedTuple):
 
 
 def directory_of(fields: Iterable[Field], values: Iterable[bytes | None]) -> str | None:
-    """Return the directory of a row, given the value of each field; None for a row that has none."""
+    """Return the directory of a row, given the value of each field, or None if it has no directory."""
     levels = []
     for field, value in zip(fields, values, strict=True):
         found = partition_value(field, value) if value else b""
@@ -56,7 +56,7 @@ def escaped(value: bytes) -> str:
 
 
 def partition_value(field: Field, value: bytes) -> bytes | None:
-    """Return the partition value of a field's value; None if it has none."""
+    """Return the partition value of a field's value, or None if it has none."""
     if field.how == "prefix":
         return value.decode("utf-8", "surrogateescape")[: field.argument].encode("utf-8", "surrogateescape")
     if field.how == "bucket":
@@ -97,7 +97,7 @@ Place = Callable[[Row], str]
 
 
 def scoped(row: Row, directory: str) -> Row:
-    """Return a row whose ID begins with its partition, so that it is unique in the table."""
+    """Return a row whose ID begins with its partition, which makes the ID unique in the table."""
     return row._replace(key=(directory.encode(), *row.key))
 
 
@@ -112,9 +112,9 @@ def merge_table(
     expire_before: int | None = None,
     **options: Any,
 ) -> Partitioned:
-    """Merge where a record ID is unique in the whole table.
+    """Merge when a record ID is unique in the whole table.
 
-    graves: the directory of each tombstone; None for a master without partitions, of which all is read.
+    graves: the directory of each tombstone; None for a master without partitions, which is read whole.
     """
     merged = merge(master, tombstones, feed, full=full, **options)
     held, winners = last(master), last(feed)
@@ -126,7 +126,7 @@ def merge_table(
     for key, w in winners.items():
         m, t = held.get(key), tombstones.get(key)
         if (m and m.order > w.order) or (t and t[0] > w.order):
-            touched[homes[key]]  # there it is found to be late
+            touched[homes[key]]  # it is compared there, and late
         elif w.is_delete:
             touched[homes.get(key, NOWHERE)]["deleted"] += m is not None
         else:
@@ -139,10 +139,10 @@ def merge_table(
     if full:
         for key in (held.keys() | tombstones.keys()) - winners.keys():
             touched[homes[key]]["deleted by absence"] += key in held
-    if graves is None:  # all of it is written anew, and old tombstones name no partition
+    if graves is None:  # every file is written again, and old tombstones name no partition
         places |= dict.fromkeys(merged.tombstones, NOWHERE)
         touched.clear()
-        for directory in places.values():  # and the report says just how many rows each partition has
+        for directory in places.values():  # and the report counts the rows of every partition
             touched[directory]
     before = Counter(homes[key] for key in held) if graves is not None else Counter()
     return summed(merged, places, touched, before, expire_before, options.get("horizon"))
@@ -158,7 +158,7 @@ def merge_partitions(
     expire_before: int | None = None,
     **options: Any,
 ) -> Partitioned:
-    """Merge where a record ID is unique within its partition. All IDs begin with the partition's directory."""
+    """Merge when a record ID is unique within its partition. All IDs begin with the partition's directory."""
     merged = merge(master, tombstones, feed, full=full, **options)
     held, winners = last(master), last(feed)
     places = {key: key[0].decode() for key in (*merged.records, *merged.tombstones)}

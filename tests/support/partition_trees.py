@@ -1,4 +1,4 @@
-"""Directory trees of partitions: files put there, runs, and rows read back."""
+"""Directory trees of partitions: writing files, runs, and reading rows back."""
 
 from __future__ import annotations
 

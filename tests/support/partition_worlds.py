@@ -70,7 +70,7 @@ class Table(RowPlan):
         return {"partitioned.by": by, "key.scope": self.scope}
 
     def placed(self, row: Row) -> str | None:
-        """Return the directory of a row as it is written; None for one that has none."""
+        """Return the directory of a row as it is written, or None if it has no directory."""
         cells = dict(zip(self.written, row.written.split(b","), strict=True))
         return directory_of(self.by, [cells[field.column] for field in self.by])
 
@@ -119,10 +119,10 @@ def draw_line(rng: random.Random, table: Table, is_delete: bool, *, of_master: b
     key = tuple(cells[name] for name in table.key)
     if id_alone:
         row = b",".join(key)
-        none = table.scope == "partition" or not row  # it says no partition; nothing but an empty ID is a blank line
+        none = table.scope == "partition" or not row  # it names no partition; only an empty ID makes a blank line
         return Line(row, None if none else key, order, True, row)
     raw = b",".join(cells[name] for name in table.columns if name != "op" or table.master_has_op or not of_master)
-    finds_its_record = is_delete and table.scope == "table"  # wherever that is
+    finds_its_record = is_delete and table.scope == "table"  # whichever partition that is
     if not finds_its_record and directory_of(table.by, [cells[field.column] for field in table.by]) is None:
         return Line(raw)
     return Line(raw, key, order, is_delete, b",".join(cells[name] for name in table.written))
@@ -165,7 +165,7 @@ def files_of(
 
 
 def make_speed(rng: random.Random) -> dict[str, Any]:
-    """Draw settings that may not change a result: each run of a chain has its own."""
+    """Draw settings that must not change a result; each run of a series has its own."""
     return {
         "num_reducer": rng.choice([1, 2, 2, 4, 7]),
         "split_bytes": rng.choice([1, 7, 64, 1 << 20]),
@@ -178,11 +178,11 @@ def make_speed(rng: random.Random) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Made:
-    """A partitioned master that a run wrote, read back, and the report of the run."""
+    """A partitioned master that a run wrote, as read back, and the report of the run."""
 
     path: str
     report: mutator.Report
-    rows: list[Row]  # with the partition before the ID where it is unique within its partition alone
+    rows: list[Row]  # keys start with the partition if the ID is unique only within its partition
     tombstones: dict[Key, tuple[int, int]]  # key -> order value, commit time
     places: dict[Key, str]  # of records and tombstones
     document: dict[str, Any]
@@ -218,16 +218,16 @@ class TableRuns:
         return put(self.work / "master", files)[0]
 
     def tree(self, files: Sequence[File], rng: random.Random) -> tuple[str, list[Row]]:
-        """Write an unmanaged master in directories of partitions, and return its rows, too.
+        """Write an unmanaged master in directories of partitions; return the directory and its rows.
 
-        What the directories say means nothing.
+        The names of the directories have no meaning for the run.
         """
         rows = []
         for file in files:
             names = [["shop=1/day=x", "shop=%2F", ""], ["shop=1", "a=b/c=d/e=f"]]
             name = rng.choice(names[file.place])
             place = self.work / "tree" / name
-            # Between files of one name the directories decide.
+            # The directory decides between files of the same name.
             found = self.table.rows([file])
             rows += [row._replace(name=row.name + b"\0" + os.fsencode(f"{name}/{file.name}")) for row in found]
             place.mkdir(parents=True, exist_ok=True)
@@ -241,7 +241,7 @@ class TableRuns:
         given = {name.replace("_", "."): str(value) for name, value in options.items()}
         settings = {
             **self.table.settings(),
-            "consumed.files": "merge",  # names of feed files come again in these tests
+            "consumed.files": "merge",  # feed file names repeat in these tests
             "reject.policy": "fail" if given.get("sync.mode") == "full" else "quarantine",
             "master.reject.policy": "quarantine",
             **given,
@@ -279,7 +279,7 @@ def check_rows_by_partition(made: Made, scope: str) -> None:
     totals = Counter({name: sum(one[name] for one in rows) for name in rows[0] if name != "partition"} if rows else {})
     counts = made.report.counts
     if made.report.join == "shuffle" and scope == "table":
-        assert all(set(one) == {"partition", "rows"} for one in rows)  # the feed met the master before it had any
+        assert all(set(one) == {"partition", "rows"} for one in rows)  # the feed met the master when it had none
         return
     assert totals["moved in"] == totals["moved out"]
     for name in ("inserted", "updated", "deleted"):
@@ -342,7 +342,7 @@ def read_partitions(table: Table, path: str, report: mutator.Report) -> Made:
 
 
 def check_filters(table: Table, root: Path, document: dict[str, Any], held: dict[str, list[Key]]) -> None:
-    """Check that no filter denies a key of its file."""
+    """Check that the filters of a file admit each of its keys."""
     parts = [*document["files"], *(part for part in document["beside"] if part["kind"] == "tombstones")]
     packs = {part["path"]: {} for part in document["beside"] if part["kind"] == "filters"}
     if table.scope == "partition":
@@ -363,7 +363,7 @@ def check_filters(table: Table, root: Path, document: dict[str, Any], held: dict
 
 
 def check_files(root: Path, document: dict[str, Any]) -> None:
-    """Check that the directory has the files that the manifest names, and no others."""
+    """Check that the directory has exactly the files that the manifest names."""
     named = {part["path"] for part in (*document["files"], *document["beside"])}
     there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     assert there == named | {"_SUCCESS", "_mutator/manifest.json"}

@@ -1,6 +1,6 @@
 """A workflow whose merge is plain Python: rows are ``key,value``, the highest sequence wins, ``del`` files delete.
 
-And the oracle: what must hold of a base after any crash, once somebody has recovered it.
+It also has the oracle: the invariants of a base after a crash, once another process has recovered it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mutator.workflow.directory.phases import Merged, Task
 from mutator.workflow.directory.versions import master_of
 
 CONFIG = Config(id_fields=(0,), claim_min_age=0, backup_keep=2)
-CONTROL = ".ctl"  # the suffix of control files, where a test has such
+CONTROL = ".ctl"  # the suffix of control files, if a test has any
 GIVEN = b"a,given\nb,given\nc,given\n"
 FEEDS = {
     "ups_1.txt": b"a,1\nd,1\n",
@@ -113,7 +113,7 @@ def read_rows(path: str, known: Manifest | None) -> tuple[Rows, set[str]]:
 
 
 def apply(rows: Rows, _: set[str], feeds: dict[str, bytes]) -> Rows:
-    """Apply feed files in any order: of each key, the highest sequence wins."""
+    """Apply feed files in any order: the highest sequence of each key wins."""
     rows = dict(rows)
     for name, content in feeds.items():
         sequence = file_names.sequence(name)
@@ -151,9 +151,9 @@ def found_feed(base: Base) -> Counter[tuple[str, bytes]]:
 
 
 def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set[str]:
-    """Check all invariants of a base; return the names of the feed files that were merged.
+    """Check all invariants of a base; return the names of the merged feed files.
 
-    restored: an older version was brought back, so a file may have been merged that is not any more.
+    restored: an older version was restored, so a file that was merged may count as unmerged.
     """
     log = Log(base.path)
     versions = log.all()
@@ -171,7 +171,7 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
     assert found_feed(base) == Counter(feeds.items()), "feed files got lost, or doubled"
     runs = [one.run for one in versions if one.action == "run"]
     assert len(set(runs)) == len(runs), "a run committed twice"
-    # What each run merged is a part of what is merged now, and no file was merged twice.
+    # The files that a run merged count as merged now, and no file was merged twice.
     names = [part.name for one in versions if one.action == "run" for part in one.feed]
     assert len(set(names)) == len(names)
     if base.storage.renames:
@@ -185,7 +185,7 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
             assert entries_of(base.at(place)) == [], place
         held = {one.dataset for one in versions} - {None, latest.dataset}
         kept = [one.name for one in entries_of(base.at("backup"))]
-        # Whoever is killed before it removes old ones leaves them to the next run.
+        # A run that is killed before it removes old ones leaves them to the next run.
         assert min(len(held) + bool(latest.dataset), CONFIG.backup_keep) <= len(kept) <= CONFIG.backup_keep + 1, kept
     else:
         left = entries_of(base.at("output"))

@@ -1,4 +1,4 @@
-"""Processes that die while they change a model storage, and their successors."""
+"""Processes that die while they change a model storage, and the processes that follow."""
 
 import itertools
 from contextlib import contextmanager, suppress
@@ -12,7 +12,7 @@ from tests.support.model_storage import Killed, ModelStorage
 
 @pytest.fixture(autouse=True)
 def process(monkeypatch):
-    """Return a function after which this process counts as another one: the lock of the dead one is free."""
+    """Return a function that turns this process into another one, so that the dead process's lock is free."""
     life = itertools.count()
     now = [str(next(life))]
     monkeypatch.setattr(owner, "_born", lambda _: now[0])
@@ -32,7 +32,7 @@ def copy_of(storage):
 
 @contextmanager
 def dying(storage, process):
-    """Let a process end, killed or with an error, and continue as another one."""
+    """End the current process, killed or with an error, and continue as another one."""
     with suppress(Killed, MutatorError):
         yield
     process()

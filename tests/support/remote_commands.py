@@ -10,7 +10,7 @@ from tests.support.cluster import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# One process with one session, as a scheduler would have it; each command's exit code and answer.
+# One process with one session, as a scheduler would run it; it prints each command's exit code and answer.
 COMMANDS = """
 import contextlib, io, json, sys
 from mutator import cli

@@ -40,7 +40,7 @@ class Server:
         return boto3.client("s3", endpoint_url=self.url, **names)
 
     def bucket(self):
-        """Make a new bucket; return its path."""
+        """Create a new bucket; return its path."""
         name = f"lake-{uuid.uuid4().hex[:12]}"
         self.client().create_bucket(Bucket=name)
         return f"s3://{name}"
@@ -51,7 +51,7 @@ class Server:
         urllib.request.urlopen(urllib.request.Request(f"{self.url}/_behave", data, method="POST")).close()
 
     def uploads(self, path):
-        """Return the keys of the unfinished uploads to a bucket."""
+        """Return the keys of the unfinished uploads in a bucket."""
         found = self.client().list_multipart_uploads(Bucket=path.split("/")[2])
         return [one["Key"] for one in found.get("Uploads", ())]
 
@@ -117,7 +117,7 @@ class Faults:
     def _run(self, environ, start_response):
         if "HTTP_IF_NONE_MATCH" not in environ:
             return self._application(environ, start_response)
-        with self._one:  # moto looks and then puts, which S3 does in one step
+        with self._one:  # moto checks and then writes, which S3 does in one step
             return list(self._application(environ, start_response))
 
     def _counted(self, name):
@@ -139,7 +139,7 @@ def main():
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     class Handler(WSGIRequestHandler):
-        protocol_version = "HTTP/1.1"  # connections are used again, as with every real server
+        protocol_version = "HTTP/1.1"  # connections are reused, as with every real server
 
         def log(self, *_):
             pass

@@ -1,4 +1,4 @@
-"""The data sets of ``sample_data/``, read and merged by a dict."""
+"""The data sets of ``sample_data/``, read and merged with a dict."""
 
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ def rows_of(path):
 
 
 def read_sample(name, id_width, order_of):
-    """Read one folder: master {key: row}, and the feed as (key, order value, is a delete, row)."""
+    """Read one folder; return the master {key: row}, and the feed as (key, order value, is a delete, row)."""
     [master_file] = (SAMPLE_DATA / name / "master").iterdir()
     master = {tuple(row.split(b",")[:id_width]): row for row in rows_of(master_file)}
     feed = []

@@ -1,4 +1,4 @@
-"""Small masters of delimited text with one row a key, and runs over them in this process."""
+"""Small masters of delimited text with one row per key, and runs over them in this process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def number(tmp_path: Path, name: str) -> Path:
 
 
 def feed(tmp_path: Path, value: bytes = b"y", **files: Sequence[tuple[bytes, int]]) -> Path:
-    """Write feed files: their names without suffix, and (key, order value) of their rows."""
+    """Write feed files, given their names without suffix and the (key, order value) of their rows."""
     directory = number(tmp_path, "feed")
     directory.mkdir()
     for name, rows in files.items():
@@ -74,7 +74,7 @@ def merge(
     on: Callable[..., mutator.Report] = local_engine.mutate,
     **options: Any,
 ) -> mutator.Report:
-    """Run; options are settings with ``_`` for ``.``. plans: gets the plan of the run."""
+    """Run; options are settings with ``_`` for ``.``. plans: a list to which the plan of the run is appended."""
     given = {**base, **{name.replace("_", "."): str(value) for name, value in options.items()}}
     clock = SimpleNamespace(time=lambda: now / 1000, monotonic=time.monotonic)
     make_plan = mutator.pipeline.merge.make_plan
@@ -96,7 +96,7 @@ def merge(
 
 
 def managed(tmp_path: Path, base: dict[str, str] = BY_FIELD, **options: Any) -> Path:
-    """Make a managed master of KEYS, all with the order value 1."""
+    """Create a managed master of KEYS, all with the order value 1."""
     return Path(merge(tmp_path, unmanaged(tmp_path), feed(tmp_path), base, **options).output)
 
 
@@ -122,7 +122,7 @@ def tombstones_of(output: str | Path) -> dict[bytes, bytes | None]:
 
 
 def check_buckets(output: str | Path) -> None:
-    """Check that every row is in the file of its bucket, and that rows keep their first order."""
+    """Check that every row is in the file of its bucket, and that rows keep their original order."""
     told = known(output)
     for part in told.files:
         keys = [row.split(b",")[0] for row in Path(output, part.path).read_bytes().splitlines()]
@@ -152,7 +152,7 @@ def without_place(rejects: bytes) -> list[bytes]:
 
 
 def carried_and_written(master: Path, output: str | Path) -> tuple[set[str], set[str]]:
-    """Return the names of the data files that are hard links to the master's, and of the others."""
+    """Return the names of the data files that are hard links to the master's files, and of the others."""
     same, other = set(), set()
     for part in known(output).files:
         at = master / part.path

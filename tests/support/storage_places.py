@@ -13,7 +13,7 @@ from tests.support.model_storage import ModelStorage
 
 RACERS = 4
 
-KEEP = ".keep"  # where a directory is there only while something is in it
+KEEP = ".keep"  # a file that keeps a directory in existence on storages without directories
 
 
 def local_place(request):
@@ -126,7 +126,7 @@ def process_racer(root, step, barrier, number, results):
 
 def race_of_processes(place, step):
     """Do the same as ``race_of_threads`` with a process for each racer."""
-    context = multiprocessing.get_context("spawn")  # forking a process with threads is asking for trouble
+    context = multiprocessing.get_context("spawn")  # forking a process that has threads is unsafe
     barrier, results = context.Barrier(RACERS), context.Queue()
     racers = [
         context.Process(target=process_racer, args=(place.root, step, barrier, number, results))
@@ -183,7 +183,7 @@ def rename_in_race(place, turn, racer):
 
 def check_race(place, race, step):
     if place.is_model and race is race_of_processes:
-        race = race_of_threads  # it is in the memory of this one
+        race = race_of_threads  # the model is in the memory of this process
     rounds = race(place, step)
 
     assert len(rounds) == rounds_on(place)

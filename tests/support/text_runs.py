@@ -1,4 +1,4 @@
-"""Runs over the worlds of ``text_worlds``, and their output read back without the reader of the package."""
+"""Runs over the worlds of ``text_worlds``, whose output is read back without the reader of the package."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def scratch() -> Iterator[Path]:
 
 
 def make_speed(rng: random.Random, *, partitions: Sequence[int] = (1, 1, 2, 2, 2, 4, 4, 7, 7, 64)) -> dict[str, Any]:
-    """Draw settings that may not change a result: each run of a chain has its own."""
+    """Draw settings that must not change a result; each run of a series has its own."""
     return {
         "engine": rng.choice([*ENGINES, "blocks"]),
         "num_reducer": rng.choice(partitions),
@@ -79,13 +79,13 @@ def make_speed(rng: random.Random, *, partitions: Sequence[int] = (1, 1, 2, 2, 2
 
 @contextmanager
 def few_hashes(number: int) -> Iterator[None]:
-    """Give all keys together this many hashes, so that only the keys themselves differ.
+    """Let all keys together have only this many hashes, so that only the keys themselves differ.
 
-    Tests that need the bucket of a key then call `text_runs.bucket_of`, which is patched, too.
+    A test that needs the bucket of a key then calls `text_runs.bucket_of`, which is patched, too.
     """
 
     def few(hashes: Any) -> Any:
-        # Spread over the 64 bits: the highest of them say which part of a feed a key is in.
+        # Spread over the 64 bits: the highest of them select the part of a feed that a key is in.
         return hashes % np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
 
     def few_of_columns(columns: Any) -> Any:
@@ -132,7 +132,7 @@ class Runs:
         given = {name.replace("_", "."): str(value) for name, value in options.items()}
         config = {
             **self.shape.settings(),
-            # The names of feed files come again in these tests, and so may their content.
+            # Names of feed files repeat in these tests, and so may their content.
             "consumed.files": "merge",
             "reject.policy": "fail" if given.get("sync.mode") == "full" else "quarantine",
             "master.reject.policy": "quarantine",

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.support.model import Key, Row
 
-# Order values from low to high: first as a tombstone has them, then the other ways to write the same value. As text,
-# or as a float, many of them would compare otherwise.
+# Order values from low to high: first the form in which a tombstone has the value, then other spellings. Compared as
+# text or as floats, many of them would have another order.
 ORDERS: dict[str, list[tuple[bytes, ...]]] = {
     "long": [(b"-7", b"-07"), (b"0", b"-0"), (b"9", b"+9"), (b"10",), (b"9007199254740992",), (b"9007199254740993",)],
     "decimal": [(b"-1.5", b"-1.50"), (b"0", b"0.0", b"-0"), (b"0.25", b".25", b"25e-2"), (b"9",), (b"10", b"1e1")],
@@ -38,7 +38,7 @@ FIRST_IDS = [b"", b"a", b"b", b"\xff", b"\xc3\xa9"]
 
 SECOND_IDS = [b"", b"a"]
 
-# The base names compare as bytes: 0xFF comes after U+E000, and Python's own order of the two names is the other one.
+# The base names compare as bytes: 0xFF comes after U+E000; Python orders the two names the other way round.
 STEMS = ["u", "v", "\ue000", "\udcff"]
 
 SEQUENCES = ["2", "02", "10", "1"]
@@ -57,11 +57,11 @@ class RowPlan:
     keeps_op: bool
     master_has_op: bool
     field_count: str
-    header: bool = False  # every file but those of the program's own begins with a line that is no row
+    header: bool = False  # all files except the program's own begin with a line that is not a row
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Columns of a row as it is written."""
+        """Return the columns of a row in the order in which it is written."""
         return tuple(name for name in self.columns if name != "op" or self.keeps_op)
 
     def settings(self) -> dict[str, str]:
@@ -88,25 +88,25 @@ class RowPlan:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a file; the key of a line without a record is None."""
+    """One line of a file; the key is None if the line has no record."""
 
     raw: bytes
     key: Key | None = None
-    order: int = -1  # place in ORDERS, where order comes from a field
+    order: int = -1  # index in ORDERS, if a field gives the order
     is_delete: bool = False
     written: bytes = b""
 
 
 @dataclass(frozen=True)
 class File:
-    """One file of the master or of the feed; ``place`` is the number of its directory."""
+    """A file of the master or of the feed; ``place`` is the number of its directory."""
 
     place: int
     name: str
     sequence: int
     lines: tuple[Line, ...]
     line_end: bytes = b"\n"
-    last_end: bool = True  # the last line has its line end
+    last_end: bool = True  # the last line ends with a line end
     before: bytes = b""  # a byte order mark, a header
 
     def content(self) -> bytes:
@@ -150,7 +150,7 @@ def make_shape(rng: random.Random, deletes: str | None = None, bad: bool = False
         deletes=deletes,
         keeps_op=keeps,
         master_has_op=deletes == "op code" and (keeps or rng.random() < 0.5),
-        # Only with a fixed width are there rejects.
+        # Only a fixed width allows rejects.
         field_count=str(len(columns)) if bad else rng.choice([str(len(columns)), "any"]),
         header=rng.random() < 0.15,
     )
@@ -169,7 +169,7 @@ def make_line(rng: random.Random, shape: RowPlan, is_delete: bool, *, of_master:
     key = tuple(cells[name] for name in shape.key)
     if not full_row:
         row = b",".join(key)
-        return Line(row, key, order, True, row) if row else Line(b"")  # nothing but an empty ID is a blank line
+        return Line(row, key, order, True, row) if row else Line(b"")  # only an empty ID makes a blank line
     has_op = shape.master_has_op if of_master else True
     raw = b",".join(cells[name] for name in shape.columns if name != "op" or has_op)
     return Line(raw, key, order, is_delete, b",".join(cells[name] for name in shape.written))
@@ -183,7 +183,7 @@ def make_file(rng: random.Random, shape: RowPlan, *, of_master: bool, bad: bool,
     lines = []
     for _ in range(rng.randint(0, most)):
         is_delete = not of_master and (in_delete_file or (shape.deletes == "op code" and rng.random() < 0.4))
-        # Where order comes from file names, a row of a delete file may be an ID and nothing else.
+        # If file names give the order, a row of a delete file may be only an ID.
         full_row = not (is_delete and in_delete_file and shape.order == BY_NAME and rng.random() < 0.5)
         lines.append(make_line(rng, shape, is_delete, of_master=of_master, full_row=full_row))
         if rng.random() < 0.15:
@@ -224,7 +224,7 @@ def worlds(**options: Any) -> st.SearchStrategy[World]:
 
 
 def make_snapshots(rng: random.Random) -> tuple[RowPlan, list[tuple[File, ...]]]:
-    """Make snapshots in order: a key never comes again with a lower order value than it had before."""
+    """Create snapshots in order: a key never comes again with a lower order value than before."""
     shape = replace(make_shape(rng, "none"), header=False)
     snapshots = []
     lowest: Counter[Key] = Counter()

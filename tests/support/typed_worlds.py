@@ -41,8 +41,8 @@ class World:
     order: str
     full: bool
     op: bool
-    master: tuple[tuple[dict[str, Any], ...], ...]  # rows of each file
-    feeds: tuple[tuple[tuple[str, tuple[dict[str, Any], ...]], ...], ...]  # a run's files: stem, rows
+    master: tuple[tuple[dict[str, Any], ...], ...]  # the rows of each file
+    feeds: tuple[tuple[tuple[str, tuple[dict[str, Any], ...]], ...], ...]  # the files of a run: stem, rows
     seed: int
 
     def settings(self, *kinds: str) -> dict[str, str]:
