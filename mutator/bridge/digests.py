@@ -19,6 +19,7 @@ from mutator.bridge.rows_by_partition import split_by_partition
 from mutator.bridge.tasks import FileRange
 from mutator.dataset.file_content import FileContent
 from mutator.engine.each import Each, checked, guarded
+from mutator.formats.content import Window
 from mutator.formats.files.escaped import Unescaped
 from mutator.formats.files.line_scan import Table
 from mutator.formats.files.lines import chunks
@@ -70,7 +71,7 @@ def _digested(fields: tuple[str, ...], file_range: FileRange) -> list[tuple[list
     positions = [file_range.schema.get_field_index(name) for name in fields]
     found: dict[Partition, Digest] = {}
     content = FileContent(file_range.path, file_range.bytes, file_range.window, checksum=file_range.checksum)
-    for _, chunk in chunks(content.blocks(), b"\n", 0, None):
+    for _, chunk in chunks(content.blocks(), Window()):
         data = np.frombuffer(chunk + PAD, np.uint8)
         table = Table.of(data, file_range.dialect.delimiter[0], len(file_range.schema))
         hashes = hash_columns([ByteColumn(data, table.starts, table.ends)])

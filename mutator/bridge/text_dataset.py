@@ -14,7 +14,7 @@ from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import avro_of
 from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.registry import FILE_FORMATS, codec_of
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules import schema_evolution as schemas
@@ -30,12 +30,7 @@ def output_dialect(
 
     codec: as in ``output.codec``. Raises DataError for a field that the format cannot store.
     """
-    codecs = FILE_FORMATS[file_format].codecs
-    if codec is not None and codec not in codecs:
-        raise error(
-            "config", where="output.codec", faults=f"{codec} is not a codec of {file_format}: {', '.join(codecs)}"
-        )
-    library_codec = None if codec is None else codecs[codec]
+    library_codec = codec_of(file_format, codec)
     stored = storable_schema(schema, file_format)
     if file_format != "avro":
         return stored, Dialect(delimiter, codec=library_codec)

@@ -82,15 +82,6 @@ def parse_string(field: bytes) -> bytes:
     return field
 
 
-def parse_sequence(field: bytes) -> int:
-    """Read a sequence as ``format_order`` writes it.
-
-    >>> parse_sequence(b"12")
-    12
-    """
-    return int(field)
-
-
 def _format_decimal(value: Decimal) -> bytes:
     text = format(value, "f")
     if "." in text:
@@ -100,10 +91,6 @@ def _format_decimal(value: Decimal) -> bytes:
 
 def _format_integer(value: int) -> bytes:
     return b"%d" % value
-
-
-def _format_string(value: bytes) -> bytes:
-    return value
 
 
 # The value that is older than every other, by order type: that of a record without an order value, where allowed.
@@ -123,8 +110,8 @@ ORDER_TYPES: dict[str, tuple[Parser, Formatter]] = {
     "long": (parse_long, _format_integer),
     "decimal": (parse_decimal, _format_decimal),
     "timestamp": (parse_timestamp, format_timestamp),
-    "string": (parse_string, _format_string),
-    "sequence": (parse_sequence, _format_integer),
+    "string": (parse_string, bytes),
+    "sequence": (int, _format_integer),
 }
 
 

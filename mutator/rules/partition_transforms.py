@@ -33,7 +33,7 @@ from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of
 from mutator.rules.key_hash import hash_columns, murmur64a
 from mutator.rules.order_columns import parse_column
 from mutator.rules.order_values import parse_long
-from mutator.rules.partition_paths import directory_of, number_combinations, values_of
+from mutator.rules.partition_paths import directory_of, number_combinations
 from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS, date_of, parse_timestamp, parse_timestamps
 
 _TIMES: dict[str, Callable[[date], str]] = {
@@ -139,18 +139,6 @@ def directory_of_row(fields: Sequence[PartitionField], values: Sequence[bytes | 
     'id_bucket=8'
     """
     return "/".join(_level(field, _derived(field, value), value) for field, value in zip(fields, values, strict=True))
-
-
-def values_text(fields: Sequence[PartitionField], directory: str) -> dict[str, str | None]:
-    """Return the values of a directory by partition field. Raises ValueError if it has other fields.
-
-    >>> values_text(parse_fields("a,b"), "a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__")
-    {'a': 'x/y', 'b': None}
-    """
-    found, names = values_of(directory), [field.name for field in fields]
-    if [name for name, _ in found] != names:
-        raise ValueError(f"{directory} is not a partition by {', '.join(names)}")
-    return dict(found)
 
 
 def _field(text: str) -> PartitionField:

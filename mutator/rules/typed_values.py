@@ -259,8 +259,17 @@ def _exact_type(data_type: Any) -> Any:
     if pa.types.is_decimal(data_type):
         return pa.string()
     if pa.types.is_temporal(data_type) or pa.types.is_floating(data_type):
-        return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[data_type.bit_width]
+        return ticks_type(data_type)
     return data_type
+
+
+def ticks_type(data_type: Any) -> Any:
+    """Return the integer type with as many bits as a type.
+
+    >>> ticks_type(pa.float32())
+    DataType(int32)
+    """
+    return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[data_type.bit_width]
 
 
 def _listed(column: Any, values: Any, plain: Any) -> Any:

@@ -591,5 +591,5 @@ def test_codecs(tmp_path):
     for place in ("master/m.csv", "feed/f_1.csv"):
         work.put(place, b"id,at\nk,1\n")
 
-    with pytest.raises(ConfigError, match="gzip is none of escaped: none"):
+    with pytest.raises(ConfigError, match="gzip is not a codec of escaped: none"):
         work.run({"output.codec": "gzip", "output.format": "escaped"})

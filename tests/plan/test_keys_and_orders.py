@@ -480,7 +480,7 @@ def test_a_codec(file_format, codec, tmp_path):
 
 @pytest.mark.parametrize(("file_format", "codec"), [("avro", "lz4"), ("csv", "gzip")])
 def test_a_codec_that_a_format_has_not(file_format, codec, work):
-    with pytest.raises(ConfigError, match=f"{codec} is none of {file_format}"):
+    with pytest.raises(ConfigError, match=f"{codec} is not a codec of {file_format}"):
         both(work, file_format, table(["a"], [1]), table(["b"], [2]), output_codec=codec)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any, BinaryIO
 
 from mutator.dataset.checksum import ChunkedChecksum
@@ -16,19 +17,21 @@ def output_directory(staging: str) -> str:
     return staging.removesuffix(f"/{WORK}") if storage_for(staging).renames else staging
 
 
-class StagedFile:
-    """A writable stream that counts and checksums its bytes, and describes the file for the manifest."""
+class StagedFile(io.RawIOBase):
+    """A writable stream that counts and checksums its bytes, and describes the file for the manifest.
 
-    closed = False
+    The storage flushes and closes the underlying stream.
+    """
 
     def __init__(self, stream: BinaryIO, path: str, chunk: int) -> None:
         """Write to a stream. path: relative to the staging directory. chunk: bytes of a checksum chunk."""
+        super().__init__()
         self._stream = stream
         self.path = path
         self.checksum = ChunkedChecksum(chunk)
         self.bytes = 0
 
-    def write(self, data: bytes | memoryview) -> int:
+    def write(self, data: Any) -> int:
         """Write bytes; return their number."""
         self._stream.write(data)
         self.checksum.update(data)
@@ -50,22 +53,6 @@ class StagedFile:
         """Return the number of bytes written so far."""
         return self.bytes
 
-    def flush(self) -> None:
-        """Flush the underlying stream."""
-        self._stream.flush()
-
     def writable(self) -> bool:
         """Return True: the stream can be written to."""
         return True
-
-    def readable(self) -> bool:
-        """Return False: the stream cannot be read."""
-        return False
-
-    def seekable(self) -> bool:
-        """Return False: the stream has no random access."""
-        return False
-
-    def close(self) -> None:
-        """Mark the stream as closed; the storage closes the underlying stream."""
-        self.closed = True

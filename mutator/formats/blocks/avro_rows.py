@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import fastavro
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.blocks.avro_resolution import Resolution
-from mutator.formats.blocks.contract import Batch
+from mutator.formats.blocks.contract import Batch, is_in
 from mutator.formats.blocks.schema_rows import (
     BadRows,
     RowRules,
@@ -31,7 +31,7 @@ from mutator.formats.blocks.schema_rows import (
 )
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.avro import decoded
-from mutator.formats.files.avro_container import BlockWriter, blocks, faults, opened, split_records
+from mutator.formats.files.avro_container import AvroOutput, BlockWriter, blocks, faults, opened, split_records
 from mutator.formats.files.avro_schema import parsed, physical
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Ints, packed
@@ -59,16 +59,6 @@ class AvroLayout(RowRules):
         return pa.struct([pa.field("record", pa.large_binary()), *keys, pa.field("order", order), *more])
 
 
-@dataclass(frozen=True)
-class AvroOutput:
-    """How to write a file."""
-
-    schema: Mapping[str, Any]
-    codec: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)  # for the head, beside Avro's own
-    sync: bytes = b""  # 16 bytes between blocks; empty: random ones
-
-
 class AvroBlock(SchemaBlock):
     """Encoded records, each beside its decoded key, order value and delete mark."""
 
@@ -79,8 +69,7 @@ class AvroBlock(SchemaBlock):
 
     def likely(self, firsts: Collection[bytes]) -> Ints | None:
         """Return the rows whose first ID value is one of a few."""
-        known = pa.array(sorted(firsts), pa.large_binary())
-        return np.flatnonzero(flags(pc.is_in(self.rows.field(1), value_set=known)))
+        return np.flatnonzero(is_in(self.rows.field(1), firsts))
 
     def orders(self, rows: Ints | None = None) -> Any:
         """Return the order values of some rows."""
@@ -146,10 +135,7 @@ class AvroBlockType(SchemaBlockType):
 
     def writer(self, stream: BinaryIO, output: AvroOutput, chunk: int | None) -> RowWriter:
         """Return a writer to a stream."""
-        return RowWriter(
-            BlockWriter(stream, output.schema, output.codec, output.metadata, output.sync),
-            lambda rows: iter(rows.to_pylist()),
-        )
+        return RowWriter(BlockWriter(stream, output), lambda rows: iter(rows.to_pylist()))
 
 
 def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any], lines: int) -> Batch:

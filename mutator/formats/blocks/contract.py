@@ -8,7 +8,7 @@ write a class with the methods of ``BlockType`` and add a line to ``registry.BLO
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ from mutator.formats.content import Content, Reject, Writer
 from mutator.rules.byte_columns import Flags, Ints, offsets_of
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions
-from mutator.rules.typed_values import comparable
+from mutator.rules.typed_values import comparable, ticks_type
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -148,6 +148,11 @@ def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -
     return pa.concat_arrays([rows, values]).take(pa.array(index[keep]))
 
 
+def is_in(column: Any, values: Iterable[bytes]) -> Flags:
+    """Return which elements of a pa.Array of large_binary are among some values."""
+    return flags(pc.is_in(column, value_set=pa.array(sorted(values), pa.large_binary())))
+
+
 def unequal(one: Any, other: Any) -> Flags:
     """Return which elements of two pa.Arrays of one type differ; NULL equals NULL, and floats are compared by bits."""
     if pa.types.is_null(one.type):
@@ -161,8 +166,7 @@ def unequal(one: Any, other: Any) -> Flags:
         pairs = zip(comparable(one).to_pylist(), comparable(other).to_pylist(), strict=True)
         return np.array([left != right for left, right in pairs], np.bool_)
     if pa.types.is_floating(one.type):
-        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
-        one, other = one.view(bits), other.view(bits)
+        one, other = one.view(ticks_type(one.type)), other.view(ticks_type(one.type))
     differ = flags(pc.fill_null(pc.not_equal(one, other), False))
     return differ | flags(pc.not_equal(one.is_null(), other.is_null()))
 

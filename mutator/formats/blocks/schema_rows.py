@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from mutator.formats.blocks.contract import Batch, Hashes, Record
+from mutator.formats.blocks.contract import Batch, Hashes, Record, is_in
 from mutator.formats.content import Content, Reject
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
@@ -60,15 +59,11 @@ def deletes_of(rules: RowRules, codes: Any, count: int, bad_rows: BadRows) -> Fl
     if codes is None:
         return np.full(count, rules.deletes)
     codes, name = canonical(codes), rules.op_field
-
-    def among(known: Collection[bytes]) -> Flags:
-        return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
-
-    delete = among(rules.delete_codes)
+    delete = is_in(codes, rules.delete_codes)
     if not rules.deletes_allowed:
         bad_rows.note(delete, f"field {name} (op code) marks a delete in the master")
     if rules.upsert_codes is not None:
-        bad_rows.note(~delete & ~among(rules.upsert_codes), f"field {name} (op code) is none of the known codes")
+        bad_rows.note(~delete & ~is_in(codes, rules.upsert_codes), f"field {name} (op code) is none of the known codes")
     return delete
 
 

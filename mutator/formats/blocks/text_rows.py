@@ -15,7 +15,7 @@ rejection, so both engines reject the same rows for the same reasons.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -24,15 +24,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.blocks.contract import Batch, Hashes, Record
+from mutator.formats.blocks.contract import Batch, Hashes, Record, is_in
 from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.line_scan import NEWLINE, Lines, Table, ends_of_fields, padded, scan
-from mutator.formats.files.lines import CR, chunks
+from mutator.formats.files.lines import chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.key_hash import hash_columns
-from mutator.rules.order_columns import flags, parse_column
+from mutator.rules.order_columns import parse_column
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
 _FEW = 32  # beginnings of IDs: comparing more of them with each row costs more than hashing it
@@ -57,8 +57,7 @@ class TextBlockType:
     def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows; raises NotReadable for a bad row in a trusted file."""
         window, lines = content.window, 0
-        mark = b"\r" if window.ending == CR else b"\n"
-        for offset, chunk in chunks(content.blocks(), mark, window.start, window.end):
+        for offset, chunk in chunks(content.blocks(), window):
             batch = _batch(chunk, offset, lines, window, layout, trusted)
             lines += batch.lines
             yield batch
@@ -230,13 +229,13 @@ def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLa
 
 def _rejects(lines: Lines, odd: Ints, before: int, layout: RowLayout) -> Iterator[Reject]:
     """Yield the reject of each odd row, with the reason of the row reader."""
-    read, table = compile_reader(layout), lines.table
+    read = compile_reader(layout)
     for row in odd:
-        content = lines.data[table.starts[row] : table.ends[row]].tobytes()
+        content = lines.data[lines.table.starts[row] : lines.table.ends[row]].tobytes()
         try:
             read(content)
         except Unreadable as reason:
-            yield Reject(int(lines.offsets[row]), before + int(lines.numbers[row]) + 1, str(reason), content)
+            yield lines.reject(row, before, str(reason))
             continue
         raise AssertionError(f"the row reader accepts a row that the column code refuses: {content!r}")
 
@@ -338,14 +337,10 @@ def _plain(table: Table, layout: RowLayout) -> tuple[Any, Flags | None]:
 def _operations(op: ByteColumn, lines: ByteColumn, layout: RowLayout) -> tuple[Flags, Flags]:
     """Return which rows are deletes, and which have an allowed op code."""
     codes = op.take()
-
-    def among(known: Iterable[bytes]) -> Flags:
-        return flags(pc.is_in(codes, value_set=pa.array(sorted(known), pa.large_binary())))
-
-    delete = among(layout.delete_codes)
+    delete = is_in(codes, layout.delete_codes)
     good = np.ones(len(codes), np.bool_) if layout.deletes_allowed else ~delete
     if layout.upsert_codes is not None:
-        good &= delete | among(layout.upsert_codes)
+        good &= delete | is_in(codes, layout.upsert_codes)
     if layout.cut_op:
         gone = _with_one_delimiter(op, lines)
         good &= (lines.ends - lines.starts) - (gone.ends - gone.starts) > 1

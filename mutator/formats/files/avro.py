@@ -13,7 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.formats.content import Content, NotReadable
-from mutator.formats.files.avro_container import ROW_BITS, BlockWriter, blocks, faults, opened, split_records
+from mutator.formats.files.avro_container import (
+    ROW_BITS,
+    AvroOutput,
+    BlockWriter,
+    blocks,
+    faults,
+    opened,
+    split_records,
+)
 from mutator.formats.files.avro_schema import (
     arrow_field,
     collapsed,
@@ -122,7 +130,7 @@ def _file_schema(native: Mapping[str, Any]) -> FileSchema:
 class _Writer:
     def __init__(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> None:
         avro = from_arrow(schema) if dialect.avro is None else dialect.avro
-        self._inner = BlockWriter(stream, avro, dialect.codec)
+        self._inner = BlockWriter(stream, AvroOutput(avro, dialect.codec))
         self._encode = encoder(expanded(avro))
 
     def write(self, batch: Any) -> None:

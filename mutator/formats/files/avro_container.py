@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
 import fastavro
@@ -107,14 +107,11 @@ def _next_block(stream: BinaryIO, container: Container, start: int) -> int | Non
     return None
 
 
-class _Behind(io.RawIOBase):
+class _Behind:
     """A stream with some bytes before it."""
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
         self._head, self._stream, self._at = head, stream, 0
-
-    def readable(self) -> bool:
-        return True
 
     def tell(self) -> int:
         return self._at
@@ -130,24 +127,24 @@ class _Behind(io.RawIOBase):
         return data
 
 
+@dataclass(frozen=True)
+class AvroOutput:
+    """How to write a file."""
+
+    schema: Mapping[str, Any]
+    codec: str | None = None  # a name of fastavro's
+    metadata: Mapping[str, str] = field(default_factory=dict)  # for the header, beside Avro's own
+    sync: bytes = b""  # 16 bytes between blocks; empty: random ones
+
+
 class BlockWriter:
     """Write encoded records in blocks."""
 
-    def __init__(
-        self,
-        stream: BinaryIO,
-        schema: Mapping[str, Any],
-        codec: str | None,
-        metadata: Mapping[str, str] | None = None,
-        sync: bytes = b"",
-    ) -> None:
-        """Write the header.
-
-        codec: a name of fastavro's. metadata: for the header, beside Avro's own. sync: the 16 bytes between blocks;
-        random if empty.
-        """
-        own = dict(metadata or {})
-        self._writer: Any = Writer(stream, collapsed(schema), codec=codec or "snappy", metadata=own, sync_marker=sync)
+    def __init__(self, stream: BinaryIO, output: AvroOutput) -> None:
+        """Write the header."""
+        codec, own = output.codec or "snappy", dict(output.metadata)
+        schema = collapsed(output.schema)
+        self._writer: Any = Writer(stream, schema, codec=codec, metadata=own, sync_marker=output.sync)
         self._parts: list[bytes] = []
         self._bytes = 0
 

@@ -149,10 +149,7 @@ def encoding(schema: Any) -> Any:
     made = {name: schema[name] for name in kept if name in schema}
     if "fields" in schema:
         made["fields"] = [(field["name"], encoding(field["type"])) for field in schema["fields"]]
-    for name in ("items", "values"):
-        if name in made:
-            made[name] = encoding(made[name])
-    return made
+    return made | {name: encoding(made[name]) for name in ("items", "values") if name in made}
 
 
 def _is_decimal(schema: Mapping[str, Any]) -> bool:

@@ -148,15 +148,7 @@ class CsvFiles:
         rows = np.flatnonzero(good)
         columns = [column(rows, schema.get_field_index(name)) for name in names]
         batch = pa.RecordBatch.from_arrays(columns, schema=_binary_schema(names))
-        rejects = [
-            Reject(
-                int(lines.offsets[row]),
-                before + int(lines.numbers[row]) + 1,
-                reason(row),
-                data[table.starts[row] : table.ends[row]].tobytes(),
-            )
-            for row in np.flatnonzero(~good).tolist()
-        ]
+        rejects = [lines.reject(row, before, reason(row)) for row in np.flatnonzero(~good).tolist()]
 
         def raw() -> ByteColumn:
             return ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
@@ -286,8 +278,7 @@ class TextFiles(CsvFiles):
     def _chunks(
         self, blocks: Iterable[bytes], window: Window, dialect: Dialect
     ) -> Iterator[tuple[int, bytes, str | None]]:
-        mark = b"\r" if window.ending == text.CR else b"\n"
-        return ((offset, chunk, None) for offset, chunk in chunks(blocks, mark, window.start, window.end))
+        return ((offset, chunk, None) for offset, chunk in chunks(blocks, window))
 
     def _quoted(self, data: Bytes) -> Any:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mutator.formats.content import Window
+from mutator.formats.content import Reject, Window
 from mutator.formats.files.lines import CR, LF, UTF8_BOM
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined
 
@@ -104,6 +104,11 @@ class Lines:
     offsets: Ints  # in the file
     numbers: Ints  # of the lines in the chunk, from 0
     count: int  # of lines, blank ones and headers included
+
+    def reject(self, row: int, before: int, reason: str) -> Reject:
+        """Return the reject of a row. before: number of lines of the split before the chunk."""
+        content = self.data[self.table.starts[row] : self.table.ends[row]].tobytes()
+        return Reject(int(self.offsets[row]), before + int(self.numbers[row]) + 1, reason, content)
 
 
 def scan(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mutator.formats.content import Content
+from mutator.formats.content import Content, Window
 
 LF = "lf"  # LF or CRLF
 CR = "cr"
@@ -50,14 +50,13 @@ def line_end(blocks: Iterable[bytes]) -> str:
     return CR if carriage_return else LF
 
 
-def chunks(
-    content: Iterable[bytes], mark: bytes, start: int, end: int | None, least: int | None = None
-) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, whole lines) for the lines that begin in [start, end); the last may have no line end.
+def chunks(content: Iterable[bytes], window: Window, least: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, whole lines) for the lines that begin in a window; the last may have no line end.
 
-    content: the bytes from ``start - 1`` on (from 0 where start is 0), as far as the last of these lines goes; the byte
-    before ``start`` decides whether a line begins there. least: bytes of each chunk but the last; ``CHUNK`` if None.
+    content: the bytes from one before the window on, as far as the last of these lines goes; the byte before the window
+    decides whether a line begins there. least: bytes of each chunk but the last; ``CHUNK`` if None.
     """
+    mark, start, end = b"\r" if window.ending == CR else b"\n", window.start, window.end
     offset, skipping = max(start - 1, 0), start > 0
     parts: list[bytes] = []
     size = 0
@@ -95,7 +94,7 @@ def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None =
     blocks: the file's bytes, as ``chunks`` wants them.
     """
     mark = b"\r" if ending == CR else b"\n"
-    for offset, chunk in chunks(blocks, mark, start, end, least=1):
+    for offset, chunk in chunks(blocks, Window(ending, start, end), least=1):
         *lines, last = chunk.split(mark)
         for line in lines:
             yield offset, line[:-1] if ending == LF and line.endswith(b"\r") else line

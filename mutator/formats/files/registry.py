@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mutator.errors import error
 from mutator.formats.files.avro import AvroFiles
 from mutator.formats.files.contract import FileFormat
 from mutator.formats.files.csv import CsvFiles, TextFiles
@@ -18,6 +19,19 @@ FILE_FORMATS: dict[str, FileFormat] = {
     "orc": OrcFiles(),
 }
 _SUFFIXES = {name for name, file_format in FILE_FORMATS.items() if file_format.suffix == f".{name}"}
+
+
+def codec_of(file_format: str, codec: str | None) -> str | None:
+    """Return the library's name for a codec of ``output.codec``; None stays None. Raises ConfigError.
+
+    >>> codec_of("avro", "gzip")
+    'deflate'
+    """
+    codecs = FILE_FORMATS[file_format].codecs
+    if codec is not None and codec not in codecs:
+        faults = f"{codec} is not a codec of {file_format}: {', '.join(codecs)}"
+        raise error("config", where="output.codec", faults=faults)
+    return None if codec is None else codecs[codec]
 
 
 def format_of_suffix(name: str) -> str | None:

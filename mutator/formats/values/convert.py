@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.values.json_text import from_json
-from mutator.formats.values.scalar_text import ticks_type
 from mutator.formats.values.time_text import parse_times
 from mutator.rules.byte_columns import Flags, offsets_of
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import normal_type
+from mutator.rules.typed_values import ticks_type
 
 _DAY = {"s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
 _SHAPES = (

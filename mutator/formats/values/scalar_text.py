@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.order_columns import flags
-from mutator.rules.typed_values import out_of_years, plain_decimals
+from mutator.rules.typed_values import out_of_years, plain_decimals, ticks_type
 
 
 def as_text(column: Any) -> Any:
@@ -63,11 +63,6 @@ def _floats(column: Any) -> Any:
     usual = pa.array(np.array([np.nan], data_type.to_pandas_dtype())).view(ticks_type(data_type))[0]
     odd = pc.and_(pc.is_nan(wide), pc.not_equal(column.view(ticks_type(data_type)), usual))
     return pc.replace_with_mask(text, rows, pc.if_else(odd, _bits(column), named.cast(pa.large_binary())))
-
-
-def ticks_type(data_type: Any) -> Any:
-    """Return the integer type with as many bits as a type."""
-    return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[data_type.bit_width]
 
 
 def _bits(column: Any) -> Any:

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from mutator.errors import error
 from mutator.formats.blocks.avro_resolution import resolve
-from mutator.formats.blocks.avro_rows import AvroLayout, AvroOutput
+from mutator.formats.blocks.avro_rows import AvroLayout
 from mutator.formats.content import NotReadable
 from mutator.formats.files.avro import default_of
+from mutator.formats.files.avro_container import AvroOutput
 from mutator.formats.files.avro_schema import avro_type, collapsed, comparable_field, encoding, expanded, is_opaque
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.result_schema import SchemaRun, name_layouts, resolve_schema, result_rows

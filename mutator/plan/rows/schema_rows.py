@@ -16,7 +16,7 @@ from mutator.errors import error
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.escaped import separates
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.registry import FILE_FORMATS, codec_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.avro_rows import avro_row_plan, stored_avro_layout
@@ -68,7 +68,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     base = _base(survey, master, feed, checked)
     fields = run_fields(config, base, survey)
     master = [with_feed_names(version, base, fields) for version in master]
-    codec = _codec(config, output)
+    codec = codec_of(output, config.output_codec)
     dialect = _dialect(config, survey, codec)
     if output == "escaped" and not separates(dialect.delimiter):
         cure = "the delimiter of escaped must not be a letter, digit, & or backslash"
@@ -90,17 +90,6 @@ def _output_format(config: Config, survey: Survey) -> str:
             faults="text cannot hold what other formats can; set output.format to csv, escaped, avro, parquet or orc",
         )
     return str(output)
-
-
-def _codec(config: Config, output: str) -> str | None:
-    codecs = FILE_FORMATS[output].codecs
-    if config.output_codec is None:
-        return None
-    if config.output_codec not in codecs:
-        raise error(
-            "config", where="output.codec", faults=f"{config.output_codec} is none of {output}: {', '.join(codecs)}"
-        )
-    return codecs[config.output_codec]
 
 
 def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:

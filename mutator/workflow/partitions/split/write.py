@@ -22,11 +22,10 @@ from mutator.dataset.split_record import SplitFile, SplitPart
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.redact import without_secrets
-from mutator.formats.blocks.avro_rows import AvroOutput
 from mutator.formats.blocks.column_rows import ColumnOutput
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable, Reject
-from mutator.formats.files.avro_container import opened
+from mutator.formats.files.avro_container import AvroOutput, opened
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
