@@ -23,8 +23,8 @@ from mutator.dataset.file_content import FileContent
 from mutator.dataset.manifest import DataFile, Manifest
 from mutator.engine.each import Each, checked, guarded
 from mutator.errors import MutatorError, error
+from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
-from mutator.errors.redact import without_secrets
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.file_names import first_few, is_hidden

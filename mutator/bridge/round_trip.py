@@ -32,9 +32,9 @@ from mutator.dataset.manifest import DIRECTORY, Manifest
 from mutator.dataset.manifest import PATH as MANIFEST
 from mutator.engine.each import Each
 from mutator.errors import MutatorError, error
+from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
-from mutator.errors.redact import without_secrets
 from mutator.formats.files.escaped import separates
 from mutator.pipeline.merge import Engine, carry_out, prepare
 from mutator.pipeline.report import Report

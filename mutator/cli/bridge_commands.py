@@ -18,7 +18,7 @@ from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Option, one_of, option
 from mutator.config import load
 from mutator.errors import error
-from mutator.errors.redact import without_secrets
+from mutator.errors.display import without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

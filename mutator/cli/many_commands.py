@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, option, option_type
 from mutator.config import parsers
-from mutator.errors import printable
+from mutator.errors.display import printable
 
 if TYPE_CHECKING:
     from mutator.workflow.many import Result

@@ -16,7 +16,7 @@ from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
 from mutator.config import load
 from mutator.errors import error
-from mutator.errors.redact import without_secrets
+from mutator.errors.display import without_secrets
 
 if TYPE_CHECKING:
     from mutator.workflow.partitions.split import SplitFeed

@@ -31,7 +31,8 @@ from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
 from mutator.cli.workflow_commands import WORKFLOW
-from mutator.errors import MutatorError, error, printable
+from mutator.errors import MutatorError, error
+from mutator.errors.display import printable
 from mutator.errors.interrupts import Interrupted, catch_signals
 
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, option, option_type
 from mutator.config import load, parsers
-from mutator.errors import BUSY, MutatorError
+from mutator.errors import MutatorError
+from mutator.errors.exceptions import BUSY
 
 if TYPE_CHECKING:
     from mutator.workflow.directory.results import Outcome

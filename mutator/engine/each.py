@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mutator.errors import MutatorError, rebuilt
+from mutator.errors import MutatorError
+from mutator.errors.exceptions import rebuilt
 
 # (tasks, function of a task, its number and its attempt) -> what the function returned, in the order of the tasks
 Each = Callable[[Sequence[Any], Callable[[Any, int, int], Any]], list[Any]]

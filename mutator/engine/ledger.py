@@ -10,8 +10,8 @@ from mutator.dataset.commit.staged_file import StagedFile
 from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt, RejectSample, SplitReceipt
 from mutator.engine.split_content import DAMAGE, RECEIPT, TALLY
 from mutator.engine.task_files import create
+from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
-from mutator.errors.redact import without_secrets
 from mutator.plan.run_plan import SAMPLES, Plan
 
 

@@ -4,41 +4,11 @@ exceptions     the classes, one a family of exit codes, and ``error``, which mak
 run_errors     the catalogue: errors of runs and workflows
 many_errors    errors of runs of many tables
 table_errors   errors about tables that others own
-redact         addresses without their secrets
+display        text as messages may show it
 interrupts     signals: stop at once, or at the next safe point
 failpoints     named points where a test makes the process fail
 """
 
-from mutator.errors.exceptions import (
-    BUSY,
-    CATALOGUE,
-    ConfigError,
-    DataError,
-    MutatorError,
-    StateError,
-    StorageError,
-    error,
-    from_traceback,
-    key_text,
-    printable,
-    quoted,
-    rebuilt,
-    suppressed,
-)
+from mutator.errors.exceptions import ConfigError, DataError, MutatorError, StateError, StorageError, error, suppressed
 
-__all__ = [
-    "BUSY",
-    "CATALOGUE",
-    "ConfigError",
-    "DataError",
-    "MutatorError",
-    "StateError",
-    "StorageError",
-    "error",
-    "from_traceback",
-    "key_text",
-    "printable",
-    "quoted",
-    "rebuilt",
-    "suppressed",
-]
+__all__ = ["ConfigError", "DataError", "MutatorError", "StateError", "StorageError", "error", "suppressed"]

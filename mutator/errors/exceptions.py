@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
+from mutator.errors.display import printable, without_secrets
 from mutator.errors.many_errors import MANY
-from mutator.errors.redact import without_secrets
 from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
 
@@ -92,19 +92,6 @@ class suppressed:  # noqa: N801  # as contextlib's ``suppress``
         return isinstance(fault, MutatorError) and fault.kind in self._kinds
 
 
-def printable(text: str) -> str:
-    """Escape what could confuse a terminal or a log; line feeds stay.
-
-    >>> printable("a\\x1b[2Jb")
-    'a\\\\x1b[2Jb'
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text
-    )
-
-
 def rebuilt(kind: str, message: str) -> MutatorError:
     """Return the error that had this text, on the other side of a pickle."""
     made = CATALOGUE[kind][0](message)
@@ -122,18 +109,3 @@ def from_traceback(text: str) -> MutatorError | None:
     """
     found = _TOLD.search(text)
     return rebuilt(found[2], found[1]) if found and found[2] in CATALOGUE else None
-
-
-def key_text(key: tuple[bytes, ...]) -> str:
-    """Show a record ID in a message or report."""
-    return ",".join(value.decode("utf-8", "backslashreplace") for value in key)
-
-
-def quoted(value: bytes, most: int = 40) -> str:
-    """Show a field's bytes in a message.
-
-    >>> quoted(b"12,x")
-    "'12,x'"
-    """
-    text = value[:most].decode("utf-8", "backslashreplace")
-    return f"'{printable(text)}{'…' if len(value) > most else ''}'".replace("\n", "\\n")

@@ -17,7 +17,8 @@ from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile
 from mutator.dataset.partition_index import EARLIER
 from mutator.engine.receipts import Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
 from mutator.engine.split_content import error_of
-from mutator.errors import error, key_text
+from mutator.errors import error
+from mutator.errors.display import key_text
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.plan.splits import Input

@@ -19,8 +19,8 @@ from mutator.engine.receipts import Receipts
 from mutator.engine.spark import blocks, partitions, records
 from mutator.engine.spark.shuffle import spark_faults
 from mutator.errors import error
+from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import check_signals
-from mutator.errors.redact import without_secrets
 from mutator.pipeline.accounting import Result, add_up, check, check_written
 from mutator.pipeline.next_manifest import next_manifest
 from mutator.pipeline.report import Report, report_of

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
-from mutator.errors import key_text
-from mutator.errors.redact import without_secrets
+from mutator.errors.display import key_text, without_secrets
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.report_lines import aligned, listed
 from mutator.plan.inspect.survey import Survey

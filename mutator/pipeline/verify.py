@@ -17,7 +17,8 @@ from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.engine.receipts import LedgerReceipt
 from mutator.engine.spark.shuffle import each_on, on_partitions, shared_with, spark_faults
 from mutator.engine.split_content import error_of
-from mutator.errors import MutatorError, error, key_text, printable
+from mutator.errors import MutatorError, error
+from mutator.errors.display import key_text, printable
 from mutator.pipeline.accounting import receipts_checksum, sum_of_receipts
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.errors import quoted
+from mutator.errors.display import quoted
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of
 from mutator.rules.key_hash import hash_columns, murmur64a
 from mutator.rules.order_columns import parse_column

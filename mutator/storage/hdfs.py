@@ -22,21 +22,10 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mutator.errors import error, suppressed
 from mutator.errors.failpoints import failpoint
-from mutator.storage import globbing
+from mutator.storage import globbing, hdfs_client
 from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry, walked
-from mutator.storage.hdfs_client import (
-    FAULTS,
-    at,
-    class_of,
-    entry_of,
-    join,
-    reason_of,
-    split,
-    status_of,
-    storage_error,
-    translated,
-)
+from mutator.storage.hdfs_client import FAULTS, class_of, entry_of, reason_of, status_of, storage_error, translated
 from mutator.storage.hdfs_streams import Reader, create
 
 if TYPE_CHECKING:
@@ -56,23 +45,24 @@ class HdfsStorage(Storage):
 
     def stat(self, path: str) -> Entry | None:
         """Return the entry at a path; None if nothing is there."""
-        client, inner = at(path)
+        client, inner = hdfs_client.at(path)
         status = status_of(client, path, inner)
         return None if status is None else entry_of(path, status)
 
     def resolve(self, path: str) -> str:
         """Return the one spelling of a path: no double slashes, no ``.`` and no ``..``. HDFS has no links."""
-        root, _, inner = split(path)
+        root, _, inner = hdfs_client.split(path)
         return root + inner
 
     def entries(self, path: str) -> list[Entry]:
         """Return the entries of a directory, sorted by name."""
-        client, inner = at(path)
+        client, inner = hdfs_client.at(path)
         with translated(path):
             found = list(client.list_status(inner))
         if len(found) == 1 and found[0].path == inner and not found[0].isdir:  # a file is listed as itself
             raise error("storage", path=path, why="is not a directory")
-        return sorted((entry_of(join(path, posixpath.basename(one.path)), one) for one in found), key=_by_bytes)
+        entries = (entry_of(hdfs_client.join(path, posixpath.basename(one.path)), one) for one in found)
+        return sorted(entries, key=_by_bytes)
 
     def walk(self, path: str) -> Iterator[Entry]:
         """Yield every entry below a directory except directories."""
@@ -84,7 +74,7 @@ class HdfsStorage(Storage):
 
     def open(self, path: str, offset: int = 0) -> BinaryIO:
         """Open a file for reading from an offset in bytes."""
-        client, inner = at(path)
+        client, inner = hdfs_client.at(path)
         with translated(path):
             stream = Reader(path, client.read(inner))
         if offset:
@@ -97,7 +87,7 @@ class HdfsStorage(Storage):
 
         Its directory must exist. Otherwise a straggler of a run that is over would bring a removed directory back.
         """
-        client, inner = at(path)
+        client, inner = hdfs_client.at(path)
         directory, name = posixpath.split(inner)
         begin = name.encode("utf-8", "replace")[:100].decode("utf-8", "ignore")  # a name is at most 255 bytes
         scratch = posixpath.join(directory, f".{begin}.{uuid.uuid4().hex}")
@@ -122,7 +112,7 @@ class HdfsStorage(Storage):
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; it may exist."""
-        client, inner = at(path)
+        client, inner = hdfs_client.at(path)
         try:
             client.mkdirs(inner, create_parent=True)
         except FileExistsError as fault:  # a file is in the way
@@ -132,7 +122,7 @@ class HdfsStorage(Storage):
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with everything in it; it may be missing."""
-        client, inner = at(path)
+        client, inner = hdfs_client.at(path)
         try:
             client.delete(inner, recursive=True)
         except FAULTS as fault:
@@ -141,8 +131,8 @@ class HdfsStorage(Storage):
 
     def rename_new(self, source: str, target: str) -> None:
         """Move a file or directory to a path that must not exist, in one step, durably. Raises FileExistsError."""
-        client, inner = at(source)
-        if split(source)[0] != split(target)[0]:
+        client, inner = hdfs_client.at(source)
+        if hdfs_client.split(source)[0] != hdfs_client.split(target)[0]:
             raise error("storage", path=target, why=f"is in another file system than {source}")
         try:
             _move(client, inner, target)
@@ -153,7 +143,7 @@ class HdfsStorage(Storage):
 
     def remove_directory(self, path: str) -> bool:
         """Remove a directory if it is empty, and return True; False if it is not. It may be missing."""
-        client, inner = at(path)
+        client, inner = hdfs_client.at(path)
         status = status_of(client, path, inner)
         if status is None:
             return True
@@ -169,7 +159,7 @@ class HdfsStorage(Storage):
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a small file, which may exist: readers see either the old content or the new."""
-        client, inner = at(path)
+        client, inner = hdfs_client.at(path)
         with translated(path):
             raw = create(client, path, posixpath.join(posixpath.dirname(inner), f".{uuid.uuid4().hex}"))
             raw.write(content)
@@ -188,7 +178,7 @@ def _by_bytes(entry: Entry) -> bytes:
 
 def _move(client: Client, source: str, target: str) -> None:
     """Rename, but never onto or into an existing path. Raises the client's exceptions."""
-    inner = split(target)[2]
+    inner = hdfs_client.split(target)[2]
     before = client.get_file_info(source)
     try:
         client.rename(source, inner, overwrite=False)

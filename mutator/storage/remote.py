@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
 from mutator.errors import MutatorError, error, suppressed
-from mutator.errors.redact import without_secrets
+from mutator.errors.display import without_secrets
 from mutator.storage.entry import Entry
 from mutator.storage.stream import BLOCK, ReadStream
 

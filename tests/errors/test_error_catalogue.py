@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mutator import errors
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, exceptions
+from mutator.errors.display import printable
 
 PACKAGE = Path(__file__).resolve().parents[2] / "mutator"
 
@@ -33,11 +34,11 @@ def calls_of_error():
 
 
 def fields_of(kind):
-    return {name for _, name, _, _ in string.Formatter().parse(errors.CATALOGUE[kind][1]) if name is not None}
+    return {name for _, name, _, _ in string.Formatter().parse(exceptions.CATALOGUE[kind][1]) if name is not None}
 
 
 def test_every_kind_of_the_catalogue_is_used():
-    assert set(errors.CATALOGUE) - kinds_raised() == set()
+    assert set(exceptions.CATALOGUE) - kinds_raised() == set()
 
 
 def test_every_error_is_in_the_catalogue_with_its_fields():
@@ -46,12 +47,12 @@ def test_every_error_is_in_the_catalogue_with_its_fields():
         if isinstance(node.args[0], ast.Constant) and all(keyword.arg for keyword in node.keywords):
             seen += 1
             kind, given_fields = node.args[0].value, {keyword.arg for keyword in node.keywords}
-            assert kind in errors.CATALOGUE, f"{path.name}:{node.lineno}"
+            assert kind in exceptions.CATALOGUE, f"{path.name}:{node.lineno}"
             assert fields_of(kind) == given_fields, f"{path.name}:{node.lineno}"
     assert seen > 30
 
 
-@pytest.mark.parametrize("kind", errors.CATALOGUE)
+@pytest.mark.parametrize("kind", exceptions.CATALOGUE)
 def test_a_message_renders(kind):
     made = error(kind, **{name: f"<{name}>" for name in fields_of(kind)})
 
@@ -63,7 +64,7 @@ def test_a_message_renders(kind):
 
 
 def test_one_exit_code_a_family():
-    codes = {family: family.exit_code for family, _ in errors.CATALOGUE.values()}
+    codes = {family: family.exit_code for family, _ in exceptions.CATALOGUE.values()}
 
     assert codes == {
         errors.ConfigError: 2,
@@ -76,4 +77,4 @@ def test_one_exit_code_a_family():
 
 def test_no_message_has_control_characters():
     assert str(error("storage", path="a\x1b[2J\rb\u202e", why="x\ny")).startswith("a\\x1b[2J\\rb\\u202e: x\ny")
-    assert errors.printable("é ü\n") == "é ü\n"
+    assert printable("é ü\n") == "é ü\n"

@@ -8,7 +8,7 @@ import pytest
 
 from mutator import mutate
 from mutator.errors import ConfigError, MutatorError
-from mutator.errors.redact import without_secrets
+from mutator.errors.display import without_secrets
 from mutator.storage import storage_for
 from mutator.storage.remote import SCHEMES, RemoteStorage
 

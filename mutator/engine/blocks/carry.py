@@ -27,7 +27,8 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input
-from mutator.storage import blocks, same_storage, storage_for, walk
+from mutator.storage import blocks, storage_for, walk
+from mutator.storage.registry import same_storage
 
 _AT_ONCE = 16  # files that a task copies
 

@@ -14,7 +14,8 @@ from pyspark.errors import PySparkException
 
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
-from mutator.errors import MutatorError, error, from_traceback
+from mutator.errors import MutatorError, error
+from mutator.errors.exceptions import from_traceback
 from mutator.errors.interrupts import check_signals
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split

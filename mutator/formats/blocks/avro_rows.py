@@ -19,16 +19,7 @@ import pyarrow.compute as pc
 
 from mutator.formats.blocks.avro_resolution import Resolution
 from mutator.formats.blocks.contract import Batch, is_in
-from mutator.formats.blocks.schema_rows import (
-    BadRows,
-    RowRules,
-    RowWriter,
-    SchemaBlock,
-    SchemaBlockType,
-    deletes_of,
-    orders_of,
-    partitions_of,
-)
+from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.avro import decoded
 from mutator.formats.files.avro_container import AvroOutput, BlockWriter, blocks, faults, opened, split_records
@@ -147,10 +138,10 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
     keys = _keys(layout, columns, bad_rows)
     order = pa.nulls(count)
     if layout.order_field is not None:
-        order = orders_of(layout, layout.order_field, columns[layout.order_field], bad_rows)
+        order = layout.orders_of(layout.order_field, columns[layout.order_field], bad_rows)
     codes = None if layout.op_field is None else columns[layout.op_field]
-    delete = deletes_of(layout, codes, count, bad_rows)
-    partitions = partitions_of(layout, columns, bad_rows, delete)
+    delete = layout.deletes_of(codes, count, bad_rows)
+    partitions = layout.partitions_of(columns, bad_rows, delete)
     if layout.resolution is None:
         positions = np.array(ends, np.int64)
         records = packed(np.frombuffer(content, np.uint8), positions[1:] - positions[:-1])

@@ -17,16 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.blocks.contract import Batch
-from mutator.formats.blocks.schema_rows import (
-    BadRows,
-    RowRules,
-    RowWriter,
-    SchemaBlock,
-    SchemaBlockType,
-    deletes_of,
-    orders_of,
-    partitions_of,
-)
+from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.contract import Dialect, RowBatch
 from mutator.formats.files.registry import FILE_FORMATS
@@ -184,7 +175,7 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     batch, count = found.batch, found.batch.num_rows
     bad_rows = BadRows()
     codes = None if layout.op_field is None else batch.column(layout.op_field)
-    delete = deletes_of(layout, codes, count, bad_rows)
+    delete = layout.deletes_of(codes, count, bad_rows)
     columns = _converted(batch, layout, bad_rows, delete, trusted)
     parsed, partitions = (None, None) if trusted else _checked(columns, layout, bad_rows, delete)
     if trusted:
@@ -235,10 +226,10 @@ def _checked(
         bad_rows.note(out_of_years(columns[position]), f"field {name} (ID) is not in the years 1 to 9999")
     parsed = None
     if layout.order_field is not None:
-        parsed = orders_of(layout, layout.result.names[layout.order_field], columns[layout.order_field], bad_rows)
+        parsed = layout.orders_of(layout.result.names[layout.order_field], columns[layout.order_field], bad_rows)
     by_name = zip(layout.result.names, columns, strict=True)
     in_file = {name: column for name, column in by_name if layout.schema.get_field_index(name) >= 0}
-    return parsed, partitions_of(layout, in_file, bad_rows, delete)
+    return parsed, layout.partitions_of(in_file, bad_rows, delete)
 
 
 def _check_trusted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.errors import quoted
+from mutator.errors.display import quoted
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.partition_transforms import PartitionField, directory_of_row

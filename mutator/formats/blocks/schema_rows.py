@@ -23,22 +23,6 @@ from mutator.rules.typed_values import canonical, order_column
 _HEAD = 8  # bytes of the length before packed rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowRules:
-    """The rules for reading rows; the layouts of all block types with a schema begin with them."""
-
-    order_type: str
-    null_lowest: bool = False  # a record without an order value is older than every other
-    op_field: str | None = None
-    delete_codes: frozenset[bytes] = frozenset()
-    upsert_codes: frozenset[bytes] | None = None  # None: all others
-    deletes: bool = False  # every row is a delete (a delete file)
-    deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
-    feed: bool = True  # the rows carry a delete mark
-    partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
-    placed: bool = False  # deletes need values for the partition fields, too
-
-
 class BadRows(dict[int, str]):
     """The rows of a batch that cannot be read as records: row number to first reason."""
 
@@ -54,47 +38,59 @@ class BadRows(dict[int, str]):
         return good
 
 
-def deletes_of(rules: RowRules, codes: Any, count: int, bad_rows: BadRows) -> Flags:
-    """Return which rows are deletes; note rows with a forbidden op code. codes: pa.Array, None without op codes."""
-    if codes is None:
-        return np.full(count, rules.deletes)
-    codes, name = canonical(codes), rules.op_field
-    delete = is_in(codes, rules.delete_codes)
-    if not rules.deletes_allowed:
-        bad_rows.note(delete, f"field {name} (op code) marks a delete in the master")
-    if rules.upsert_codes is not None:
-        bad_rows.note(~delete & ~is_in(codes, rules.upsert_codes), f"field {name} (op code) is none of the known codes")
-    return delete
+@dataclass(frozen=True, kw_only=True)
+class RowRules:
+    """The rules for reading rows; the layouts of all block types with a schema begin with them."""
 
+    order_type: str
+    null_lowest: bool = False  # a record without an order value is older than every other
+    op_field: str | None = None
+    delete_codes: frozenset[bytes] = frozenset()
+    upsert_codes: frozenset[bytes] | None = None  # None: all others
+    deletes: bool = False  # every row is a delete (a delete file)
+    deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
+    feed: bool = True  # the rows carry a delete mark
+    partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
+    placed: bool = False  # deletes need values for the partition fields, too
 
-def partitions_of(
-    rules: RowRules, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags
-) -> RowPartitions | None:
-    """Return the partitions of rows, None if the file lacks a source; note rows without the partition that they need.
+    def deletes_of(self, codes: Any, count: int, bad_rows: BadRows) -> Flags:
+        """Return which rows are deletes; note rows with a forbidden op code. codes: pa.Array, None without op codes."""
+        if codes is None:
+            return np.full(count, self.deletes)
+        codes, name = canonical(codes), self.op_field
+        delete = is_in(codes, self.delete_codes)
+        if not self.deletes_allowed:
+            bad_rows.note(delete, f"field {name} (op code) marks a delete in the master")
+        if self.upsert_codes is not None:
+            unknown = ~delete & ~is_in(codes, self.upsert_codes)
+            bad_rows.note(unknown, f"field {name} (op code) is none of the known codes")
+        return delete
 
-    columns: pa.Array by name, of the fields in the file.
-    """
-    sources = [str(one.source) for one in rules.partition]
-    lacking = [name for name in sources if name not in columns]
-    if lacking and rules.placed:
-        why = f"field {lacking[0]} (partition) is not in the file; with key.scope=table its record is found by the ID"
-        bad_rows.note(np.ones(len(delete), np.bool_), why)
-    if lacking or not rules.partition:
-        return None
-    found = partition_rows(rules.partition, [exact_text(columns[name]) for name in sources])
-    for row, reason in found.reasons.items():
-        if rules.placed or not delete[row]:  # a delete goes to where its record is
-            bad_rows.setdefault(row, reason)
-    return found
+    def partitions_of(self, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> RowPartitions | None:
+        """Return the partitions of rows, None if the file lacks a source; note rows without a partition that they need.
 
+        columns: pa.Array by name, of the fields in the file.
+        """
+        sources = [str(one.source) for one in self.partition]
+        lacking = [name for name in sources if name not in columns]
+        if lacking and self.placed:
+            why = "is not in the file; with key.scope=table its record is found by the ID"
+            bad_rows.note(np.ones(len(delete), np.bool_), f"field {lacking[0]} (partition) {why}")
+        if lacking or not self.partition:
+            return None
+        found = partition_rows(self.partition, [exact_text(columns[name]) for name in sources])
+        for row, reason in found.reasons.items():
+            if self.placed or not delete[row]:  # a delete goes to where its record is
+                bad_rows.setdefault(row, reason)
+        return found
 
-def orders_of(rules: RowRules, name: str, column: Any, bad_rows: BadRows) -> Any:
-    """Return a pa.Array of order values; note the rows without one."""
-    found, bad, why = order_column(rules.order_type, column, rules.null_lowest)
-    null = flags(column.is_null())
-    bad_rows.note(bad & null, f"field {name} (order value) is NULL")
-    bad_rows.note(bad & ~null, f"field {name} (order value) {why}")
-    return found
+    def orders_of(self, name: str, column: Any, bad_rows: BadRows) -> Any:
+        """Return a pa.Array of order values; note the rows without one."""
+        found, bad, why = order_column(self.order_type, column, self.null_lowest)
+        null = flags(column.is_null())
+        bad_rows.note(bad & null, f"field {name} (order value) is NULL")
+        bad_rows.note(bad & ~null, f"field {name} (order value) {why}")
+        return found
 
 
 class SchemaBlockType:

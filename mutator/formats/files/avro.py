@@ -13,28 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.formats.content import Content, NotReadable
-from mutator.formats.files.avro_container import (
-    ROW_BITS,
-    AvroOutput,
-    BlockWriter,
-    blocks,
-    faults,
-    opened,
-    split_records,
-)
-from mutator.formats.files.avro_schema import (
-    arrow_field,
-    collapsed,
-    decoder,
-    expanded,
-    from_arrow,
-    is_opaque,
-    json_value,
-    map_writer,
-    parsed,
-    physical,
-    to_arrow,
-)
+from mutator.formats.files import avro_container, avro_schema
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.typed_values import convert_leaves
@@ -57,28 +36,28 @@ class AvroFiles:
 
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Return the schema in the header."""
-        with faults():
-            return _file_schema(opened(stream).schema)
+        with avro_container.faults():
+            return _file_schema(avro_container.opened(stream).schema)
 
     def count(self, content: Content, dialect: Dialect) -> int:
         """Return the sum of the row counts of the blocks."""
-        with content.file() as stream, faults():
+        with content.file() as stream, avro_container.faults():
             return sum(block.num_records for block in fastavro.block_reader(stream))
 
     def stored(self, spec: Mapping[str, Any]) -> FileSchema:
         """Return the Avro schema in the manifest."""
-        with faults():
+        with avro_container.faults():
             return _file_schema(spec["schema"])
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Read the blocks of the window."""
         with content.file() as stream:
-            container, seen = opened(stream), 0
+            container, seen = avro_container.opened(stream), 0
             fields = [field for name in names for field in container.expanded["fields"] if field["name"] == name]
-            projected = physical({**container.expanded, "fields": fields})
-            arrow = to_arrow({"fields": fields})
-            for offset, block in blocks(stream, container, content.window, projected):
-                with faults():
+            projected = avro_schema.physical({**container.expanded, "fields": fields})
+            arrow = avro_schema.to_arrow({"fields": fields})
+            for offset, block in avro_container.blocks(stream, container, content.window, projected):
+                with avro_container.faults():
                     rows = list(block)
                 columns = [decoded([row[field["name"]] for row in rows], field) for field in fields]
                 batch = pa.RecordBatch.from_arrays(columns, schema=arrow)
@@ -89,7 +68,8 @@ class AvroFiles:
 
     def position(self, offset: int, line: int) -> str:
         """Return the byte at which the row's block begins, and the row's number in the block."""
-        return f"block at byte {offset >> ROW_BITS}, record {(offset & ((1 << ROW_BITS) - 1)) + 1}"
+        block, row = divmod(offset, 1 << avro_container.ROW_BITS)
+        return f"block at byte {block}, record {row + 1}"
 
     def storable_type(self, data_type: Any) -> Any:
         """Return integers of 32 or 64 bits, times of milliseconds or finer, and UTC as the only zone."""
@@ -116,22 +96,22 @@ class AvroFiles:
 def _records(block: Any) -> ByteColumn:
     """Return the encoded records of a block that was read before."""
     block.bytes_.seek(0)
-    _, content, ends = split_records(block)
+    _, content, ends = avro_container.split_records(block)
     positions = np.array(ends, np.int64)
     return ByteColumn(np.frombuffer(content, np.uint8), positions[:-1], positions[1:])
 
 
 def _file_schema(native: Mapping[str, Any]) -> FileSchema:
-    fields = expanded(native)["fields"]
+    fields = avro_schema.expanded(native)["fields"]
     defaults = {field["name"]: default for field in fields if (default := default_of(field)) is not None}
     return FileSchema(pa.schema([_shown_field(field) for field in fields]), native=dict(native), defaults=defaults)
 
 
 class _Writer:
     def __init__(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> None:
-        avro = from_arrow(schema) if dialect.avro is None else dialect.avro
-        self._inner = BlockWriter(stream, AvroOutput(avro, dialect.codec))
-        self._encode = encoder(expanded(avro))
+        avro = avro_schema.from_arrow(schema) if dialect.avro is None else dialect.avro
+        self._inner = avro_container.BlockWriter(stream, avro_container.AvroOutput(avro, dialect.codec))
+        self._encode = encoder(avro_schema.expanded(avro))
 
     def write(self, batch: Any) -> None:
         rows = pa.RecordBatch.from_arrays(
@@ -145,8 +125,8 @@ class _Writer:
 
 def encoder(schema: Mapping[str, Any]) -> Any:
     """Return a function that encodes a record, a dict of Python values with integers for times."""
-    fastavro_schema = parsed(schema)
-    with_dicts = map_writer(schema)
+    fastavro_schema = avro_schema.parsed(schema)
+    with_dicts = avro_schema.map_writer(schema)
 
     def encode(row: Any) -> bytes:
         buffer = io.BytesIO()
@@ -158,9 +138,9 @@ def encoder(schema: Mapping[str, Any]) -> Any:
 
 def decoded(values: Sequence[Any], field: Mapping[str, Any]) -> Any:
     """Return the physical values of a field as a pa.Array; raises NotReadable for a value that its type excludes."""
-    decode = decoder(field["type"])
+    decode = avro_schema.decoder(field["type"])
     try:
-        return pa.array(values if decode is None else list(map(decode, values)), arrow_field(field).type)
+        return pa.array(values if decode is None else list(map(decode, values)), avro_schema.arrow_field(field).type)
     except (pa.ArrowException, ArithmeticError) as fault:  # the bytes may hold more than the type allows
         raise NotReadable(f"field {field['name']} has a value that its type does not allow: {fault}") from None
 
@@ -175,8 +155,10 @@ def encoded(column: Any, field: Mapping[str, Any]) -> list[bytes]:
 def encoded_default(field: Mapping[str, Any]) -> bytes:
     """Return the encoding of a field's default, even if Arrow has no type for it."""
     buffer = io.BytesIO()
-    schema = parsed({"type": "record", "name": "value", "fields": [{**field, "type": physical(field["type"])}]})
-    fastavro.schemaless_writer(buffer, schema, {field["name"]: json_value(field["type"], field["default"])})
+    plain = {**field, "type": avro_schema.physical(field["type"])}
+    schema = avro_schema.parsed({"type": "record", "name": "value", "fields": [plain]})
+    value = avro_schema.json_value(field["type"], field["default"])
+    fastavro.schemaless_writer(buffer, schema, {field["name"]: value})
     return buffer.getvalue()
 
 
@@ -192,9 +174,10 @@ def _plain(column: Any) -> Any:
 
 def _shown_field(field: Mapping[str, Any]) -> Any:
     """Return a field's pa.Field; an opaque field gets a union that shows its type, an error only where it is read."""
-    if not is_opaque(field):
-        return arrow_field(field)
-    return pa.field(field["name"], pa.sparse_union([pa.field(json.dumps(collapsed(field["type"])), pa.null())]))
+    if not avro_schema.is_opaque(field):
+        return avro_schema.arrow_field(field)
+    text = json.dumps(avro_schema.collapsed(field["type"]))
+    return pa.field(field["name"], pa.sparse_union([pa.field(text, pa.null())]))
 
 
 def default_of(field: Mapping[str, Any]) -> Any:
@@ -202,6 +185,6 @@ def default_of(field: Mapping[str, Any]) -> Any:
     if field.get("default") is None:
         return None
     try:
-        return decoded([json_value(field["type"], field["default"])], field)[0]
+        return decoded([avro_schema.json_value(field["type"], field["default"])], field)[0]
     except (NotReadable, ValueError, TypeError, AttributeError, LookupError):
         return None

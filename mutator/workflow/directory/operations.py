@@ -12,7 +12,8 @@ from mutator.config import Config
 from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version
-from mutator.errors import BUSY, MutatorError, error, rebuilt
+from mutator.errors import MutatorError, error
+from mutator.errors.exceptions import BUSY, rebuilt
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names

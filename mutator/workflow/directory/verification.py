@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mutator.dataset.version_log import Log
-from mutator.errors import MutatorError, printable
+from mutator.errors import MutatorError
+from mutator.errors.display import printable
 from mutator.pipeline.verify import Verification, checksum_difference
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters

@@ -10,7 +10,7 @@ from mutator.config import Config
 from mutator.dataset import manifest, split_record
 from mutator.dataset.directory import read_manifest
 from mutator.errors import error
-from mutator.errors.redact import without_secrets
+from mutator.errors.display import without_secrets
 from mutator.rules import file_names
 from mutator.rules.partition_paths import directory_of, values_of
 from mutator.storage import Storage, blocks, storage_for, walk

@@ -23,11 +23,12 @@ from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
+from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
-from mutator.errors.redact import without_secrets
 from mutator.pipeline.merge import Engine, run
 from mutator.rules import file_names
-from mutator.storage import Storage, absolute, same_storage, storage_for, writable_storage_for
+from mutator.storage import Storage, absolute, storage_for, writable_storage_for
+from mutator.storage.registry import same_storage
 from mutator.workflow.partitions.pairs import inputs_of, pairs_of
 from mutator.workflow.partitions.report import PartitionRun, PartitionRuns
 from mutator.workflow.partitions.work import WorkDirectory

@@ -20,8 +20,8 @@ from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.file_content import WHOLE, FileContent, spooled
 from mutator.dataset.split_record import SplitFile, SplitPart
 from mutator.errors import MutatorError, error
+from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
-from mutator.errors.redact import without_secrets
 from mutator.formats.blocks.column_rows import ColumnOutput
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable, Reject

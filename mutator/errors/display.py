@@ -1,0 +1,45 @@
+"""Text as messages and reports may show it: without secrets, and safe for terminals and logs."""
+
+from __future__ import annotations
+
+import re
+
+_USER = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
+_SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
+
+
+def without_secrets(text: str) -> str:
+    """Leave the passwords and signatures out of the addresses in a text.
+
+    >>> without_secrets("sftp://me:secret@host/ups_1.txt"), without_secrets("https://host/ups_1.txt?sig=abc")
+    ('sftp://me:***@host/ups_1.txt', 'https://host/ups_1.txt?***')
+    """
+    return _SIGNATURE.sub(r"\1?***", _USER.sub(r"\1:***@", text))
+
+
+def printable(text: str) -> str:
+    """Escape what could confuse a terminal or a log; line feeds stay.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text
+    )
+
+
+def key_text(key: tuple[bytes, ...]) -> str:
+    """Show a record ID in a message or report."""
+    return ",".join(value.decode("utf-8", "backslashreplace") for value in key)
+
+
+def quoted(value: bytes, most: int = 40) -> str:
+    """Show a field's bytes in a message.
+
+    >>> quoted(b"12,x")
+    "'12,x'"
+    """
+    text = value[:most].decode("utf-8", "backslashreplace")
+    return f"'{printable(text)}{'…' if len(value) > most else ''}'".replace("\n", "\\n")
