@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,13 @@ def parse_override(text: str) -> tuple[str, str]:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
+    return flat(parsed_file(path, tomllib.loads)) if path.suffix == ".toml" else parsed_file(path, _read_properties)
+
+
+def parsed_file(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """Return the content of a file of settings. Raises ConfigError; ``parse`` raises ValueError."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        return flat(tomllib.loads(text)) if path.suffix == ".toml" else _read_properties(text)
+        return parse(path.read_bytes().decode("utf-8-sig"))
     except OSError as fault:
         raise error("config.file", path=path, why=fault.strerror or fault) from None
     except UnicodeDecodeError as fault:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 
@@ -66,23 +65,3 @@ class Writer(Protocol):
     @property
     def rows_by_chunk(self) -> Sequence[int]:
         """The number of rows that begin in each checksum chunk of the file."""
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """Content in memory.
-
-    >>> b"".join(InMemory(b"a\\nb\\n", Window("lf", start=2)).blocks())
-    b'\\nb\\n'
-    """
-
-    data: bytes
-    window: Window = Window()
-
-    def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes from one before the window."""
-        yield self.data[max(self.window.start - 1, 0) :]
-
-    def file(self) -> BinaryIO:
-        """Open the content."""
-        return BytesIO(self.data)

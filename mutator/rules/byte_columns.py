@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -94,6 +95,25 @@ def joined(values: Any) -> Any:
     b'abc'
     """
     return memoryview(offsets_of(values)[1])  # type: ignore[arg-type]  # an array is a buffer
+
+
+def binary(value: bytes | None) -> Any:
+    """Return a pa.Scalar of large_binary.
+
+    >>> binary(b"a").as_py()
+    b'a'
+    """
+    return pa.scalar(value, pa.large_binary())
+
+
+def concatenated(*parts: Any) -> Any:
+    """Join columns and constants, row by row: each part is a pa.Array of large_binary, or bytes. NULL gives NULL.
+
+    >>> concatenated(b"<", pa.array([b"a", None], pa.large_binary()), b">").to_pylist()
+    [b'<a>', None]
+    """
+    columns = [binary(part) if isinstance(part, bytes) else part for part in parts]
+    return pc.binary_join_element_wise(*columns, binary(b""))
 
 
 def _binaries(offsets: Ints, data: Any) -> Any:

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
 from typing import IO, Any
 
 from mutator.errors import MutatorError, error
@@ -204,7 +205,7 @@ class Upload(io.RawIOBase):
         for done in self._parts:
             if done.done():
                 done.result()  # raises a fault of a part early
-        senders = _senders()
+        senders = _senders_of(os.getpid())
         senders.free.acquire()
         try:
             self._parts.append(senders.pool.submit(self._send_part, len(self._parts) + 1, part, senders.free))
@@ -258,14 +259,10 @@ class _Senders:
         self.free = threading.BoundedSemaphore(_SENDERS)
 
 
-_of_process: dict[int, _Senders] = {}
-
-
-def _senders() -> _Senders:
+@cache
+def _senders_of(process: int) -> _Senders:
     """Return the senders of this process; a forked process has none of its parent's threads."""
-    if os.getpid() not in _of_process:
-        _of_process[os.getpid()] = _Senders()
-    return _of_process[os.getpid()]
+    return _Senders()
 
 
 def _broken() -> tuple[type[Exception], ...]:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from mutator.config import parse
 from mutator.errors import ConfigError, DataError
-from mutator.formats.content import InMemory, Window
+from mutator.formats.content import Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
+from tests.support.in_memory import InMemory
 from tests.support.named_runs import Work
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string()), ("c", pa.string())])

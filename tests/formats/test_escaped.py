@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.errors import ConfigError, DataError
-from mutator.formats.content import InMemory, Window
+from mutator.formats.content import Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.registry import FILE_FORMATS, format_of_suffix
@@ -24,6 +24,7 @@ from mutator.rules.timestamps import parse_timestamp
 from mutator.rules.typed_values import comparable, plain_decimals
 from mutator.storage.compression import sniff
 from tests.support.columns_data import as_table, file_of, read_whole, same_rows
+from tests.support.in_memory import InMemory
 from tests.support.named_runs import Work
 
 PLAIN = Dialect()

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator.formats.content import InMemory, Window
+from mutator.formats.content import Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from tests.support.columns_data import HEADER, as_table, file_of, read_whole, same_rows, tables
 from tests.support.effort import law
+from tests.support.in_memory import InMemory
 
 COLUMNS = ["parquet", "orc", "avro"]
 

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from mutator.formats.blocks.contract import Record, patched
 from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
 from mutator.formats.blocks.text_rows import TextBlockType
-from mutator.formats.content import InMemory, NotReadable, Reject, Window
+from mutator.formats.content import NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.rules.byte_columns import joined
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.key_hash import hash_key
 from mutator.rules.order_columns import to_value
 from tests.support.effort import law
+from tests.support.in_memory import InMemory
 
 COMMA = field_delimiter.parse(",")
 FIELD = st.sampled_from([b"", b"a", b"b", b"12", b"7", b"+3", b"x" * 9, b"D", b"U", b"\r", b"\xff\x00", b"1\r"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mutator.dataset import manifest
 from mutator.dataset.side_columns import read_tombstones
-from mutator.formats.content import InMemory, Window
+from mutator.formats.content import Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
@@ -24,6 +24,7 @@ from mutator.rules.typed_values import comparable
 from tests.support import local_engine
 from tests.support.columns_data import read_whole
 from tests.support.effort import law
+from tests.support.in_memory import InMemory
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import (
     BY_NAME,

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mutator.formats.content import InMemory, Window
+from mutator.formats.content import Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.rows.storable_types import map_leaf_types
 from mutator.rules.typed_values import comparable
+from tests.support.in_memory import InMemory
 
 HEADER = Dialect(header=True)
 LEAVES: list[Any] = [

@@ -25,7 +25,7 @@ from mutator.formats.files.avro import decoded
 from mutator.formats.files.avro_container import AvroOutput, BlockWriter, blocks, faults, opened, split_records
 from mutator.formats.files.avro_schema import parsed, physical
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import Ints, packed
+from mutator.rules.byte_columns import Ints, binary, concatenated, packed
 from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, out_of_years
@@ -99,8 +99,7 @@ class AvroBlockType(SchemaBlockType):
         records, last = rows.field(0), rows.field(rows.type.num_fields - 1)
         if not pa.types.is_boolean(last.type):
             return records
-        mark = pc.if_else(last, pa.scalar(b"D", pa.large_binary()), pa.scalar(b"U", pa.large_binary()))
-        return pc.binary_join_element_wise(records, mark, pa.scalar(b"", pa.large_binary()))
+        return concatenated(records, pc.if_else(last, binary(b"D"), binary(b"U")))
 
     def from_contents(self, contents: Sequence[bytes], layout: AvroLayout) -> Any:
         """Return encoded records."""

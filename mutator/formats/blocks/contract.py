@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.content import Content, Reject, Writer
-from mutator.rules.byte_columns import Flags, Ints, offsets_of
+from mutator.rules.byte_columns import Flags, Ints, binary, offsets_of
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions
 from mutator.rules.typed_values import comparable, ticks_type
@@ -179,7 +179,7 @@ def _patched_bytes(rows: Any, places: Ints, values: Any, gone: Flags) -> Any:
     touched = np.zeros(len(pieces) - 1, np.bool_)
     touched[1::2] = True
     if gone.any():
-        values = pc.if_else(pa.array(gone), pa.scalar(b"", pa.large_binary()), values)
+        values = pc.if_else(pa.array(gone), binary(b""), values)
     before = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(touched), [None, pa.py_buffer(pieces), pa.py_buffer(data)]
     )

@@ -6,11 +6,10 @@ fields, an unreadable order value, an unknown op code) go to the row reader of `
 rejection, so both engines reject the same rows for the same reasons.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
->>> from mutator.formats.content import InMemory
 >>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), order_field=1, order_type="long", width=2)
->>> batch = next(TextBlockType().read(InMemory(b"a,1\\nb,x\\nc,3\\n", Window("lf")), layout, False))
->>> batch.block.keys()[0].to_pylist(), [reason for _, _, reason, _ in batch.rejects]
-([b'a', b'c'], ["field 1 (order value) is not an integer: 'x'"])
+>>> block = TextBlockType().load([b"a,1\\nc,3\\n"], layout)
+>>> block.keys()[0].to_pylist(), block.orders().to_pylist()
+([b'a', b'c'], [1, 3])
 """
 
 from __future__ import annotations

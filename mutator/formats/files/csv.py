@@ -19,7 +19,7 @@ from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, TableW
 from mutator.formats.files.line_scan import NEWLINE, Lines, Table, scan
 from mutator.formats.files.lines import CHUNK, chunks
 from mutator.formats.values.scalar_text import as_text
-from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, joined
+from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, binary, concatenated, joined
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import from_text
 
@@ -199,8 +199,8 @@ class CsvFiles:
                 values = pc.replace_with_mask(values, pa.array(doubled), single)
         null = ~in_quotes & (lengths == len(dialect.null))
         if dialect.null and null.any():
-            null &= flags(pc.equal(values, pa.scalar(dialect.null, pa.large_binary())))
-        return pc.if_else(pa.array(null), pa.scalar(None, pa.large_binary()), values) if null.any() else values
+            null &= flags(pc.equal(values, binary(dialect.null)))
+        return pc.if_else(pa.array(null), binary(None), values) if null.any() else values
 
     def position(self, offset: int, line: int) -> str:
         """Return the row's number and first byte; a row of CSV may span several lines of the file."""
@@ -293,8 +293,7 @@ class TextFiles(CsvFiles):
 
 def joined_lines(columns: Sequence[Any], delimiter: bytes) -> Any:
     """Return the bytes of lines of fields, from pa.Arrays of large_binary without NULL."""
-    rows = pc.binary_join_element_wise(*columns, pa.scalar(delimiter, pa.large_binary()))
-    return joined(pc.binary_join_element_wise(rows, *(pa.scalar(text, pa.large_binary()) for text in (b"\n", b""))))
+    return joined(concatenated(pc.binary_join_element_wise(*columns, binary(delimiter)), b"\n"))
 
 
 class _Writer:
@@ -313,16 +312,14 @@ class _Writer:
         self._stream.write(joined_lines(columns, self._dialect.delimiter))
 
     def _quoted(self, values: Any) -> Any:
-        null = pa.scalar(self._dialect.null, pa.large_binary())
+        null = binary(self._dialect.null)
         must = pc.match_substring_regex(values, self._special)
         # The text for NULL needs quotes where it is a value, and so does an empty value, whose line could be blank.
         must = pc.or_(must, pc.equal(values, null))
         must = pc.fill_null(pc.or_(must, pc.equal(pc.binary_length(values), 0)), False)
         if flags(must).any():
-            quote = pa.scalar(b'"', pa.large_binary())
             inner = pc.replace_substring(values.filter(must), '"', '""')
-            around = pc.binary_join_element_wise(quote, inner, quote, pa.scalar(b"", pa.large_binary()))
-            values = pc.replace_with_mask(values, must, around)
+            values = pc.replace_with_mask(values, must, concatenated(b'"', inner, b'"'))
         return pc.fill_null(values, null)
 
     def close(self) -> None:

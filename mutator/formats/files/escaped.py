@@ -22,7 +22,7 @@ from mutator.formats.files.lines import UTF8_BOM
 from mutator.formats.values.escapes import Escapes
 from mutator.formats.values.json_text import to_json
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints
+from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints, binary
 from mutator.rules.schema_evolution import from_text
 
 _SLASH, _HEX, _NULL, _NOTHING = b"\\xN&"
@@ -172,10 +172,10 @@ class _Writer:
             self._put(batch.columns, self._escaped)
 
     def _put(self, columns: list[Any], escaped: Callable[[Any], Any]) -> None:
-        texts = [pc.fill_null(escaped(column), _scalar(b"\\N")) for column in columns]
+        texts = [pc.fill_null(escaped(column), binary(b"\\N")) for column in columns]
         if len(texts) == 1:
             blank = pc.equal(pc.binary_length(texts[0]), 0)
-            texts = [pc.if_else(blank, _scalar(b"\\&"), texts[0])]
+            texts = [pc.if_else(blank, binary(b"\\&"), texts[0])]
         data = joined_lines(texts, self._delimiter)
         if self._empty:
             head = bytes(data[:8])
@@ -198,7 +198,3 @@ class _Writer:
 
     def close(self) -> None:
         pass
-
-
-def _scalar(text: bytes) -> Any:
-    return pa.scalar(text, pa.large_binary())

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from mutator.formats.values.escapes import Escapes
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Flags, Ints, binary, concatenated
 
 Leaf = Callable[[Any, Any], tuple[Any, Flags, str]]  # text and a type -> values, which are bad, and why
 
@@ -38,21 +38,21 @@ def to_json(column: Any) -> Any:
     """
     data_type, types = column.type, pa.types
     if types.is_struct(data_type):
-        parts = [_around(json.dumps(one.name, ensure_ascii=False) + ":", _value(part), "")
-                 for one, part in zip(data_type, column.flatten(), strict=True)]  # fmt: skip
-        inner = pc.binary_join_element_wise(*parts, _text(",")) if parts else pa.repeat(_text(""), len(column))
-        text = _around("{", inner, "}")
+        names = [json.dumps(one.name, ensure_ascii=False).encode() + b":" for one in data_type]
+        parts = [concatenated(name, _value(part)) for name, part in zip(names, column.flatten(), strict=True)]
+        inner = pc.binary_join_element_wise(*parts, binary(b",")) if parts else pa.repeat(binary(b""), len(column))
+        text = concatenated(b"{", inner, b"}")
     else:
         offsets = column.offsets.to_numpy().astype(np.int64)
         first, last = int(offsets[0]), int(offsets[-1])
         if types.is_map(data_type):
             pair = [_value(part.slice(first, last - first)) for part in (column.keys, column.items)]
-            values = _around("[", pc.binary_join_element_wise(*pair, _text(",")), "]")
+            values = concatenated(b"[", pc.binary_join_element_wise(*pair, binary(b",")), b"]")
         else:
             values = _value(column.values.slice(first, last - first))
         offsets -= first
         lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
-        text = _around("[", pc.binary_join(lists, _text(",")), "]")
+        text = concatenated(b"[", pc.binary_join(lists, binary(b",")), b"]")
     return pc.if_else(column.is_valid(), text, pa.scalar(None, text.type)) if column.null_count else text
 
 
@@ -63,25 +63,18 @@ def _value(column: Any) -> Any:
         text = to_json(column)
     elif types.is_binary(data_type) or types.is_fixed_size_binary(data_type):
         coded = [None if one is None else base64.b64encode(one) for one in column.to_pylist()]
-        text = _around('"', pa.array(coded, pa.large_binary()), '"')
+        text = concatenated(b'"', pa.array(coded, pa.large_binary()), b'"')
     elif types.is_string(data_type):
-        text = _around('"', _STRINGS.applied(exact_text(column)), '"')
+        text = concatenated(b'"', _STRINGS.applied(exact_text(column)), b'"')
     else:
         text = exact_text(column)
         if types.is_floating(data_type):
             finite = pc.is_finite(column.cast(pa.float64()))
-            text = text if pc.all(finite).as_py() in (True, None) else pc.if_else(finite, text, _around('"', text, '"'))
+            if pc.all(finite).as_py() is False:
+                text = pc.if_else(finite, text, concatenated(b'"', text, b'"'))
         elif not (types.is_integer(data_type) or types.is_boolean(data_type)):
-            text = _around('"', text, '"')
-    return pc.fill_null(text, _text("null"))
-
-
-def _around(before: str, text: Any, after: str) -> Any:
-    return pc.binary_join_element_wise(_text(before), text, _text(after), _text(""))
-
-
-def _text(text: str) -> Any:
-    return pa.scalar(text.encode(), pa.large_binary())
+            text = concatenated(b'"', text, b'"')
+    return pc.fill_null(text, binary(b"null"))
 
 
 # --- reading
@@ -170,25 +163,23 @@ def _built(values: Sequence[Any], rows: Ints, data_type: Any, leaf: Leaf, faults
         if not columns:
             return pa.array([None if value is None else {} for value in values], data_type)
         return pa.StructArray.from_arrays(columns, fields=list(data_type), mask=pa.array(null))
-    if types.is_map(data_type):
-        lists = [faults.caught(row, _pairs, value) for row, value in zip(rows, values, strict=True)]
+    if types.is_map(data_type) or types.is_list(data_type):
+        check = _pairs if types.is_map(data_type) else _elements
+        lists = [faults.caught(row, check, value) for row, value in zip(rows, values, strict=True)]
         offsets, owners = _layout(lists, rows)
-        pairs = [pair for one in lists if one is not None for pair in one]
-        present = np.ones(len(pairs), np.bool_)
-        keys = _child(data_type.key_field, [pair[0] for pair in pairs], owners, present, leaf, faults)
-        items = _child(data_type.item_field, [pair[1] for pair in pairs], owners, present, leaf, faults)
+        inner = [element for one in lists if one is not None for element in one]
+        present, missing = np.ones(len(inner), np.bool_), np.array([one is None for one in lists], np.bool_)
+    if types.is_map(data_type):
+        keys = _child(data_type.key_field, [pair[0] for pair in inner], owners, present, leaf, faults)
+        items = _child(data_type.item_field, [pair[1] for pair in inner], owners, present, leaf, faults)
         if keys.null_count:  # they are faults, and Arrow allows no NULL keys
             return pa.nulls(len(values), data_type)
-        gone = pa.array(np.append([one is None for one in lists], False).astype(np.bool_))
+        gone = pa.array(np.append(missing, False))
         starts = pc.if_else(gone, pa.scalar(None, pa.int32()), pa.array(offsets, pa.int32()))
         return pa.MapArray.from_arrays(starts, keys, items, type=data_type)
     if types.is_list(data_type):
-        lists = [faults.caught(row, _elements, value) for row, value in zip(rows, values, strict=True)]
-        offsets, owners = _layout(lists, rows)
-        inner = [element for one in lists if one is not None for element in one]
-        column = _child(data_type.value_field, inner, owners, np.ones(len(inner), np.bool_), leaf, faults)
-        gone = pa.array(np.array([one is None for one in lists], np.bool_))
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, type=data_type, mask=gone)
+        column = _child(data_type.value_field, inner, owners, present, leaf, faults)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, type=data_type, mask=pa.array(missing))
     text_of = _reader(data_type)
     texts = [faults.caught(row, text_of, value) for row, value in zip(rows, values, strict=True)]
     found, bad, why = leaf(pa.array(texts, pa.large_binary()), data_type)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.rules.byte_columns import concatenated
 from mutator.rules.order_columns import flags
 from mutator.rules.typed_values import out_of_years, plain_decimals, ticks_type
 
@@ -27,7 +28,7 @@ def as_text(column: Any) -> Any:
         column = plain_decimals(column)
     if pa.types.is_timestamp(data_type) and data_type.tz is not None:  # Arrow is ten times slower with a zone
         plain = column.view(pa.timestamp(data_type.unit)).cast(pa.large_string()).cast(pa.large_binary())
-        return pc.binary_join_element_wise(plain, _text("Z"), _text(""))
+        return concatenated(plain, b"Z")
     return column.cast(pa.large_string()).cast(pa.large_binary())
 
 
@@ -68,8 +69,4 @@ def _floats(column: Any) -> Any:
 def _bits(column: Any) -> Any:
     """Return ``@`` and the integer of the bits of each value."""
     numbers = column.view(ticks_type(column.type)).cast(pa.large_string()).cast(pa.large_binary())
-    return pc.binary_join_element_wise(_text("@"), numbers, _text(""))
-
-
-def _text(text: str) -> Any:
-    return pa.scalar(text.encode(), pa.large_binary())
+    return concatenated(b"@", numbers)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import ByteColumn, Flags, Ints
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints, concatenated
 from mutator.rules.order_columns import flags
 from mutator.rules.timestamps import TICKS, parse_timestamps
 
@@ -25,8 +24,7 @@ def parse_times(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
     ([1, None], [False, True])
     """
     if pa.types.is_time(data_type):  # of the first day
-        day = pa.scalar(b"1970-01-01T", pa.large_binary())
-        column = pc.binary_join_element_wise(day, column, pa.scalar(b"", pa.large_binary()))
+        column = concatenated(b"1970-01-01T", column)
     texts = column.drop_null() if column.null_count else column
     seconds, nanos, finer, bad = parse_timestamps(ByteColumn.of_array(texts.cast(pa.large_binary())))
     ticks, beyond = _ticks_of(seconds, nanos, data_type)

@@ -22,7 +22,7 @@ from typing import Any
 
 from mutator import config as configuration
 from mutator.config import Config, parsers
-from mutator.config.sources import flat, layered, parse_override, read_settings
+from mutator.config.sources import flat, layered, parse_override, parsed_file, read_settings
 from mutator.errors import MutatorError, error
 from mutator.workflow.many.path_conflicts import TablePaths, clashes
 
@@ -79,7 +79,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
     """
     for text in overrides:
         parse_override(text)  # a fault in it is one of the command line
-    given = _read(Path(path))
+    given = parsed_file(Path(path), tomllib.loads)
     reader = _Reader(Path(path), overrides)
     tables = reader.tables(given)
     run = reader.section(given, "run", _RUN)
@@ -91,17 +91,6 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
         faults = "\n  ".join(["the tables file cannot be used:", *dict.fromkeys(reader.faults)])
         raise error("config", where=path, faults=faults)
     return Tables(str(path), reader.resolved(record), tuple(tables), at_once, deadline)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as fault:
-        raise error("config.file", path=path, why=fault.strerror or fault) from None
-    except UnicodeDecodeError as fault:
-        raise error("config.file", path=path, why=f"byte {fault.start} is not UTF-8") from None
-    except ValueError as fault:
-        raise error("config.file", path=path, why=fault) from None
 
 
 class _Reader:
