@@ -52,8 +52,8 @@ def publish(output: str, run: str, merge: Callable[[str], Made]) -> Published[Ma
     storage = storage_for(output)
     check_output(output)
     storage.make_directory(posixpath.dirname(output))
-    with staging(storage, output, run) as (place, litter):
-        made = _by_rename(storage, place, output, merge) if storage.renames else _in_place(storage, output, merge)
+    with staging(storage, output, run) as (staged, litter):
+        made = _by_rename(storage, staged, output, merge) if storage.renames else _in_place(storage, output, merge)
     failpoint("publish.done")
     return Published(made, litter)
 

@@ -41,11 +41,11 @@ def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tupl
     if storage.holds:
         litter = sweep(output)
         failpoint("stage.swept")
-        with _held(storage, output, run) as place:
-            yield place, litter
+        with _held(storage, output, run) as staged:
+            yield staged, litter
         return
     mine = _name(output, run) + _SUFFIX
-    place = _name(output, run) if storage.renames else output
+    staged = _name(output, run) if storage.renames else output
     storage.exclusive(output)  # tested before the manifest depends on it
     owner = Owner.this_process(run, 0)
     _here.add(owner.id)
@@ -61,13 +61,13 @@ def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tupl
             storage.remove(mine)
         raise
     try:
-        yield place, litter
+        yield staged, litter
     except MutatorError as fault:
         if fault.kind != "publish.uncertain":  # otherwise the next run finds out
-            _end(storage, output, place, mine)
+            _end(storage, output, staged, mine)
         raise
     except BaseException:
-        _end(storage, output, place, mine)
+        _end(storage, output, staged, mine)
         raise
     else:
         with suppress(MutatorError):  # it is published, as the next run will see
@@ -142,13 +142,17 @@ def has_manifest(storage: Storage, output: str) -> bool:
     return storage.stat(posixpath.join(output, manifest.PATH)) is not None
 
 
-def _end(storage: Storage, output: str, place: str, mine: str) -> None:
+def _end(storage: Storage, output: str, staged: str, mine: str) -> None:
     """Remove unpublished files, and only then the announcement that shows whose they are."""
-    if place != output:
-        storage.remove(place)
+    _remove(storage, output, staged)
+    storage.remove(mine)
+
+
+def _remove(storage: Storage, output: str, staged: str) -> None:
+    if staged != output:
+        storage.remove(staged)
     else:
         clear(storage, output, published(storage, output))
-    storage.remove(mine)
 
 
 def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[str, ...]:
@@ -168,13 +172,10 @@ def _sweep_announced(storage: Storage, output: str, mine: str | None) -> tuple[s
         ended.append(path)
     removed = []
     for path in ended:
-        place = path.removesuffix(_SUFFIX) if storage.renames else output
-        if storage.stat(place) is not None or storage.unfinished(place):
-            if storage.renames:
-                storage.remove(place)
-            else:
-                clear(storage, output, published(storage, output))
-            removed.append(place)
+        staged = path.removesuffix(_SUFFIX) if storage.renames else output
+        if storage.stat(staged) is not None or storage.unfinished(staged):
+            _remove(storage, output, staged)
+            removed.append(staged)
         storage.remove(path)
     return tuple(removed)
 
@@ -204,17 +205,17 @@ def _is_begun(one: Entry) -> bool:
 
 @contextmanager
 def _held(storage: Storage, output: str, run: str) -> Iterator[str]:
-    place = _name(output, run)
+    staged = _name(output, run)
     claim = None
     try:
         for _ in range(10):  # until it is locked, another run may remove the new directory as litter
-            storage.make_directory(place)
-            claim = storage.hold(place)
+            storage.make_directory(staged)
+            claim = storage.hold(staged)
             if claim is not None:
                 break
         if claim is None:
-            raise error("output.busy", path=output, staging=place)
-        yield place
+            raise error("output.busy", path=output, staging=staged)
+        yield staged
     finally:
-        storage.remove(place)  # after publishing it no longer exists
+        storage.remove(staged)  # after publishing it no longer exists
         del claim

@@ -282,32 +282,36 @@ def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
 def _block(data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted: bool) -> tuple[TextBlock, Ints]:
     """Return the block of plain rows, and the numbers of the other rows."""
     rows, short = _plain(table, layout)
-    ids = []
-    for number, ordinal in enumerate(layout.id_fields):
-        column = table.field(data, rows, ordinal if short is None else np.where(short, number, ordinal))
-        ids.append(column)
+    lines = ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
     order = None if layout.order_field is None else table.field(data, rows, layout.order_field)
     op = None if layout.op_field is None else table.field(data, rows, layout.op_field)
-    count = len(table) if isinstance(rows, slice) else len(rows)
-    lines = ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
-    delete = np.full(count, layout.deletes)
-    block = TextBlock(data, lines, offsets[rows], layout, ids, order, op, delete)
-    good = np.ones(count, np.bool_)
+    delete, good = np.full(len(lines), layout.deletes), np.ones(len(lines), np.bool_)
     if op is not None:
-        block.delete, good = _operations(op, lines, layout)
+        delete, good = _operations(op, lines, layout)
+    parsed: Any = None
+    partitions: RowPartitions | None = None
     if trusted:
         good[:] = True
     else:
         if order is not None:
-            block.parsed, bad = parse_column(layout.order_type, order)
+            parsed, bad = parse_column(layout.order_type, order)
             good &= ~bad
         if layout.partition:
-            block.partitions = _partitions(data, table, rows, layout, short)
-            good &= (block.partitions.codes >= 0) | (block.delete & (not layout.placed))
+            partitions = _partitions(data, table, rows, layout, short)
+            good &= (partitions.codes >= 0) | (delete & (not layout.placed))
     plain = np.zeros(len(table), np.bool_)
     plain[rows] = good
     if not good.all():
-        block = _only(block, np.flatnonzero(good))
+        keep = np.flatnonzero(good)
+        rows, short = np.flatnonzero(plain), None if short is None else short[keep]
+        lines, delete = lines.only(keep), delete[keep]
+        order, op = (None if column is None else column.only(keep) for column in (order, op))
+        parsed = None if parsed is None else parsed.take(pa.array(keep))
+        partitions = None if partitions is None else partitions.only(keep)
+    ids = []
+    for number, ordinal in enumerate(layout.id_fields):
+        ids.append(table.field(data, rows, ordinal if short is None else np.where(short, number, ordinal)))
+    block = TextBlock(data, lines, offsets[rows], layout, ids, order, op, delete, parsed, partitions)
     return block, np.flatnonzero(~plain)
 
 
@@ -351,21 +355,6 @@ def _with_one_delimiter(field: ByteColumn, lines: ByteColumn) -> ByteColumn:
     last = field.ends == lines.ends - 1
     alone = last & (field.starts == lines.starts)
     return ByteColumn(field.data, field.starts - (last & ~alone), field.ends + ~last)
-
-
-def _only(block: TextBlock, rows: Ints) -> TextBlock:
-    return TextBlock(
-        block.data,
-        block.lines.only(rows),
-        block.offsets[rows],
-        block.layout,
-        None if block.ids is None else [column.only(rows) for column in block.ids],
-        None if block.order is None else block.order.only(rows),
-        None if block.op is None else block.op.only(rows),
-        block.delete[rows],
-        None if block.parsed is None else block.parsed.take(pa.array(rows)),
-        None if block.partitions is None else block.partitions.only(rows),
-    )
 
 
 def _zipped(one: Ints, other: Ints) -> Ints:
