@@ -112,12 +112,6 @@ class _Reader:
             return default
 
 
-def _replaced(settings: Mapping[str, Any], key: str) -> str | None:
-    """Return the value that a different one with the prefix replaces; None without one."""
-    bare, prefixed = shown(settings.get(key, "")), shown(settings.get(PREFIX + key, ""))
-    return bare if bare and prefixed and bare != prefixed else None
-
-
 def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Strip the prefix, drop what is empty or foreign; return (settings, warnings)."""
     given: dict[str, Any] = {}
@@ -130,10 +124,11 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             given.pop(bare, None)
         else:
             given[bare] = settings[key]
-    warnings = [
-        f"{key}: '{_replaced(settings, key)}' is given with and without the prefix {PREFIX}; the prefixed one wins"
-        for key in given
-        if _replaced(settings, key)
-    ]
-    warnings += [f"settings of the platform are ignored: {', '.join(sorted(foreign))}"] if foreign else []
+    warnings = []
+    for key in given:
+        bare, prefixed = shown(settings.get(key, "")), shown(settings.get(PREFIX + key, ""))
+        if bare and prefixed and bare != prefixed:
+            warnings.append(f"{key}: '{bare}' is given with and without the prefix {PREFIX}; the prefixed one wins")
+    if foreign:
+        warnings.append(f"settings of the platform are ignored: {', '.join(sorted(foreign))}")
     return given, warnings

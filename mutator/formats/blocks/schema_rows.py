@@ -6,6 +6,7 @@ import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ class SchemaBlockType:
                 self.contents(block.written()).to_pylist(),
                 self.contents(block.rows).to_pylist(),
             )
-            yield from heapq.merge(batch.rejects, found, key=_offset)
+            yield from heapq.merge(batch.rejects, found, key=attrgetter("offset"))
 
     def pack(self, rows: Any) -> bytes:
         """Serialize rows for the shuffle, as an Arrow message after its length."""
@@ -167,10 +168,6 @@ class SchemaBlock(ABC):
         if not self._layout.feed:
             return np.zeros(len(self), np.bool_)
         return flags(self.rows.field(self.rows.type.num_fields - 1))
-
-
-def _offset(one: Record | Reject) -> int:
-    return one.offset
 
 
 class RowWriter:

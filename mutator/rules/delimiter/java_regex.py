@@ -5,19 +5,8 @@ from __future__ import annotations
 import re
 import string
 
-from mutator.rules.delimiter.utf8_classes import (
-    AT_END,
-    ESCAPES,
-    LINE_ENDS,
-    POSIX,
-    SETS,
-    STRAY,
-    Node,
-    Ranges,
-    char_set,
-    charset,
-    complement,
-)
+from mutator.rules.delimiter import utf8_classes
+from mutator.rules.delimiter.utf8_classes import POSIX, SETS, STRAY, Node, Ranges, char_set, charset, complement
 
 
 def translate(text: str) -> Node:
@@ -120,11 +109,11 @@ class _Parser:
         if self.take(r"\["):
             return charset(self.char_class(start))
         if self.take(r"\."):
-            return charset(complement([] if self.dot_all else LINE_ENDS))
+            return charset(complement([] if self.dot_all else utf8_classes.LINE_ENDS))
         if self.take(r"\^|\\A"):
             return Node((rb"\A",), True)
         if self.take(r"\$|\\Z"):
-            return Node((AT_END,), True)
+            return Node((utf8_classes.AT_END,), True)
         if self.take(r"\\z"):
             return Node((rb"\Z",), True)
         if self.take(r"\\R"):
@@ -242,7 +231,7 @@ class _Parser:
         elif found := self.take(r"c([\x00-\x7f])"):
             code = ord(found[1]) ^ 64
         elif found := self.take(r"[tnfrae]|[^0-9a-zA-Z]"):
-            code = ESCAPES.get(found[0], ord(found[0]))
+            code = utf8_classes.ESCAPES.get(found[0], ord(found[0]))
         else:
             self.take(r"[pP]\{[^}]*\}|.")
             code = STRAY
