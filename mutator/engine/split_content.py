@@ -21,7 +21,8 @@ from mutator.dataset.checksum import chunk_of, combine, of_blocks
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.side_columns import count_tombstones, read_sequences
 from mutator.engine.receipts import Fault, SplitReceipt
-from mutator.errors import MutatorError, error, rebuilt
+from mutator.errors import MutatorError, error
+from mutator.errors.exceptions import rebuilt
 from mutator.formats.blocks.contract import Batch
 from mutator.formats.content import Unfit
 from mutator.plan.run_plan import Plan
