@@ -11,7 +11,7 @@ Plain functions, no Spark. Everything but records goes to the ledger, a partitio
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from pyarrow import ArrowException
 from mutator.dataset.checksum import chunk_of, combine, of_blocks
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.side_columns import count_tombstones, read_sequences
-from mutator.engine.receipts import Fault, SplitReceipt
+from mutator.engine.receipts import Fault, SplitNumber, SplitReceipt
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
 from mutator.formats.blocks.contract import Batch
@@ -86,6 +86,16 @@ def damage_element(plan: Plan, split: Split, fault: Fault) -> LedgerElement:
 def receipt_of(plan: Plan, split: Split, receipt: SplitReceipt) -> LedgerElement:
     """Return the ledger's element of a receipt."""
     return (plan.ledger, (), RECEIPT, (split.input, split.number)), tuple(receipt)
+
+
+def checksum_of(plan: Plan, index: int, receipts: Mapping[SplitNumber, SplitReceipt]) -> str:
+    """Return the checksum of an input, combined from the digests of its splits. index: the number of the input."""
+    digests: list[bytes] = []
+    number = 0
+    while (index, number) in receipts:
+        digests += receipts[index, number].digests
+        number += 1
+    return combine(digests, plan.chunk_of(plan.inputs[index]))
 
 
 class RowSequences:

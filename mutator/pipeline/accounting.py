@@ -11,17 +11,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mutator.dataset import checksum
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile
 from mutator.dataset.partition_index import EARLIER
 from mutator.engine.receipts import Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
-from mutator.engine.split_content import error_of
+from mutator.engine.split_content import checksum_of, error_of
 from mutator.errors import error
 from mutator.errors.display import key_text
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
-from mutator.plan.splits import Input
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import check_sums
 
@@ -133,7 +131,7 @@ def _feed_files(plan: Plan, splits: Splits, carried: Collection[int]) -> tuple[t
     for index, one in enumerate(plan.inputs):
         if index in carried:
             continue
-        source, text = one.source, receipts_checksum(plan, index, one, splits)
+        source, text = one.source, checksum_of(plan, index, splits)
         if source.checksum is not None and text != source.checksum:
             why = f"its checksum is {text} and should be {source.checksum}"
             raise error("manifest.damage", path=source.path, why=why)
@@ -251,13 +249,3 @@ def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
     before = order_value(plan.rows.order_type, known.snapshot)
     if result.highest is not None and result.highest < before:
         raise error("snapshot.older", now=order_text(plan.rows.order_type, result.highest), before=known.snapshot)
-
-
-def receipts_checksum(plan: Plan, index: int, one: Input, splits: Splits) -> str:
-    """Combine the digests of the splits of one input to the checksum of the file."""
-    digests: list[bytes] = []
-    number = 0
-    while (index, number) in splits:
-        digests += splits[index, number].digests
-        number += 1
-    return checksum.combine(digests, plan.chunk_of(one))

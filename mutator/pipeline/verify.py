@@ -16,10 +16,10 @@ from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.engine.receipts import LedgerReceipt
 from mutator.engine.spark.shuffle import each_on, on_partitions, shared_with, spark_faults
-from mutator.engine.split_content import error_of
+from mutator.engine.split_content import checksum_of, error_of
 from mutator.errors import MutatorError, error
 from mutator.errors.display import key_text, printable
-from mutator.pipeline.accounting import receipts_checksum, sum_of_receipts
+from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
 from mutator.storage import absolute, blocks, storage_for, walk, writable_storage_for
@@ -163,7 +163,7 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> 
         if source.path in damaged:
             continue
         name = posixpath.relpath(source.path, path)
-        found = receipts_checksum(plan, index, part, ledger.splits)
+        found = checksum_of(plan, index, ledger.splits)
         if found != source.checksum:
             problems.append(f"{name}: its checksum is {found} and should be {source.checksum}")
         of_file = [receipt for (number, _), receipt in ledger.splits.items() if number == index]

@@ -18,7 +18,6 @@ from mutator.plan.inspect.managed import file_source, tombstone_source
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
-from mutator.rules.order_values import NO_SEQUENCE
 
 _MOST_PACKS, _LARGE_PACKS = 32, 8
 _MOST_SPLITS = 8  # buckets that one bucket becomes in one run
@@ -54,14 +53,11 @@ def inputs_of_files(plan: Plan, files: Files) -> list[Input]:
     master = plan.master
     assert master is not None
     orders: dict[str, SideFile] = {one.path: one for one in files.orders}
-    made = [
-        Input(tombstone_source(master.path, one), "tombstones", "master", 0, NO_SEQUENCE) for one in files.tombstones
-    ]
+    made = [Input(tombstone_source(master.path, part), "tombstones", "master") for part in files.tombstones]
     for part in files.data:
         source = replace(file_source(master.path, master.spec, part, orders.get(part.order or "")), file_schema=None)
-        sequence = NO_SEQUENCE if source.sequence is None else source.sequence
         layout, in_ranges = master.forms[part.form]
-        made.append(Input(source, "master", layout, 0, sequence, in_ranges))
+        made.append(Input(source, "master", layout, in_ranges=in_ranges))
     return made
 
 

@@ -23,9 +23,13 @@ class Input:
     source: Source
     side: str  # tombstones | master | feed
     layout: str  # which layout of the plan: master | feed | deletes
-    rank: int  # of the base name within its side; equal names have equal ranks
-    sequence: int  # NO_SEQUENCE for none
+    rank: int = 0  # of the base name within its side; equal names have equal ranks
     in_ranges: bool = True  # tasks may read byte ranges of it
+
+    @property
+    def sequence(self) -> int:
+        """The sequence in the name of the file, NO_SEQUENCE for none."""
+        return NO_SEQUENCE if self.source.sequence is None else self.source.sequence
 
 
 @dataclass(frozen=True)
@@ -52,16 +56,15 @@ def numbered(
     tombstones: Sequence[Source], master: Sequence[Source], feed: Sequence[Source], shape: RowPlan
 ) -> tuple[Input, ...]:
     """Return inputs, ranked by file name within master and feed."""
-    made = [Input(source, "tombstones", "master", 0, NO_SEQUENCE) for source in tombstones]
+    made = [Input(source, "tombstones", "master") for source in tombstones]
     for side, sources in (("master", master), ("feed", feed)):
         names = sorted({source.name.encode("utf-8", "surrogateescape") for source in sources})
         ranks = {name: rank for rank, name in enumerate(names)}
         for source in sources:
             rank = ranks[source.name.encode("utf-8", "surrogateescape")]
-            sequence = NO_SEQUENCE if source.sequence is None else source.sequence
             layout, in_ranges = shape.layout_of.get(source.path, side), shape.in_ranges.get(source.path, True)
             # Tasks have the schema in the layout, and need no copy of it for each file.
-            made.append(Input(replace(source, file_schema=None), side, layout, rank, sequence, in_ranges))
+            made.append(Input(replace(source, file_schema=None), side, layout, rank, in_ranges))
     return tuple(made)
 
 

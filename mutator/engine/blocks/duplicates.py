@@ -56,24 +56,18 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
             ]
             spool.append(pa.table(columns, [*keys, "order", "sequence", "row"]))
     dropped: list[Ints] = []
-    before, several = None, False  # the last row so far, and whether its key has others
+    before, follows = None, False  # the last row so far, and whether the row before it has the same key
     for table in spool.tables():
         if before is not None:
             table = pa.concat_tables([before, table]).combine_chunks()
-        last = np.ones(table.num_rows, np.bool_)  # of its key, as far as can be seen
-        last[:-1] = False
+        same = np.ones(table.num_rows - 1, np.bool_)  # the key of a row is that of the next row
         for name in keys:
             column = table.column(name).combine_chunks()
-            last[:-1] |= ~flags(pc.equal(column[1:], column[:-1]))
-        dropped.append(table.column("row").to_numpy()[~last])
-        follows = np.concatenate(([several and before is not None], ~last[:-1]))
-        noted = np.flatnonzero(last & follows)
-        several = bool(noted.size and noted[-1] == table.num_rows - 1)
-        closed = noted[:-1] if several else noted
-        tally.note_all("duplicate IDs", _keys(table, keys, closed))
-        before = table.slice(table.num_rows - 1)
-    if several and before is not None:
-        tally.note_all("duplicate IDs", _keys(before, keys, np.zeros(1, np.int64)))
+            same &= flags(pc.equal(column[1:], column[:-1]))
+        dropped.append(table.column("row").to_numpy()[:-1][same])
+        is_first = ~np.concatenate(([follows], same))[:-1]  # of its key
+        tally.note_all("duplicate IDs", _keys(table, keys, np.flatnonzero(same & is_first)))
+        before, follows = table.slice(table.num_rows - 1), bool(same[-1:].any())
     found = np.sort(np.concatenate(dropped))
     tally.counts["master duplicate"] += len(found)
     return found

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.mutations import LEAVES, key_names
-from mutator.engine.blocks.spool import SortedSpool
+from mutator.engine.blocks.spool import Ahead, SortedSpool
 from mutator.engine.blocks.winners import GONE, LEAVE, TOUCH, WRITE, Winners, tombstone_table
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, patched
@@ -45,10 +45,6 @@ class Output:
         keys = key_names(plan.key_width)
         self.inserted = SortedSpool(keys, plan.memory, stack)
         self.tombstones = SortedSpool(keys, plan.memory, stack)
-
-    def bury(self, table: Any) -> None:
-        """Add tombstones."""
-        self.tombstones.append(table)
 
 
 def merge_blocks(
@@ -78,34 +74,13 @@ def merge_blocks(
             if met is not None:
                 decided.append(met.set_column(0, "row", pc.add(met.column("row"), block.base)))
         finish(winners)
-    tables = _Ahead(decided.tables())
+    ahead = Ahead(decided.tables(), "row")
     for block in blocks():
-        yield _applied(block, tables.until(block.base, block.base + len(block.block)), dropped, output)
-
-
-class _Ahead:
-    """Decisions sorted by row, read up to a row at a time."""
-
-    def __init__(self, tables: Iterator[Any]) -> None:
-        self._tables = tables
-        self._head = next(tables, None)
-
-    def until(self, base: int, end: int) -> Any:
-        """Return the next decisions about rows below ``end``, numbered from ``base``; None without any."""
-        ready = []
-        while self._head is not None:
-            rows = self._head.column("row").to_numpy()
-            count = int(np.searchsorted(rows, end))
-            ready.append(self._head.slice(0, count))
-            if count < len(rows):
-                self._head = self._head.slice(count)
-                break
-            self._head = next(self._tables, None)
-        found = pa.concat_tables(ready) if ready else None
-        if found is None or not found.num_rows:
-            return None
-        found = found.combine_chunks()
-        return found.set_column(0, "row", pc.subtract(found.column("row"), base))
+        met = None
+        if tables := [table for table in ahead.until(block.base + len(block.block)) if table.num_rows]:
+            met = pa.concat_tables(tables).combine_chunks()
+            met = met.set_column(0, "row", pc.subtract(met.column("row"), block.base))
+        yield _applied(block, met, dropped, output)
 
 
 def _met(winners: Winners | None, block: MasterBlock, dropped: Ints) -> Any:
@@ -163,7 +138,9 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kep
         tally.counts["master deleted by absence"] += len(absent)
         if len(absent):
             orders = block.orders(absent)
-            output.bury(tombstone_table(output.plan, block.hashes[absent], block.keys(absent), orders, output.plan.now))
+            output.tombstones.append(
+                tombstone_table(output.plan, block.hashes[absent], block.keys(absent), orders, output.plan.now)
+            )
     else:
         tally.counts["master kept"] += int(alone.sum())
     changed = gone.copy()
@@ -235,7 +212,7 @@ def keep_tombstones(plan: Plan, table: Any, output: Output) -> None:
             expired = from_texts(plan.rows.order_type, table.column("order").combine_chunks().filter(pa.array(old)))
             output.tally.expire(int(old.sum()), to_value(plan.rows.order_type, pc.max(expired).as_py()))
             table = table.filter(pa.array(~old))
-    output.bury(table)
+    output.tombstones.append(table)
 
 
 def insert_and_bury(winners: Winners, output: Output) -> None:
@@ -244,5 +221,5 @@ def insert_and_bury(winners: Winners, output: Output) -> None:
     winners.insert(insert)
     winners.bury(bury)
     winners.close()
-    output.bury(winners.buried())
+    output.tombstones.append(winners.buried())
     output.inserted.append(winners.inserted())

@@ -71,18 +71,34 @@ class SortedSpool:
 
     def tables(self) -> Iterator[Any]:
         """Yield all rows in their order, in tables of about ``BATCH`` rows."""
-        held = self._sorted() if self._tables else None
-        if not self._files:
-            if held is not None:
-                yield from (held.slice(start, BATCH) for start in range(0, held.num_rows, BATCH))
-            return
         runs = [_batches(path) for path in self._files]
-        if held is not None:
-            runs.append(held.slice(start, BATCH) for start in range(0, held.num_rows, BATCH))
-        yield from _merged(runs, self._by)
+        if self._tables:
+            rest = self._sorted()
+            runs.append(rest.slice(start, BATCH) for start in range(0, rest.num_rows, BATCH))
+        yield from runs[0] if len(runs) == 1 else _merged(runs, self._by)
 
     def _sorted(self) -> Any:
         return _in_order(pa.concat_tables(self._tables), self._by)
+
+
+class Ahead:
+    """Tables that are sorted by a column, read up to a value at a time."""
+
+    def __init__(self, tables: Iterator[Any], by: str) -> None:
+        """by: the name of the column, which has integers."""
+        self._tables, self._by = tables, by
+        self._head = next(tables, None)
+
+    def until(self, end: int) -> Iterator[Any]:
+        """Yield the next rows whose values are below ``end``."""
+        while self._head is not None:
+            head = self._head
+            count = int(np.searchsorted(head.column(self._by).to_numpy(), end))
+            is_whole = count == head.num_rows
+            self._head = next(self._tables, None) if is_whole else head.slice(count)
+            yield head.slice(0, count)
+            if not is_whole:
+                return
 
 
 def _merged(runs: list[Iterator[Any]], by: list[str]) -> Iterator[Any]:

@@ -27,7 +27,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset import checksum
 from mutator.dataset.manifest import DataFile, SideFile
 from mutator.dataset.partition_index import Files
 from mutator.engine.blocks.carry import filters_of
@@ -39,8 +38,8 @@ from mutator.engine.blocks.read import tombstones
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
-from mutator.engine.receipts import SplitReceipt
-from mutator.engine.split_content import DAMAGE, TALLY, Damage, check_tombstones, damage_of
+from mutator.engine.receipts import SplitNumber, SplitReceipt
+from mutator.engine.split_content import DAMAGE, TALLY, Damage, check_tombstones, checksum_of, damage_of
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
@@ -202,23 +201,20 @@ class _Search:
 
 
 def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
-    digests: dict[int, SplitReceipt] = {}
+    receipts: dict[SplitNumber, SplitReceipt] = {}
 
-    def done(split: Split, one: Input, _: Any, receipt: SplitReceipt) -> None:
-        digests[split.number] = receipt
+    def done(split: Split, _: Input, __: Any, receipt: SplitReceipt) -> None:
+        receipts[split.input, split.number] = receipt
 
     found = []
     for block in from_files(plan, splits, done):
         rows, places = winners.match(block.hashes, block.keys)
         if len(rows):
             found.append((places, block.orders(rows)))
-    one = plan.inputs[0]
-    text = checksum.combine(
-        [part for number in sorted(digests) for part in digests[number].digests], plan.chunk_of(one)
-    )
-    if text != one.source.checksum:
-        why = f"its checksum is {text} and should be {one.source.checksum}"
-        raise Damage("manifest.damage", {"path": one.source.path, "why": why})
+    source, text = plan.inputs[0].source, checksum_of(plan, 0, receipts)
+    if text != source.checksum:
+        why = f"its checksum is {text} and should be {source.checksum}"
+        raise Damage("manifest.damage", {"path": source.path, "why": why})
     yield from found
 
 

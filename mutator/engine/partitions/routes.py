@@ -26,7 +26,7 @@ from mutator.engine.blocks.mutations import (
     table_of_mutations,
 )
 from mutator.engine.blocks.read import table_bytes
-from mutator.engine.blocks.spool import SortedSpool
+from mutator.engine.blocks.spool import Ahead, SortedSpool
 from mutator.engine.split_content import DAMAGE
 from mutator.formats.blocks.contract import Hashes
 from mutator.plan.run_plan import Plan
@@ -112,8 +112,7 @@ class ByUnit:
         # Tombstones are written as they come, and a file of them is sorted by key.
         keys = key_names(plan.key_width) if kind == TOMBSTONES else []
         self._spool = SortedSpool([*_SORTED[kind], *keys], plan.memory, stack)
-        self._tables: Iterator[Any] | None = None
-        self._head: Any = None
+        self._ahead: Ahead | None = None
 
     def append(self, table: Any) -> None:
         """Add a table."""
@@ -121,16 +120,8 @@ class ByUnit:
 
     def of(self, unit: int) -> Iterator[Any]:
         """Yield the tables of a unit."""
-        if self._tables is None:
-            self._tables = self._spool.tables()
-            self._head = next(self._tables, None)
-        while self._head is not None:
-            units = self._head.column("unit").to_numpy()
-            count = int(np.searchsorted(units, unit, "right"))
-            begin = int(np.searchsorted(units, unit, "left"))
-            if begin < count:
-                yield self._head.slice(begin, count - begin)
-            if count < len(units):
-                self._head = self._head.slice(count)
-                return
-            self._head = next(self._tables, None)
+        self._ahead = self._ahead or Ahead(self._spool.tables(), "unit")
+        for table in self._ahead.until(unit + 1):
+            begin = int(np.searchsorted(table.column("unit").to_numpy(), unit))  # a damaged unit may be read in part
+            if begin < table.num_rows:
+                yield table.slice(begin)

@@ -7,9 +7,10 @@ by file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from mutator.engine.blocks import broadcast
@@ -59,7 +60,7 @@ def merge_here(plan: Plan, staging: str | None, attempt: int) -> Receipts:
         return _by_broadcast(plan, staging, attempt)
     blocks = plan.strategy.engine == "blocks"
     *groups, ledger = _partitions(plan, read_runs if blocks else read_task)
-    write: Any = write_group if blocks else partial(write_bucket, sort=_by_place)
+    write: Any = write_group if blocks else partial(write_bucket, sort=_by_position)
     merges = tuple(write(plan, staging, number, attempt, elements) for number, elements in enumerate(groups))
     return Receipts(merges, write_ledger(plan, staging, attempt, ledger))
 
@@ -81,13 +82,9 @@ def _partitions(plan: Plan, read: Any) -> list[list[Any]]:
         for element in read(plan, splits):
             partitions[element[0][0]].append(element)
     for elements in partitions:
-        elements.sort(key=_sort_key)
+        elements.sort(key=itemgetter(0))
     return partitions
 
 
-def _sort_key(element: Sequence[Any]) -> Any:
-    return element[0]
-
-
-def _by_place(rows: Iterable[Row]) -> Iterator[Row]:
-    return iter(sorted(rows, key=_sort_key))
+def _by_position(rows: Iterable[Row]) -> Iterator[Row]:
+    return iter(sorted(rows, key=itemgetter(0)))

@@ -8,8 +8,7 @@ from typing import Any
 
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC, stored_fields
-from mutator.errors import error
-from mutator.rules.partition_transforms import PartitionField, checked_fields, text_of
+from mutator.rules.partition_transforms import PartitionField, text_of
 
 
 @dataclass(frozen=True)
@@ -46,14 +45,6 @@ def partitioning_of(fields: tuple[PartitionField, ...], scope: str | None, known
     spec = known.spec if known is not None else {}
     stored_scope = spec[SPEC]["scope"] if SPEC in spec else "table"
     return Partitioning(fields or stored_fields(spec), scope or stored_scope)
-
-
-def check_names(fields: Sequence[PartitionField]) -> None:
-    """Raise ConfigError for fields that could not be parsed from the manifest, now that ordinals have names."""
-    try:
-        checked_fields(fields)
-    except ValueError as fault:
-        raise error("config", where="partitioned.by", faults=fault) from None
 
 
 def moved(fields: Sequence[PartitionField], ordinal: Callable[[int], int]) -> tuple[PartitionField, ...]:

@@ -14,10 +14,10 @@ from mutator.errors import error
 from mutator.formats.values.convert import converted
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.rows.partitioning import Partitioning, check_names, partitioning_of
+from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules.file_names import base_name
-from mutator.rules.partition_transforms import PartitionField
+from mutator.rules.partition_transforms import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion, check_key
 from mutator.rules.typed_values import column_order_type
 
@@ -72,8 +72,10 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
         return replace(one, source=source, name=one.name.replace(number, source, 1) if plain else one.name)
 
     partitioning = partitioning_of(config.partitioned_by, config.key_scope, survey.manifest)
-    levels = tuple(map(level, partitioning.fields))
-    check_names(levels)
+    try:  # now that ordinals have names, a manifest may not be able to have the fields
+        levels = checked_fields(tuple(map(level, partitioning.fields)))
+    except ValueError as fault:
+        raise error("config", where="partitioned.by", faults=fault) from None
     return RunFields(
         tuple(name(one, "id.field.ordinals") for one in config.id_fields),
         None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),
