@@ -1,4 +1,4 @@
-"""How a worker's memory allocator treats what was freed."""
+"""Set how a worker's memory allocator treats freed memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LARGEST = 32 << 20  # more than this is always given back: glibc allows no more
 
 @cache
 def keep_freed_memory() -> bool:
-    """Let glibc keep up to 64 MB of freed memory for what is allocated next; tell whether it does.
+    """Let glibc keep up to 64 MB of freed memory for the next allocations; return whether it does.
 
-    Each block is worked on in arrays of a few MB. By default glibc gives such memory back and asks for it again, and
+    Each block is processed in arrays of a few MB. By default glibc gives such memory back and asks for it again, and
     the kernel clears every page each time: about a third of what a merge of an unchanged master costs. Another C
     library stays as it is.
     """

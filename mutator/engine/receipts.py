@@ -1,4 +1,4 @@
-"""What the tasks of a merge return to the driver: counts, and the files they read and wrote."""
+"""Receipts that the tasks of a merge return to the driver: counts, and the files they read and wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SplitNumber = tuple[int, int]  # number of the input, number of the split in it
 
 
 class SplitReceipt(NamedTuple):
-    """What a task read of one split."""
+    """The rows and bytes that a task read of one split."""
 
     rows: int
     rejected: int
@@ -40,7 +40,7 @@ class RejectSample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MergeReceipt:
-    """What one merge counted, read and wrote: of a bucket, a group of buckets, or a unit of a partition."""
+    """Counts and files of one merge: of a bucket, a group of buckets, or a unit of a partition."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Key]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class MergeReceipt:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerReceipt:
-    """What the ledger collected: receipts of splits, rejected rows, damage."""
+    """The contents of the ledger: receipts of splits, rejected rows, damage."""
 
     splits: Mapping[SplitNumber, SplitReceipt]
     rejects: Mapping[str, Sequence[RejectSample]]  # side -> samples

@@ -1,4 +1,4 @@
-"""What is counted while a bucket is merged, by either engine."""
+"""The counts of a merged bucket, by either engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mutator.rules.truth_table import Decision
 
 @dataclass
 class Tally:
-    """What was counted in one bucket."""
+    """The counts, samples and bounds of one bucket."""
 
     counts: Counter[str] = field(default_factory=Counter)
     samples: dict[str, list[Key]] = field(default_factory=dict)
@@ -49,12 +49,12 @@ class Tally:
             self.samples[name] = found
 
     def high(self, order: Any) -> None:
-        """Take notice of a winner's order value."""
+        """Raise the highest order value of a winner."""
         if self.highest is None or order > self.highest:
             self.highest = order
 
     def expire(self, count: int, order: Any) -> None:
-        """Take notice of tombstones that expired, and of the highest of their order values."""
+        """Count tombstones that expired. order: the highest of their order values."""
         self.counts["expired"] += count
         if self.expired is None or order > self.expired:
             self.expired = order

@@ -1,1 +1,1 @@
-"""What the driver decides before any task runs, without Spark."""
+"""The decisions that the driver makes before any task runs, without Spark."""

@@ -67,7 +67,7 @@ class Plan:
     strategy: Strategy
     inputs: tuple[Input, ...]
     tasks: tuple[tuple[Split, ...], ...]  # what each task reads for the shuffle
-    local: tuple[tuple[Split, ...], ...]  # what is not shuffled: read by each group (aligned) or task (broadcast)
+    local: tuple[tuple[Split, ...], ...]  # not shuffled: read by each group (aligned) or task (broadcast)
     groups: int  # tasks that merge; each merges the buckets whose numbers are equal modulo ``groups``
     by_file_name: bool
     chunks: Chunks

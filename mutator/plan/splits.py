@@ -12,7 +12,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.order_values import NO_SEQUENCE
 
-_OPENING = 4096  # the cost of opening a file, as bytes that could be read meanwhile
+_OPENING = 4096  # the cost of opening a file, as bytes that could be read in that time
 INFLATED = 10  # estimated bytes in memory of one byte of a packed file
 
 

@@ -1,8 +1,8 @@
 """The broadcast join: the folded feed goes to every task, and each patches its own part of the master.
 
-    fold     everything that is read of the feed -> the winners, as Arrow IPC, and the ledger's elements
+    fold     the runs of the feed -> the winners, as Arrow IPC, and the ledger's elements
     patch    a few splits of the master, the winners -> a file, and which winners were met
-    finish   what is left of the winners -> a file of inserted rows, tombstones; the ledger
+    finish   the winners that met no row -> a file of inserted rows, tombstones; the ledger
 
 Nothing of the master moves, so its files keep their rows; a key hash says nothing about where a row is.
 """
@@ -52,7 +52,7 @@ class MetWinners(NamedTuple):
 
 @dataclass(frozen=True)
 class Patch:
-    """What the task that patches some splits of the master returns."""
+    """The result of the task that patches some splits of the master."""
 
     receipt: MergeReceipt
     met: MetWinners
@@ -60,7 +60,7 @@ class Patch:
 
 
 def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
-    """Return the winners of all runs; no bytes where there is no mutation."""
+    """Return the winners of all runs; no bytes without mutations."""
     runs = [mutations_of_run(plan, Run(*value)) for _, value in elements]
     return table_bytes(table_of_mutations(fold(plan, joined_mutations(runs)))) if runs else b""
 

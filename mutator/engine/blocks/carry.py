@@ -59,7 +59,7 @@ class Carrier:
             with storage_for(one.source.path).open(one.source.path) as stream:
                 return oldest_tombstone(stream) < before
         except (ArrowException, OSError, AttributeError, LookupError, ValueError):
-            return True  # whatever is wrong with it is found when it is read
+            return True  # its damage is found when it is read
 
     def _carry(self, index: int) -> None:
         task, one = self._task, self._task.plan.inputs[index]
@@ -102,7 +102,7 @@ def link_or_copy(source: str, target: str, checksum: str) -> None:
                 why = f"its checksum is {state.text()} and should be {checksum}"
                 raise Damage("manifest.damage", {"path": source, "why": why})
     except MutatorError:
-        if storage.stat(target) is None:  # else another attempt of this task has made a whole copy meanwhile
+        if storage.stat(target) is None:  # else another attempt of this task has made a whole copy
             raise
 
 

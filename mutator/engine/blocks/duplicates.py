@@ -80,25 +80,25 @@ def _keys(table: Any, names: list[str], rows: Ints) -> Iterable[tuple[bytes, ...
 
 def _repeated(blocks: Iterable[Hashes], most: int, stack: ExitStack) -> Hashes:
     """Return the hashes that occur more than once, sorted."""
-    held: list[Hashes] = []
+    waiting: list[Hashes] = []
     size, directory = 0, None
     for hashes in blocks:
-        held.append(hashes)
+        waiting.append(hashes)
         size += hashes.nbytes
         if size > most:
             directory = directory or scratch_directory(stack)
-            _spread(held, directory)
-            held, size = [], 0
+            _spread(waiting, directory)
+            waiting, size = [], 0
     if directory is None:
-        return _twice(np.concatenate(held)) if held else np.zeros(0, np.uint64)
-    _spread(held, directory)
+        return _twice(np.concatenate(waiting)) if waiting else np.zeros(0, np.uint64)
+    _spread(waiting, directory)
     paths = [os.path.join(directory, str(number)) for number in range(_FILES)]
     return np.concatenate([_twice(np.fromfile(path, np.uint64)) for path in paths if os.path.exists(path)])
 
 
-def _spread(held: list[Hashes], directory: str) -> None:
-    """Put hashes into files by their highest bits: what is equal comes to one file, and the files are in order."""
-    for hashes in held:
+def _spread(waiting: list[Hashes], directory: str) -> None:
+    """Put hashes into files by their highest bits: equal hashes share a file, and the files are in order."""
+    for hashes in waiting:
         parts = hashes >> np.uint64(58)
         for part in np.unique(parts):
             with open(os.path.join(directory, str(part)), "ab") as file:

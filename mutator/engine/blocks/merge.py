@@ -196,7 +196,7 @@ def _touched(plan: Plan, table: Any, rows: Ints, orders: Any) -> Any:
     index = np.arange(table.num_rows)
     index[rows] = table.num_rows + np.arange(len(rows))
     old = table.take(pa.array(rows))
-    # The same delete again is no news, so it does not make the tombstone younger.
+    # The same delete again changes nothing, so it does not make the tombstone newer.
     newer = pc.greater(orders, from_texts(plan.rows.order_type, old.column("order").combine_chunks()))
     times = pc.if_else(newer, pa.scalar(plan.now, pa.int64()), old.column("committed").combine_chunks())
     new = old.set_column(old.column_names.index("order"), "order", to_texts(plan.rows.order_type, orders))

@@ -4,8 +4,8 @@
     ((group, (), ROWS, (input, split, n)), Rows)    master rows in the order of their files, where they are shuffled
     ((group, (), TOMBSTONES, (input, split, n)), table) tombstones, where they are shuffled; as Arrow IPC
 
-What is no record goes to the ledger (``engine.content``). Only rows travel, and where they stood: keys, hashes and
-order values are found again in them, which costs less than to ship them.
+Everything but records goes to the ledger (``engine.split_content``). Only rows and their positions travel: keys, hashes
+and order values are derived again from rows, which costs less than sending them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PIECE = 1 << 20  # bytes of rows that go to one group at once
 
 
 class Run(NamedTuple):
-    """Folded mutations: their rows as the format packs them, and what the rows do not say."""
+    """Folded mutations: their rows as the format packs them, and everything that the rows do not contain."""
 
     layout: str
     rows: bytes
@@ -71,7 +71,7 @@ class Rows(NamedTuple):
 
 
 def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
-    """Read the splits of one task; whatever goes wrong with a file travels as data."""
+    """Read the splits of one task; errors in a file travel as data."""
     keep_freed_memory()
     feed, master = Feed(plan), _Master(plan)
 
@@ -122,15 +122,15 @@ class Feed:
     """The mutations of a task, by the layout of their rows."""
 
     def __init__(self, plan: Plan) -> None:
-        """Begin with none."""
+        """Begin without mutations."""
         self.plan = plan
-        self.held: dict[str, list[Mutations]] = {}
+        self.waiting: dict[str, list[Mutations]] = {}
         self._bytes = 0
         self._split = (0, 0)
         self._number = 0
 
     def read(self, split: Split, file: Input) -> Iterator[Any]:
-        """Read a split; yield what it holds that is no mutation, and runs where they become too many."""
+        """Read a split; yield its elements of the ledger, and runs when the mutations become too many."""
         self._split = (split.input, split.number)
         receipt = NOTHING_READ
         for batch, receipt in batches(self.plan, split, file, trusted=False):
@@ -140,7 +140,7 @@ class Feed:
                 continue
             inputs = np.full(len(block), split.input, np.int64)
             found = mutations_of(self.plan, block, inputs, block.offsets, directories_of(self.plan, block))
-            self.held.setdefault(file.layout, []).append(found)
+            self.waiting.setdefault(file.layout, []).append(found)
             self._bytes += found.nbytes
             if self._bytes > self.plan.memory:
                 yield from self.runs()
@@ -150,7 +150,7 @@ class Feed:
         """Fold the mutations read so far, and yield a run for each group that has any of them."""
         plan = self.plan
         form = plan.block_type
-        for layout, parts in self.held.items():
+        for layout, parts in self.waiting.items():
             found = fold(plan, joined_mutations(parts))
             whole = bool((found.counts > 1).any())
             order, pieces = grouped(found.hashes, plan.groups)
@@ -169,8 +169,8 @@ class Feed:
         self.forget()
 
     def forget(self) -> None:
-        """Hold nothing any more."""
-        self.held, self._bytes = {}, 0
+        """Remove all mutations."""
+        self.waiting, self._bytes = {}, 0
 
 
 def mutations_of_run(plan: Plan, run: Run) -> Mutations:
@@ -240,7 +240,7 @@ class _Master:
 
 
 def _sliced(pieces: list[tuple[int, int, int]], rows: int) -> Iterator[tuple[int, int, int]]:
-    """Cut pieces into such of at most so many rows."""
+    """Cut pieces into smaller ones. rows: the most rows of a piece."""
     for group, start, end in pieces:
         for begin in range(start, end, rows):
             yield group, begin, min(begin + rows, end)

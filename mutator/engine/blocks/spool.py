@@ -1,7 +1,7 @@
 """Tables that may be larger than memory: kept, or kept in order, with the rest in files of the task's own.
 
-A spool holds as many bytes as it may; what is more goes to files in Spark's local directory, in the order in which it
-will be wanted, and comes back a batch at a time.
+A spool keeps a limited number of bytes in memory; more rows go to files in Spark's local directory, in the order in
+which they will be read, and come back a batch at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from mutator.storage.stream import spill_directory
 
 BATCH = 1 << 16  # rows that come back at a time
-_BATCHES = 64  # and at least as many batches make what a spool may hold: one of each file is held at once
+_BATCHES = 64  # a spool's memory has room for at least as many batches: one of each file is in memory at once
 _SMALLEST = 1 << 16  # bytes of a batch that are too few to cut
 
 
@@ -56,7 +56,7 @@ class SortedSpool:
         self.rows = 0
 
     def append(self, table: Any) -> None:
-        """Take the rows of a table."""
+        """Add the rows of a table."""
         if not table.num_rows:
             return
         self._tables.append(table)
@@ -102,7 +102,7 @@ class Ahead:
 
 
 def _merged(runs: list[Iterator[Any]], by: list[str]) -> Iterator[Any]:
-    """Merge sorted runs: whatever is not above the lowest of the last rows at hand can be sorted and given away."""
+    """Merge sorted runs: rows not above the lowest of the last rows at hand can be sorted and yielded."""
     heads = {number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None}
     while heads:
         mark = min(_row(head, by, head.num_rows - 1) for head in heads.values())

@@ -81,10 +81,10 @@ class Winners:
         order = np.argsort(rows, kind="stable")
         return rows[order], places[order]
 
-    def meet_rows(self, places: Ints, held_orders: Any, held_rows: Any) -> Ints:
+    def meet_rows(self, places: Ints, old_orders: Any, old_rows: Any) -> Ints:
         """Decide about records and their winners, and count them; return the action on each record.
 
-        places: numbers of the winners. held_orders, held_rows: order values and rows of the records.
+        places: numbers of the winners. old_orders, old_rows: order values and rows of the records.
         """
         found = self.found
         actions = np.zeros(len(places), np.int64)
@@ -95,13 +95,13 @@ class Winners:
         self.tally.counts["master replaced"] += int(leaves.sum())  # by the row that arrives in another partition
         self.tally.counts["moved out"] += int(leaves.sum())
         rows = np.flatnonzero(~leaves)
-        places, held_orders, held_rows = places[rows], held_orders.take(pa.array(rows)), held_rows.take(pa.array(rows))
+        places, old_orders, old_rows = places[rows], old_orders.take(pa.array(rows)), old_rows.take(pa.array(rows))
         index = pa.array(places)
         orders = found.orders.take(index)
         deletes = found.deletes[places]
-        late = flags(pc.greater(held_orders, orders))
-        same = ~deletes & ~unequal(held_rows, found.written.take(index))
-        self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~same
+        late = flags(pc.greater(old_orders, orders))
+        same = ~deletes & ~unequal(old_rows, found.written.take(index))
+        self.mixed[places] |= flags(pc.equal(old_orders, orders)) & ~same
         for decision, chosen in _cases("record", deletes, late, same):
             actions[rows[chosen]] = _ACTIONS[decision.result]
             self.tally.count(decision, int(chosen.sum()))
@@ -112,17 +112,17 @@ class Winners:
         none = np.zeros(0, np.int64)
         return np.concatenate([*self._met, none]), np.flatnonzero(self.mixed), np.concatenate([*self._buried, none])
 
-    def meet_tombstones(self, places: Ints, held_orders: Any) -> list[tuple[Decision, Flags]]:
+    def meet_tombstones(self, places: Ints, old_orders: Any) -> list[tuple[Decision, Flags]]:
         """Decide about tombstones and their winners, and count them; return the rows of each case.
 
-        places: numbers of the winners. held_orders: order values of the tombstones.
+        places: numbers of the winners. old_orders: order values of the tombstones.
         """
         orders = self.found.orders.take(pa.array(places))
         deletes = self.found.deletes[places]
-        late = flags(pc.greater(held_orders, orders))
+        late = flags(pc.greater(old_orders, orders))
         self.met[places] = True
         stays = self.found.moves[places] != LEAVES
-        self.mixed[places] |= flags(pc.equal(held_orders, orders)) & ~deletes & stays
+        self.mixed[places] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays
         decided = []
         for decision, chosen in _cases("tombstone", deletes, late, np.zeros(len(places), np.bool_)):
             chosen &= stays
@@ -205,7 +205,7 @@ class Winners:
         )
 
     def note_horizon(self, places: Ints) -> None:
-        """Note inserts below the horizon, also where a tombstone is forgotten: a younger one may have expired."""
+        """Note inserts below the horizon, also where a tombstone is forgotten: a newer one may have expired."""
         if self.plan.horizon is not None and len(places):
             horizon = to_column(self.plan.rows.order_type, [self.plan.horizon])[0]
             below = flags(pc.less(self.found.orders.take(pa.array(places)), horizon))
@@ -231,9 +231,9 @@ def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, co
     )
 
 
-def _cases(held: str, deletes: Flags, late: Flags, same: Flags) -> Any:
+def _cases(known: str, deletes: Flags, late: Flags, same: Flags) -> Any:
     """Yield each case that occurs, as the truth table decides it, and its rows."""
     codes = deletes.astype(np.int8) | late.astype(np.int8) << 1 | same.astype(np.int8) << 2
     for code in np.unique(codes):
-        decision = decide(held, "delete" if code & 1 else "upsert", late=bool(code & 2), same=bool(code & 4))
+        decision = decide(known, "delete" if code & 1 else "upsert", late=bool(code & 2), same=bool(code & 4))
         yield decision, codes == code

@@ -112,7 +112,7 @@ class _Search:
             other = numbers[(own[numbers] != directory) | found.deletes[numbers]]
             elsewhere[other] += 1
             only[other] = directory
-        # A delete with one candidate is routed there unseen: that is right whether the key is there or not.
+        # A delete with one candidate is routed there without a search: that is right whether the key is there or not.
         alone = found.deletes & (elsewhere == 1)
         own[alone] = only[alone]
         return own, np.flatnonzero((elsewhere > 0) & ~alone)

@@ -54,7 +54,7 @@ class _PlacedFeed(Feed):
 
     def runs(self) -> Iterator[Route]:
         plan = self.plan
-        for parts in self.held.values():
+        for parts in self.waiting.values():
             yield routed_mutations(_folded_apart(plan, joined_mutations(parts)))
         self.forget()
 
@@ -109,10 +109,10 @@ class _RouteSink:
         if not count:
             return
         assert hashes is not None
-        places = np.arange(self.rows, self.rows + count)
+        positions = np.arange(self.rows, self.rows + count)
         self.rows += count
         own = np.zeros(count, np.int64) if sequences is None else sequences
-        table = rows_table(rows, np.full(count, self._group, np.int64), places, hashes, own)
+        table = rows_table(rows, np.full(count, self._group, np.int64), positions, hashes, own)
         placed = self._plan.block_type.partitions(rows, self._plan.rows.layouts["written"])
         self._append(routed(ROWS, table, directory_column(placed.codes, placed.names)))
 

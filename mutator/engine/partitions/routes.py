@@ -1,7 +1,7 @@
 """The elements between the two steps of a partitioned merge: tables whose rows have their partitions.
 
     (FEED, sizes, table)        mutations, each perhaps the winner of several
-    (ROWS, sizes, table)        rows of a master that is not partitioned yet, each with its place
+    (ROWS, sizes, table)        rows of a master that is not partitioned yet, each with its position
     (TOMBSTONES, sizes, table)  tombstones
     (LEDGER, {}, element)       everything else (``engine.split_content``)
 
@@ -36,7 +36,7 @@ from mutator.rules.byte_columns import Ints
 FEED, ROWS, TOMBSTONES, LEDGER = range(4)
 Route = tuple[int, dict[str, int], Any]
 
-_SORTED = {FEED: ["unit"], ROWS: ["unit", "input", "place"], TOMBSTONES: ["unit"]}
+_SORTED = {FEED: ["unit"], ROWS: ["unit", "input", "position"], TOMBSTONES: ["unit"]}
 
 
 def routed(content: int, table: Any, directories: Any) -> Route:
@@ -59,29 +59,29 @@ def routed_mutations(found: Mutations) -> Route:
     return routed(FEED, table, found.directories)
 
 
-def rows_table(rows: Any, inputs: Ints, places: Ints, hashes: Hashes, sequences: Ints) -> Any:
-    """Make a table of rows; input and place tell their order."""
-    columns = {"row": rows, "input": inputs, "place": places, "hash": hashes, "sequence": sequences}
+def rows_table(rows: Any, inputs: Ints, positions: Ints, hashes: Hashes, sequences: Ints) -> Any:
+    """Return a pa.Table of rows, whose order is that of input and position."""
+    columns = {"row": rows, "input": inputs, "position": positions, "hash": hashes, "sequence": sequences}
     return table_of_columns(columns)
 
 
 def spread(
     plan: Plan, tasks: Sequence[Sequence[int]], number: int, routes: Iterable[Route]
 ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the elements of the second shuffle: ((task, (), kind, place), table with units), and the ledger's.
+    """Yield the elements of the second shuffle: ((task, (), content, position), table with units), and the ledger's.
 
     tasks: the units of each. number: of the partition that the routes come from.
     """
     first: dict[str, int] = {}
-    for place, unit in enumerate(plan.units):
-        first.setdefault(unit.partition or "", place)
+    for index, unit in enumerate(plan.units):
+        first.setdefault(unit.partition or "", index)
     task_of = np.zeros(len(plan.units), np.int64)
     for task, units in enumerate(tasks):
         task_of[list(units)] = task
-    for count, (kind, _, value) in enumerate(routes):
-        if kind == LEDGER:
-            (_, *key), said = value
-            yield (len(tasks), *key), said
+    for count, (content, _, value) in enumerate(routes):
+        if content == LEDGER:
+            (_, *key), fact = value
+            yield (len(tasks), *key), fact
             continue
         table = pa.ipc.open_stream(value).read_all()
         column = table.column("directory").combine_chunks()
@@ -95,23 +95,23 @@ def spread(
         starts = np.array([first[name] for name in names], np.int64)
         groups = np.array([plan.units[start].groups for start in starts], np.uint64)
         codes = column.indices.to_numpy()
-        hashes = table.column("hashes" if kind == FEED else "hash").to_numpy()
+        hashes = table.column("hashes" if content == FEED else "hash").to_numpy()
         units = starts[codes] + (hashes % groups[codes]).view(np.int64)
         order = np.argsort(task_of[units], kind="stable")
         table = table.drop_columns(["directory"]).append_column("unit", pa.array(units)).take(pa.array(order))
         found = task_of[units[order]]
         begins = np.flatnonzero(np.diff(found, prepend=-1))
         for begin, end in zip(begins, [*begins[1:], len(found)], strict=True):
-            yield (int(found[begin]), (), kind, (number, count)), table_bytes(table.slice(begin, end - begin))
+            yield (int(found[begin]), (), content, (number, count)), table_bytes(table.slice(begin, end - begin))
 
 
 class ByUnit:
-    """The tables of one kind that came to a task, unit by unit; units are asked for in ascending order."""
+    """The tables of one content that arrived at a task, unit by unit; units are asked for in ascending order."""
 
-    def __init__(self, plan: Plan, kind: int, stack: ExitStack) -> None:
+    def __init__(self, plan: Plan, content: int, stack: ExitStack) -> None:
         # Tombstones are written as they come, and a file of them is sorted by key.
-        keys = key_names(plan.key_width) if kind == TOMBSTONES else []
-        self._spool = SortedSpool([*_SORTED[kind], *keys], plan.memory, stack)
+        keys = key_names(plan.key_width) if content == TOMBSTONES else []
+        self._spool = SortedSpool([*_SORTED[content], *keys], plan.memory, stack)
         self._ahead: Ahead | None = None
 
     def append(self, table: Any) -> None:

@@ -152,7 +152,7 @@ def _buried(
     if result == "bury":
         return winner.order, now
     assert tombstone is not None
-    # The same delete again is no news, so it does not make the tombstone younger.
+    # The same delete again changes nothing, so it does not make the tombstone newer.
     return winner.order, now if winner.order > order else tombstone[1]
 
 

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 _PHASES = ("read", "merge")
 _JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-_INTERVAL = 0.5  # seconds between two looks
+_INTERVAL = 0.5  # seconds between two queries
 
 
 @contextmanager
@@ -40,21 +40,21 @@ def show_progress(sc: SparkContext, stream: TextIO | None = None) -> Iterator[No
 
 def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) -> None:
     bar = tqdm(total=0, unit="task", file=stream, leave=False) if stream.isatty() else None
-    said: set[str] = set()
+    shown: set[str] = set()
     stopped = False
     while not stopped:
-        stopped = stop.wait(_INTERVAL)  # one more look at the end, or the last phase is never said
+        stopped = stop.wait(_INTERVAL)  # query once more at the end, or the last phase is never shown
         done = total = 0
         now = ""  # the phase that is under way
         try:
             stages = list(_stages(sc, group))
         except (Py4JError, OSError):
-            break  # the JVM has gone, and who waits for it will say so
+            break  # the JVM has gone; the caller that waits for it reports that
         for line, complete, tasks in stages:
             done, total = done + complete, total + tasks
             now = now or (line if complete < tasks else "")
-            if bar is None and tasks and complete == tasks and line not in said:
-                said.add(line)
+            if bar is None and tasks and complete == tasks and line not in shown:
+                shown.add(line)
                 stream.write(f"mutator: {line}: {tasks} tasks done\n")
                 stream.flush()
         if bar is not None and total:

@@ -66,7 +66,7 @@ def _own_session(name: str, hive: bool) -> Iterator[SparkSession]:
 
 
 def _open_metastore(session: SparkSession) -> None:
-    """Make the first call to the metastore, which tells whether it can be reached."""
+    """Make the first call to the metastore, which shows whether it can be reached."""
     if session.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
         raise error("hive.session")
     jvm: Any = session._jvm
@@ -74,7 +74,7 @@ def _open_metastore(session: SparkSession) -> None:
         jvm.java.lang.System.setProperty("derby.stream.error.file", os.devnull)
     own = not is_submitted()
     if own:
-        _context(session).setLogLevel("OFF")  # Hive tells the same fault several times, with all its causes
+        _context(session).setLogLevel("OFF")  # Hive logs the same fault several times, with all its causes
     try:
         session._jsparkSession.sharedState().externalCatalog().databaseExists("default")
     except (Py4JError, PySparkException) as fault:
@@ -117,7 +117,7 @@ def _start(name: str, hive: bool) -> SparkSession:
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "ERROR")
-            # Jobs that name no pool are served in turn, as ever; those of many tables have pools.
+            # Jobs that name no pool are served in turn, as by default; those of many tables have pools.
             .config("spark.scheduler.mode", "FAIR")
             # Over TCP a Python worker waits 40 ms for each task, because an acknowledgement is delayed (Spark 4.1 on).
             .config("spark.python.unix.domain.socket.enabled", "true")

@@ -1,4 +1,4 @@
-"""What both engines ask of Spark: the shuffle between two plain functions, and what its faults mean."""
+"""The use that both engines make of Spark: the shuffle between two plain functions, and the meaning of its faults."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def on_partitions(
 
 
 def each_on(sc: SparkContext) -> Callable[[Sequence[Any], Callable[[Any, int, int], Any]], list[Any]]:
-    """Return what applies a function, on Spark, to tasks, their numbers and their attempts, and keeps their order."""
+    """Return a function that applies another, on Spark, to tasks, their numbers and attempts, in their order."""
 
     def each(tasks: Sequence[Any], work: Callable[[Any, int, int], Any]) -> list[Any]:
         if not tasks:
@@ -79,11 +79,11 @@ def shared_with(sc: SparkContext, value: Any) -> Iterator[Any]:
 
 @contextmanager
 def spark_faults(sc: SparkContext) -> Iterator[None]:
-    """Turn what Spark raises inside of the ``with`` block into errors of the catalogue."""
+    """Turn exceptions that Spark raises inside of the ``with`` block into errors of the catalogue."""
     try:
         yield
     except (Py4JError, PySparkException, OSError, EOFError) as fault:
-        check_signals()  # one that came meanwhile looks like a fault, too
+        check_signals()  # a signal that came during the call looks like a fault, too
         raise (error("spark.lost", why=type(fault).__name__) if _is_gone(sc) else _task_error(fault)) from None
 
 

@@ -1,7 +1,7 @@
 """A merge that is done by one task: the same map and reduce functions, and a sort in between in place of a shuffle.
 
-Of a few megabytes a shuffle's stages, files and broadcasts cost many times what the merge itself does, and where many
-tables are merged at once, they keep the workers busy anyway. The result is that of the engine that the plan names, file
+For a few megabytes a shuffle's stages, files and broadcasts cost many times as much as the merge, and many tables that
+are merged at once keep the workers busy without it. The result is that of the engine that the plan names, file
 by file.
 """
 
@@ -76,7 +76,7 @@ def _by_broadcast(plan: Plan, staging: str | None, attempt: int) -> Receipts:
 
 
 def _partitions(plan: Plan, read: Any) -> list[list[Any]]:
-    """Return what is read, in the partitions and in the order that a shuffle would give it."""
+    """Return the elements that are read, in the partitions and in the order that a shuffle would give them."""
     partitions: list[list[Any]] = [[] for _ in range(plan.groups + 1)]
     for splits in plan.tasks:
         for element in read(plan, splits):

@@ -1,1 +1,1 @@
-"""What is there: names, sizes, first bytes and rows, manifests."""
+"""Survey the inputs: names, sizes, first bytes and rows, manifests."""

@@ -26,7 +26,7 @@ class Source:
     file_schema: FileSchema | None = None  # None: delimited text without rows
     dialect: Dialect = field(default_factory=Dialect)  # of delimited files with a schema
     ending: str = lines.LF
-    bom: bool = False  # begins with a UTF-8 byte order mark, which is no part of the first row
+    bom: bool = False  # begins with a UTF-8 byte order mark, which is not part of the first row
     header_end: int = 0  # lines that begin before this offset are headers
     width: int | None = None  # number of fields of the first row; None: the file has no rows
     quotes: bool = False  # named .csv and read as delimited text, with quotes in its first row
