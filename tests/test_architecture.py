@@ -83,7 +83,7 @@ def circle(graph):
     return None
 
 
-def test_the_folder_has_no_module_beside_the_rooms():
+def test_every_module_is_in_a_room():
     assert {room_of(name) for name in MODULES} - {""} <= set(ROOMS)
     assert [path.name for path in (ROOT / "mutator").glob("*.py")] == ["__init__.py"]
 
@@ -133,7 +133,7 @@ def test_a_circle_is_found():
     assert circle({"a": {"b"}, "b": set()}) is None
 
 
-def test_an_import_of_a_name_is_one_of_its_module():
+def test_importing_a_name_counts_as_importing_its_module():
     assert own_module("mutator.storage.storage_for") == "storage"
     assert own_module("mutator.storage.local.LocalStorage") == "storage.local"
     assert own_module("mutator.mutate") == ""

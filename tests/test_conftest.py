@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.mark.xdist_group("seen")
-def test_groups_of_tests_are_seen(request):
+def test_xdist_sees_the_groups_of_tests(request):
     """One worker, not each of them, starts a group's servers: pytest-xdist groups tests only by a suffix of the node
     ID.
     """

@@ -64,7 +64,7 @@ def job(name, *words):
 
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("by", ["command", "job"])
-def test_commands_and_jobs_answer(sc, tmp_path, table, capsys, by):
+def test_commands_and_jobs_print_the_same(sc, tmp_path, table, capsys, by):
     def call(name, *words):
         return job(f"bridge_{name}.py", *words) if by == "job" else main(["bridge", name, *map(str, words)])
 

@@ -80,7 +80,7 @@ def table_of(directory):
 @every_kind
 @given(data=st.data())
 @law(25)
-def test_table_comes_back_as_files_of_every_kind(scratch, kind, data):
+def test_table_comes_back_as_files_of_every_format(scratch, kind, data):
     files, whole = data.draw(files_of_a_table(kind))
     delimiter = data.draw(st.sampled_from([b",", b"\t", b"|", b";", b"\x01", b":"]))
     with scratch() as root:
@@ -128,7 +128,7 @@ def test_narrow_type_in_one_file_is_the_wider_of_another(in_memory, narrow, wide
     assert table_of(in_memory / "back").schema.types == [wide]
 
 
-def test_types_that_nothing_holds_both_of_are_refused(in_memory):
+def test_types_without_a_common_type_are_refused(in_memory):
     parts = {"1.parquet": pa.table({"v": ["x"]}), "2.parquet": pa.table({"v": [1]})}
     write(in_memory / "table", parts)
 
@@ -153,7 +153,7 @@ def test_empty_table_comes_back(in_memory, kind):
     assert PathTable(str(in_memory / "back"), each).schema.types == schema.types
 
 
-def test_nothing_is_blank_and_nothing_is_lost_of_a_single_field(in_memory):
+def test_rows_of_a_single_field_are_never_blank_lines(in_memory):
     values = ["", None, " ", "\n", "\r", "\\", "\\N", "N", "\\&", '"', "a\r\n", "\0", "\ufeff", "PAR1", "#"]
     write(in_memory / "table", {"1.orc": pa.table({"v": values}), "2.orc": pa.table({"v": values[::-1]})})
 
@@ -198,7 +198,7 @@ def delimited_by(delimiter, row):
 
 
 @pytest.mark.parametrize("delimiter", [b",", b"\t", b"|", b";", b"\x01"])
-def test_text_is_literally_this(in_memory, delimiter):
+def test_text_has_these_bytes(in_memory, delimiter):
     write(in_memory / "table", {"1.parquet": EXAMPLE, "2.parquet": EXAMPLE.slice(0, 0), "3.parquet": EXAMPLE})
 
     done = exported(in_memory / "table", in_memory / "text", delimiter=delimiter)
@@ -256,7 +256,7 @@ DIRECTORIES = {
 
 
 @every_kind
-def test_partition_directories_come_back_as_they_were(in_memory, kind):
+def test_partition_directories_come_back_unchanged(in_memory, kind):
     files = {
         f"dt={one}/at={other}/x.{kind}": pa.table({"id": [number, 100 + number]})
         for number, (one, other) in enumerate(zip(DIRECTORIES.values(), reversed(DIRECTORIES.values()), strict=True))
@@ -301,7 +301,7 @@ def partition_by(text, fields):
 
 
 @pytest.mark.parametrize("deep", ["dt=1/x.orc", "x.orc"])
-def test_files_beside_directories_of_partitions_are_refused(in_memory, deep):
+def test_files_beside_partition_directories_are_refused(in_memory, deep):
     part = pa.table({"id": [1]})
     write(in_memory / "table", {"dt=1/at=2/x.orc": part, "dt=2/at=2/x.orc": part, deep: part})
 
@@ -591,7 +591,7 @@ BAD_ROWS = {
 
 @pytest.mark.parametrize("engine", ["blocks", "records"])
 @pytest.mark.parametrize(("bad", "parts"), BAD_ROWS.items(), ids=map(repr, BAD_ROWS))
-def test_bad_row_is_named_with_its_place_and_can_be_set_aside(people, in_memory, engine, bad, parts):
+def test_bad_row_is_named_with_its_line_and_can_be_set_aside(people, in_memory, engine, bad, parts):
     feed = {"ups_1.txt": b"1,good,150\n" + bad + b"\n"}
 
     with pytest.raises(DataError) as caught:

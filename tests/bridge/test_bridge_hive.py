@@ -349,7 +349,7 @@ def test_partitions_with_changes_change(hive, how):
 
 
 @pytest.mark.thorough(keep=0)
-def test_changes_of_others_are_seen(hive):
+def test_changes_by_other_programs_are_seen(hive):
     def case(spark, root):
         made(spark, "sales", "STORED AS ORC", SALES, ("dt",))
         insert(spark, "1|one|10|a", "2|two|10|b", "3|three|10|c")
@@ -436,7 +436,7 @@ def test_feeds_of_other_formats(hive):
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("how", ["STORED AS AVRO", pytest.param("STORED AS ORC", marks=pytest.mark.soak)])
-def test_rows_of_the_partition_of_null_stay(hive, how):
+def test_rows_in_the_partition_of_null_stay(hive, how):
     def case(spark, root):
         made(spark, "sales", how, SALES, ("dt",))
         spark.sql("SET hive.exec.dynamic.partition.mode=nonstrict")
@@ -503,7 +503,7 @@ def test_external_table_over_a_master(hive, output):
 
 
 @pytest.mark.thorough(keep=0)
-def test_faults_have_names(hive):
+def test_faults_are_named(hive):
     def case(spark, root):
         insertable = "(id BIGINT, name STRING)"
         spark.sql(f"CREATE TABLE plain {insertable} STORED AS ORC")
@@ -568,7 +568,7 @@ def test_faults_have_names(hive):
 @pytest.mark.parametrize(
     "field", ["at TIMESTAMP", pytest.param("at MAP<STRING, ARRAY<STRUCT<b: TIMESTAMP>>>", marks=pytest.mark.soak)]
 )
-def test_no_instant_is_cut(hive, field):
+def test_no_instant_is_truncated(hive, field):
     """Avro in Hive has milliseconds only."""
 
     def case(spark, root):

@@ -255,7 +255,7 @@ def test_instants_are_the_same_in_every_time_zone(hive):
 
 
 @pytest.mark.thorough(keep=0)
-def test_statistics_do_not_lie(hive):
+def test_statistics_are_correct(hive):
     """Hive and Spark answer or plan queries with statistics."""
 
     def case(spark):
@@ -280,7 +280,7 @@ def test_statistics_do_not_lie(hive):
 # --- refused changes
 
 
-def test_tables_that_cannot_be_changed_so(hive):
+def test_tables_that_the_bridge_cannot_change(hive):
     def case(spark, root):
         spark.sql("CREATE TABLE rows_of_text (a INT) STORED AS TEXTFILE")
         spark.sql("CREATE VIEW seen AS SELECT * FROM rows_of_text")
@@ -361,7 +361,7 @@ def test_second_process_on_the_embedded_metastore_is_an_error(hive):
 
 
 @pytest.mark.thorough(keep=0)
-def test_batch_with_a_partition_that_cannot_be_moved_moves_none(hive):
+def test_a_partition_that_cannot_be_moved_stops_its_whole_batch(hive):
     def case(spark):
         spark.sql("CREATE TABLE batch (a INT) PARTITIONED BY (n INT) STORED AS ORC")
         table, staged = change(spark, "batch", [(n, n) for n in range(4)], "run-1", [{"n": str(n)} for n in range(4)])

@@ -57,7 +57,7 @@ def state(table):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_feed_is_merged_and_the_export_is_skipped_from_then_on(in_memory, kind):
+def test_feed_is_merged_and_later_exports_are_skipped(in_memory, kind):
     bridged = Bridged(in_memory, {name.replace("orc", kind): table for name, table in FLAT.items()})
     bridged.feed("ups_1.txt", "2,two,200\n5,five,200\n")
     first = bridged.run()
@@ -104,7 +104,7 @@ def test_first_run_without_a_feed_leaves_the_table(parted):
     assert state(parted.table) == before
 
 
-def test_duplicates_of_a_table_go_even_if_its_files_are_alike(parted):
+def test_duplicates_are_removed_even_if_files_are_identical(parted):
     """Two files with the same rows have identical text: the second one must count all the same."""
     write(parted.table, {"dt=c/2.orc": PARTED["dt=c/1.orc"]})
     assert len(parted.rows()) == 9
@@ -200,7 +200,7 @@ def test_partition(parted, runs, feed, places, expected):
     assert [place for place in empty if (parted.table / place).exists()] == []
 
 
-def test_partition_whose_rows_are_all_deleted_is_gone_and_then_the_table_is_empty(parted):
+def test_partitions_without_rows_are_removed_until_the_table_is_empty(parted):
     parted.feed("del_1.txt", "5,,200,c\n6,,200,c\n")
     assert parted.run().partitions == ("dt=c",)
     assert not (parted.table / "dt=c").exists()
@@ -215,7 +215,7 @@ def test_partition_whose_rows_are_all_deleted_is_gone_and_then_the_table_is_empt
     assert parted.rows() == [(9, "nine", 300, "c")]
 
 
-def test_rows_of_null_by_both_names_stay(parted):
+def test_rows_of_null_under_both_names_stay(parted):
     """The value that spells the directory name of NULL is NULL in the table, and must be overwritten as NULL."""
     parted.feed("ups_1.txt", "8,h,1,__HIVE_DEFAULT_PARTITION__\n")
     parted.run()
@@ -301,7 +301,7 @@ def test_changed_table_is_exported_again_and_the_report_says_why(parted, change,
     assert parted.run().exported is None
 
 
-def test_file_of_the_same_size_is_no_damage(flat):
+def test_rewritten_file_of_the_same_size_is_not_damage(flat):
     """A file that another process rewrites in place belongs to the table, even if the last run's manifest lists
     another.
     """
@@ -322,7 +322,7 @@ def test_file_of_the_same_size_is_no_damage(flat):
     assert len(flat.rows()) == len(rows_before)
 
 
-def test_changed_while_a_run_merges_is_an_error_and_nothing_is_lost(parted):
+def test_table_that_changes_during_a_merge_is_an_error_and_loses_nothing(parted):
     def meanwhile(plan, staging):
         found = local_engine.merge(plan, staging)
         added(parted)
@@ -400,7 +400,7 @@ def test_other_key_is_an_error_and_can_be_adopted(in_memory):
     ("delimiter", "what"),
     [("|", "first row has 1 fields"), ("\t", "first row has 1 fields"), ("::", "one byte"), ("[,;]", "one byte")],
 )
-def test_delimiter_that_is_not_that_of_the_feed_is_an_error(flat, delimiter, what):
+def test_delimiter_that_the_feed_does_not_have_is_an_error(flat, delimiter, what):
     flat.run()
     flat.feed("ups_1.txt", "1,one,200\n")
     there = snapshot(flat.table)
@@ -413,7 +413,7 @@ def test_delimiter_that_is_not_that_of_the_feed_is_an_error(flat, delimiter, wha
     assert (1, "one", 200) in flat.rows()
 
 
-def test_feed_with_another_delimiter_than_the_text_is_merged(flat):
+def test_feed_may_have_another_delimiter_than_the_text(flat):
     flat.feed("ups_1.txt", "1,one,200\n")
     flat.run()
     (flat.inbox / "ups_1.txt").unlink()  # because the probe reads the first row of every file
@@ -444,7 +444,7 @@ def test_text_of_another_table_is_refused(flat):
     assert snapshot(flat.root) == before
 
 
-def test_text_that_is_gone_is_exported_again(flat):
+def test_missing_text_is_exported_again(flat):
     flat.feed("ups_1.txt", "1,one,200\n")
     flat.run()
     for one in flat.text.glob("text-*"):
@@ -456,7 +456,7 @@ def test_text_that_is_gone_is_exported_again(flat):
     assert flat.rows() == [(1, "one", 200), *BEFORE[1:]]
 
 
-def test_rights_to_the_table_stay(flat):
+def test_permissions_of_the_table_stay(flat):
     flat.table.chmod(0o2750)
     flat.feed("ups_1.txt", "1,one,200\n")
     flat.run()
@@ -464,7 +464,7 @@ def test_rights_to_the_table_stay(flat):
     assert flat.table.stat().st_mode & 0o7777 == 0o2750
 
 
-def test_hidden_files_of_others_stay(flat):
+def test_hidden_files_of_other_programs_stay(flat):
     (flat.table / "_notes" / "deep").mkdir(parents=True)
     (flat.table / "_notes" / "deep" / "a.txt").write_text("mine")
     (flat.table / ".1.orc.crc").write_text("of a file that goes")
@@ -477,7 +477,7 @@ def test_hidden_files_of_others_stay(flat):
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
-def test_file_that_comes_at_the_last_moment_is_not_lost(flat, monkeypatch, killed):
+def test_file_that_arrives_at_the_last_moment_is_not_lost(flat, monkeypatch, killed):
     """The file arrives after the last listing of the table, before the directories are exchanged."""
     swap, late = LocalStorage.swap, flat.inbox / ".late.orc"
     late.write_bytes(file_of("orc", part((9, "late", 100))))
@@ -528,7 +528,7 @@ def test_rows_that_were_set_aside_stay_from_run_to_run(flat):
     assert b"soon" in kept.read_bytes()
 
 
-def test_file_that_comes_during_the_probe_is_not_lost(flat, monkeypatch):
+def test_file_that_arrives_during_the_probe_is_not_lost(flat, monkeypatch):
     """The file arrives after the probe of the table's files and before the export."""
     table = PathTable(str(flat.table), each)
     (flat.table / "late.orc").write_bytes(file_of("orc", part((9, "late", 100))))
@@ -541,7 +541,7 @@ def test_file_that_comes_during_the_probe_is_not_lost(flat, monkeypatch):
     assert (9, "late", 100) in flat.rows()
 
 
-def test_feed_is_merged_again_into_a_table_that_was_put_back(flat):
+def test_feed_is_merged_again_into_a_restored_table(flat):
     """The restored table does not contain the rows that the feed added."""
     shutil.copytree(flat.table, flat.root / "feed" / ".yesterday")
     flat.feed("ups_1.txt", "1,one,200\n")
@@ -591,7 +591,7 @@ def test_timestamps_of_old_parquet_are_not_replaced(in_memory):
     assert snapshot(bridged.root) == before
 
 
-def test_directories_of_others_may_be_escaped_as_utf_8(in_memory):
+def test_directories_of_other_programs_may_be_escaped_as_utf_8(in_memory):
     """Arrow and DuckDB write such names; Hive escapes only ASCII characters."""
     bridged = Bridged(in_memory, {"dt=M%C3%BCnchen/1.orc": FIRST, "dt=a%2Fb/2.orc": SECOND})
     bridged.feed("ups_1.txt", "1,one,200,München\n")
@@ -601,7 +601,7 @@ def test_directories_of_others_may_be_escaped_as_utf_8(in_memory):
     assert sorted(one.name for one in bridged.table.iterdir() if "=" in one.name) == ["dt=München", "dt=a%2Fb"]
 
 
-def test_dataset_is_no_place_for_text(flat):
+def test_text_directory_must_not_be_a_dataset(flat):
     flat.run()
     (flat.text,) = flat.text.glob("text-*")
 
@@ -611,7 +611,7 @@ def test_dataset_is_no_place_for_text(flat):
     assert "is a dataset, and cannot hold text copies" in str(caught.value)
 
 
-def test_partition_without_a_value_is_that_of_null(in_memory):
+def test_partition_without_a_value_is_the_partition_of_null(in_memory):
     """Hive has no other directory for it; no row may be in the table twice."""
     bridged = Bridged(in_memory, {"dt=/1.orc": FIRST, "dt=x/2.orc": SECOND})
     bridged.feed("ups_1.txt", "1,one,200,\\N\n")
@@ -620,7 +620,7 @@ def test_partition_without_a_value_is_that_of_null(in_memory):
     assert sorted(row[:2] for row in bridged.rows()) == [(1, "one"), (2, "b,\\"), (3, None), (4, "")]
 
 
-def test_feed_without_the_field_of_the_partitions_is_refused(parted):
+def test_feed_without_the_partition_field_is_refused(parted):
     parted.feed("ups_1.csv", "id,name,at\n1,one,200\n")
 
     with pytest.raises(DataError) as caught:
@@ -677,7 +677,7 @@ def test_foreign_files_beside_the_text_stay(flat):
     assert (flat.text / "export-2026" / "x.orc").exists()
 
 
-def test_master_of_mutator_itself_is_refused(flat):
+def test_managed_master_is_refused_as_a_table(flat):
     shared = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at", "num.reducer": "2"}
     local_engine.mutate(
         shared, master=str(flat.table), feed=[str(flat.inbox)], output=str(flat.root / "managed"), engine="blocks"
@@ -695,7 +695,7 @@ def test_master_of_mutator_itself_is_refused(flat):
 
 
 @pytest.mark.parametrize("fault", ["bad row", "width", "too many deletes"])
-def test_refused_feed_leaves_all_as_it_was(flat, fault):
+def test_refused_feed_changes_nothing(flat, fault):
     flat.run()
     before = snapshot(flat.root)
     rows = {"bad row": "x,one,200\n", "width": "1,one\n", "too many deletes": "1,,200\n2,,200\n3,,200\n"}

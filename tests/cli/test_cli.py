@@ -110,7 +110,7 @@ def test_only_json_is_printed_on_stdout(place, capfd):
     assert "{" not in err
 
 
-def test_dry_run_counts_as_a_run_does_and_writes_nothing(place, capsys):
+def test_dry_run_has_the_counts_of_a_run_and_writes_nothing(place, capsys):
     before = listing(place)
     assert run(place / "out", "--dry-run", "--json") == 0
     dry = json.loads(capsys.readouterr().out)
@@ -163,7 +163,7 @@ def test_one_feed_file_alone(place, capsys):
     assert (counts["feed rows"], counts["feed deleted"], counts["output rows"]) == (100, 0, 1030)
 
 
-def test_relative_output_in_directories_that_are_made(place):
+def test_relative_output_in_new_directories(place):
     assert run("new/deep/out", master="sample/master", feed=["sample/feed"], config="sample/bumu.properties") == 0
 
     assert rows(place / "new" / "deep" / "out") == merged_sample()
@@ -276,7 +276,7 @@ def test_usage_or_configuration(place, capsys, argv, words):
     assert listing(place) == before
 
 
-def test_no_feed_file_is_a_link_or_fifo(place, capsys):
+def test_links_and_fifos_are_not_feed_files(place, capsys):
     os.mkfifo(place / "sample" / "feed" / "ups_2.txt")
 
     fails(capsys, 2, ["run", *options("out", feed=["sample/feed"])], "ups_2.txt: is a FIFO", "regular files")
@@ -323,7 +323,7 @@ def test_too_many_deletes(place, capsys):
     assert main([*argv, "-D", "max.delete.fraction=1"]) == 0
 
 
-def test_promise_of_unique_ids_that_is_broken(place, capsys):
+def test_broken_promise_of_unique_ids(place, capsys):
     Path("sample/master/more.txt").write_bytes(Path("sample/master/base_prod.txt").read_bytes())
     before = listing(place)
     argv = ["run", *options("out", "-Dmaster.unique=true", master="sample/master")]
@@ -336,7 +336,7 @@ def test_promise_of_unique_ids_that_is_broken(place, capsys):
     assert rows(place / "out") == merged_sample()
 
 
-def test_file_without_a_sequence(place, capsys):
+def test_file_name_without_a_sequence(place, capsys):
     fails(capsys, 3, ["run", *options("out", "-Dtemporal.ordering.field.ordinal=")], "has no sequence", "_prod.txt")
 
 
@@ -355,7 +355,7 @@ def test_output_that_cannot_be_made(place, capsys, output, named):
     assert listing(place) == before
 
 
-def test_disk_that_is_full(place, capsys, monkeypatch):
+def test_full_disk(place, capsys, monkeypatch):
     def full(self, path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
@@ -519,7 +519,7 @@ def test_name_that_is_not_utf8(place, capsys):
 # The original job's call
 
 
-def test_call_of_the_original_job(place, capsys):
+def test_original_call(place, capsys):
     Path("sample/feed").rename("working")
     Path("sample/master").rename("master")
 
@@ -529,7 +529,7 @@ def test_call_of_the_original_job(place, capsys):
     assert "wrote 1,000 rows" in capsys.readouterr().out
 
 
-def test_call_of_the_original_job_with_several_feeds_and_settings(place, capsys):
+def test_original_call_with_several_feeds_and_settings(place, capsys):
     paths = "sample/master,sample/feed/ups_prod.txt,sample/feed/del_prod.txt"
     words = ["-D", "conf.path=sample/bumu.properties", "-Dnum.reducer=3", "--json"]
 
@@ -539,7 +539,7 @@ def test_call_of_the_original_job_with_several_feeds_and_settings(place, capsys)
     assert rows(place / "out") == merged_sample()
 
 
-def test_original_job_with_our_options(place):
+def test_original_call_with_our_options(place):
     assert job("bulk_mutate.py", options("out")) == 0
 
     assert rows(place / "out") == merged_sample()
@@ -556,7 +556,7 @@ def test_original_job_with_our_options(place):
         (["--master", "sample/master"], ["--feed", "--output"]),
     ],
 )
-def test_wrong_call_of_the_original_job(place, capsys, argv, words):
+def test_wrong_original_call(place, capsys, argv, words):
     assert job("bulk_mutate.py", argv) == 2
 
     out, err = capsys.readouterr()

@@ -53,7 +53,7 @@ def test_spark_submit_with_our_options(tmp_path):
 
 
 @pytest.mark.jvm
-def test_spark_submit_as_chombo_is_called(tmp_path):
+def test_spark_submit_called_like_chombo(tmp_path):
     shutil.copytree(SAMPLE / "master", tmp_path / "master")
     shutil.copytree(SAMPLE / "feed", tmp_path / "working")
 

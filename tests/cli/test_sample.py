@@ -99,14 +99,14 @@ SALES_42 = [
 ]
 
 
-def test_rows_of_a_seed_are_these_forever():
+def test_rows_of_a_seed_never_change():
     # Literal values: another Python version must generate the same ones.
     assert list(sample.new(2, seed=42)) == NEW_42
     assert list(new_sales(2, seed=42)) == SALES_42
 
 
 @pytest.mark.processes
-def test_another_process_makes_the_same_rows():
+def test_another_process_generates_the_same_rows():
     code = "from mutator.cli import sample; b = list(sample.new(50, 3)); print(b, list(sample.upsert(20, 3, b)))"
     root = SAMPLE_DATA.parent
     printed = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
@@ -122,7 +122,7 @@ def test_order_of_the_master_does_not_matter(master, upsert, delete, id_of, time
         assert list(make(50, 7, master)) != list(make(50, 8, master))
 
 
-def test_fewer_rows_are_the_first_of_more():
+def test_fewer_rows_are_a_prefix_of_more():
     assert list(sample.new(10, 5)) == list(sample.new(1000, 5))[:10]
 
 
@@ -169,7 +169,7 @@ def test_mutations_are_distinct_and_newer(master, upsert, delete, id_of, time_of
 
 
 @both_tables
-def test_mutation_as_early_as_can_be_is_still_newer(master, upsert, delete, id_of, time_of, monkeypatch):
+def test_earliest_possible_mutation_is_still_newer(master, upsert, delete, id_of, time_of, monkeypatch):
     monkeypatch.setattr(generator, "FEED_SECONDS", 0)
     newest = max(map(time_of, master))
 
@@ -248,7 +248,7 @@ def test_all_records_can_be_deleted():
 
 
 @both_tables
-def test_no_rows_are_no_error(master, upsert, delete, id_of, time_of):
+def test_zero_rows_are_allowed(master, upsert, delete, id_of, time_of):
     assert [*upsert(0, 1, []), *delete(0, 1, []), *delete(0, 1, master)] == []
 
 
@@ -281,7 +281,7 @@ def test_op_codes_of_inserts_and_deletes():
         list(sample.new(5, 1, op_code_at=7))
 
 
-def test_rows_are_made_as_they_are_taken():
+def test_rows_are_generated_lazily():
     assert len(list(islice(sample.new(10**12, 1), 3))) == 3
     assert len(list(islice(new_sales(10**12, 1), 3))) == 3
 
@@ -296,7 +296,7 @@ def files_of(folder):
     }  # fmt: skip
 
 
-def test_readme_code_makes_the_committed_files(tmp_path, monkeypatch):
+def test_readme_code_generates_the_committed_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec("\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL)), {})
 
@@ -359,7 +359,7 @@ def test_sequence_files_agree_with_their_timestamps():
     assert all(product_time(row) <= sequence for _, sequence, _, row in by_name[1])
 
 
-def test_sales_that_change_their_partition():
+def test_sales_that_move_to_another_partition():
     master, feed = read_sample("sales", *SAMPLES["sales"])
     final = merge(master, feed)
 

@@ -236,7 +236,7 @@ def test_late_file_of_the_sequence_sample(merged, mutate, tmp_path):
 
 @pytest.mark.thorough(keep=1)
 @every_sample
-def test_feed_file_by_file_is_the_same(merged, mutate, tmp_path, name):
+def test_one_run_per_feed_file_gives_the_same(merged, mutate, tmp_path, name):
     """Merge one file after the other, each into the output of the run before; in another order, the last file comes
     first.
     """

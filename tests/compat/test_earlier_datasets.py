@@ -162,7 +162,7 @@ def without_sizes(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @every_run
-def test_nothing_is_wrong(case, copied):
+def test_earlier_datasets_have_no_problems(case, copied):
     copied(case)
 
     assert verify(None, "master").problems == ()

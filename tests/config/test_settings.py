@@ -238,7 +238,7 @@ def test_id_fields():
         ("a,,b", "id.field.ordinals: 'a,,b' must be an ordinal counted from 0, or a name"),
     ],
 )
-def test_no_id_fields(value, fault):
+def test_invalid_id_fields(value, fault):
     assert faults({KEY: value}) == [fault]
 
 
@@ -247,7 +247,7 @@ def test_the_id_must_be_set(settings):
     assert faults(settings) == ["id.field.ordinals: is missing; name the fields of the record ID, for example 0 or 0,2"]
 
 
-def test_a_name_close_to_one_of_the_fields():
+def test_misspelled_field_names_get_a_suggestion():
     (fault,) = faults({KEY: "product_id", "field.names": "prod_id,price"})
     assert fault.startswith("id.field.ordinals: 'product_id' must be an ordinal counted from 0, or one of field.names ")
     assert fault.endswith("(did you mean prod_id?)")
@@ -316,7 +316,7 @@ def test_order_type(settings, kind):
         ),
     ],
 )
-def test_no_order_type(settings, fault):
+def test_invalid_order_types(settings, fault):
     assert faults({KEY: "0", **settings}) == [fault]
 
 
@@ -528,7 +528,7 @@ def test_properties_values(read):
         ),
     ],
 )
-def test_no_properties(read, content, why):
+def test_invalid_properties(read, content, why):
     with pytest.raises(ConfigError) as caught:
         read(content)
 
@@ -538,7 +538,7 @@ def test_no_properties(read, content, why):
     assert why in str(caught.value)
 
 
-def test_no_file(tmp_path):
+def test_missing_file(tmp_path):
     with pytest.raises(ConfigError, match=r"none\.properties: the configuration cannot be read: No such file"):
         load(tmp_path / "none.properties")
     with pytest.raises(ConfigError, match="the configuration cannot be read: Is a directory"):
@@ -584,7 +584,7 @@ def test_toml_names(read):
         ("field.delim = ','\nfield.delim.regex = ','", "Cannot"),  # a key with a value and a table at once: quote them
     ],
 )
-def test_no_toml(read, content, why):
+def test_invalid_toml(read, content, why):
     with pytest.raises(ConfigError, match=why):
         read(content, name="bumu.toml")
 

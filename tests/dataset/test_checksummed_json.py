@@ -15,7 +15,7 @@ THINGS = [
 
 
 @pytest.mark.parametrize("things", THINGS)
-def test_each_thing_has_a_line(things):
+def test_each_entry_has_a_line(things):
     data = checksummed_json.dump("example", 1, {"things": things, "last": [1, 2]})
 
     lines = data.decode("ascii").split("\n")

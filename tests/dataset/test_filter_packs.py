@@ -41,7 +41,7 @@ def test_keys_in_a_filter_are_found(hashes, others):
     assert may_contain(words, np.concatenate([others, hashes]))[len(others) :].all()
 
 
-def test_hardly_anything_else_is_found():
+def test_few_other_keys_are_found():
     rng = np.random.default_rng(1)
     words = filter_of(rng.integers(0, 2**64, 5000, np.uint64))
 
@@ -50,7 +50,7 @@ def test_hardly_anything_else_is_found():
 
 @given(st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=4), st.none() | st.binary(max_size=4), HASHES)))
 @law(30)
-def test_a_pack_comes_back(filters):
+def test_a_pack_is_read_back(filters):
     written = [KeyFilter(path, low, high, filter_of(hashes)) for path, low, high, hashes in filters]
     stream = io.BytesIO()
     write_filters(stream, written)

@@ -16,7 +16,7 @@ def enabled():
     gc.enable()
 
 
-def test_it_rests_until_the_last_pause_is_over():
+def test_collector_is_off_until_the_last_pause_ends():
     with paused():
         with paused():
             assert not gc.isenabled()
@@ -24,7 +24,7 @@ def test_it_rests_until_the_last_pause_is_over():
     assert gc.isenabled()
 
 
-def test_who_had_none_has_none_afterwards():
+def test_collector_that_was_off_stays_off():
     gc.disable()
     with paused():
         pass
@@ -37,7 +37,7 @@ def test_an_exception_ends_a_pause():
     assert gc.isenabled()
 
 
-def test_threads_that_pause_leave_it_on():
+def test_collector_is_on_after_pauses_in_threads():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

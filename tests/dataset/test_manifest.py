@@ -51,7 +51,7 @@ def test_a_manifest_is_read_back():
     assert manifest.parse(manifest.dump(MANIFEST), "m") == MANIFEST
 
 
-def test_every_flipped_bit_of_a_manifest_is_seen():
+def test_every_flipped_bit_of_a_manifest_is_found():
     data = manifest.dump(dataclasses.replace(MANIFEST, files=(), beside=(), feed=()))
     for bit in range(8 * len(data)):
         broken = bytearray(data)
@@ -61,7 +61,7 @@ def test_every_flipped_bit_of_a_manifest_is_seen():
 
 
 @given(st.integers(0, 10_000), st.binary(max_size=3), st.integers(0, 3))
-def test_every_edit_of_a_manifest_is_seen(at, put, cut):
+def test_every_edit_of_a_manifest_is_found(at, put, cut):
     data = manifest.dump(MANIFEST)
     at %= len(data)
     edited = data[:at] + put + data[at + cut :]
@@ -77,7 +77,7 @@ def test_malformed_manifests(data):
 
 
 @pytest.mark.parametrize("path", ["../a", "/a", "a/../b", "", "./a", "a//b"])
-def test_a_manifest_names_no_file_outside(path):
+def test_a_manifest_cannot_name_a_file_outside_its_dataset(path):
     made = dataclasses.replace(MANIFEST, files=(dataclasses.replace(MANIFEST.files[0], path=path),))
     with pytest.raises(StateError, match="it names a file outside of the directory"):
         manifest.parse(manifest.dump(made), "m")

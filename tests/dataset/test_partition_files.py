@@ -19,7 +19,7 @@ __all__ = ["put_all", "rows_by_directory", "run"]
 
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
-def test_rows_keep_their_sequences_beside_one_that_says_no_partition(tmp_path, scope):
+def test_rows_keep_their_sequences_around_a_reject_without_a_partition(tmp_path, scope):
     """If file names give the order, each row has a sequence of its own, including a reject between two rows."""
     config = {"id.field.ordinals": "0", "num.reducer": "1", "max.delete.fraction": "1"}
     master = put_all(tmp_path / "m", {"base_1.txt": b"a,2026-01-01\n", "base_5.txt": b"b,soon\n", "base_9.txt": b""})
@@ -37,7 +37,7 @@ def test_rows_keep_their_sequences_beside_one_that_says_no_partition(tmp_path, s
     }
 
 
-def test_of_duplicates_in_several_directories_the_names_of_the_files_decide(tmp_path):
+def test_file_names_decide_between_duplicates_in_several_directories(tmp_path):
     """Directories decide only between files of the same name."""
     files = {"k=1/b.txt": b"a,1,x\nb,1,x\n", "k=2/a.txt": b"a,1,y\n", "k=3/b.txt": b"b,1,y\n"}
     config = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "partitioned.by": "k=2"}
@@ -91,7 +91,7 @@ def test_a_tree_of_masters_is_adopted_and_the_lost_parts_are_named(tmp_path, tre
     assert run(BY, str(tmp_path / "out"), None, tmp_path / "next").counts["output rows"] == 2
 
 
-def test_a_partition_that_has_lost_its_manifest_is_no_less_a_master(tmp_path, tree_of_masters):
+def test_a_partition_without_its_manifest_is_still_a_master(tmp_path, tree_of_masters):
     for path in Path(tree_of_masters).glob("k=*/_mutator/manifest.json"):
         path.unlink()
 
@@ -108,7 +108,7 @@ def test_a_tree_without_partition_fields(tmp_path):
     refused(ConfigError, adopt, str(tmp_path / "parted"), None, "parted/k=x: is a directory", "--partitioned-by FIELDS")
 
 
-def test_a_directory_of_no_partition(tmp_path):
+def test_a_directory_that_is_not_a_partition(tmp_path):
     master = put_all(tmp_path / "m", {"k=x/more/a.txt": b"a,10,x\n"})
 
     refused(ConfigError, BY, master, None, f"{master}/k=x/more: is a directory", "move its files up")

@@ -91,7 +91,7 @@ def test_output_has_the_files_of_the_receipts(output, tmp_path):
     assert (read.files, read.beside) == (manifest_of().files, manifest_of().beside)
 
 
-def test_output_is_not_visible_while_it_is_made(output, tmp_path):
+def test_output_is_not_visible_while_it_is_written(output, tmp_path):
     def slow(staging):
         made = merge(staging)
         assert not os.path.exists(output)
@@ -104,13 +104,13 @@ def test_output_is_not_visible_while_it_is_made(output, tmp_path):
     assert tree(output) == WHOLE
 
 
-def test_parents_of_the_output_are_made(tmp_path):
+def test_parents_of_the_output_are_created(tmp_path):
     publish(str(tmp_path / "a" / "b" / "out"), "run1", merge)
 
     assert tree(tmp_path / "a" / "b" / "out") == WHOLE
 
 
-def test_empty_dataset_is_a_dataset(output):
+def test_empty_dataset_is_valid(output):
     publish(output, "run1", lambda _: manifest_of({}, {}))
 
     assert tree(output) == {
@@ -150,7 +150,7 @@ def test_file_without_a_receipt_is_removed(output):
 
 @pytest.mark.parametrize("path", [*DATA, *BESIDE])
 @pytest.mark.parametrize("damage", ["shorter", "longer", "empty", "missing"])
-def test_file_that_is_not_as_its_receipt_says_stops_the_run(output, tmp_path, path, damage):
+def test_file_that_differs_from_its_receipt_stops_the_run(output, tmp_path, path, damage):
     def careless(staging):
         made = merge(staging)
         place = Path(staging, path)
@@ -204,7 +204,7 @@ def test_output_that_exists_is_a_state_error_and_is_left_alone(output, tmp_path,
 
 
 @pytest.mark.parametrize("there", ["full directory", "empty directory", "file"])
-def test_output_that_appears_meanwhile_is_a_state_error_and_is_left_alone(output, tmp_path, there):
+def test_output_that_appears_during_the_run_is_a_state_error_and_is_left_alone(output, tmp_path, there):
     def overtaken(staging):
         if there == "file":
             Path(output).write_bytes(b"theirs")
@@ -294,7 +294,7 @@ def test_litter_of_a_killed_run_is_named_and_removed_by_the_next(output, tmp_pat
     assert tree(output) == WHOLE
 
 
-def test_litter_of_several_killed_runs_goes_in_one_sweep(output, tmp_path):
+def test_litter_of_several_killed_runs_is_removed_in_one_sweep(output, tmp_path):
     for name in (".out.mutator-1", ".out.mutator-2", ".other.mutator-1", ".out", "out.mutator-1", ".outer.mutator-1"):
         (tmp_path / name / "sub").mkdir(parents=True)
     (tmp_path / ".out.mutator-file").write_bytes(b"no directory, so not ours")
@@ -311,7 +311,7 @@ def test_litter_of_several_killed_runs_goes_in_one_sweep(output, tmp_path):
     assert sweep(output) == ()
 
 
-def test_staging_that_another_sweep_takes_before_it_is_claimed_is_made_again(output, tmp_path, monkeypatch):
+def test_staging_that_another_sweep_removes_before_its_claim_is_created_again(output, tmp_path, monkeypatch):
     """Between creating a directory and claiming it, the sweep of another run may remove it as litter."""
     taken = []
     hold = local.LocalStorage.hold

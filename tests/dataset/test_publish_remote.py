@@ -179,7 +179,7 @@ def test_second_run_is_refused_while_one_is_alive(place):
     assert names(place) == ["out"]
 
 
-def test_run_of_another_machine_is_never_taken_for_dead(place, monkeypatch):
+def test_run_on_another_machine_never_counts_as_dead(place, monkeypatch):
     output = f"{place}/out"
 
     def stuck(staging):
@@ -232,7 +232,7 @@ def test_answer_to_the_commit(lake, monkeypatch, how):
     assert len(announcements(output)) == (how == "refused")
 
 
-def test_file_of_a_task_that_ended_after_its_run_is_no_part_of_it(lake):
+def test_file_of_a_task_that_ended_after_its_run_is_not_in_the_output(lake):
     place = lake("s3")
     publish(f"{place}/out", run_id(1), merge_of(run_id(1)))
     put(f"{place}/out/part-00003-{run_id(1)}-2.txt", b"late")

@@ -56,7 +56,7 @@ def test_join_of_a_managed_master_is_aligned(tmp_path):
         (64, "shuffle", "the master's 4 buckets cannot become 64 where they lie; num.reducer says 64 buckets"),
     ],
 )
-def test_join_where_num_reducer_is_another(tmp_path, wanted, join, why):
+def test_join_when_num_reducer_changes(tmp_path, wanted, join, why):
     made = merge(tmp_path, managed(tmp_path, num_reducer=4), feed(tmp_path, u=[(KEYS[0], 2)]), num_reducer=wanted)
 
     assert (made.join, made.buckets) == (join, wanted)
@@ -149,7 +149,7 @@ def test_bucket_without_mutations_is_carried_over_unread(tmp_path, monkeypatch, 
     check_buckets(made.output)
 
 
-def test_carried_over_output_is_a_good_master(tmp_path):
+def test_output_with_carried_files_can_be_a_master(tmp_path):
     """Both engines can read files that were carried over twice, with their tombstones."""
     path = managed(tmp_path, num_reducer=4)
     for step, key in enumerate(KEYS[:6], 2):
@@ -212,7 +212,7 @@ def test_bucket_is_copied_where_there_are_no_hard_links(tmp_path, monkeypatch):
     assert sorted(tmp_path.glob("output*")) == outputs
 
 
-def test_managed_master_without_a_row_takes_an_empty_feed(tmp_path):
+def test_managed_master_without_rows_accepts_an_empty_feed(tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     master = merge(tmp_path, empty, feed(tmp_path), num_reducer=2).output
@@ -247,7 +247,7 @@ def test_buckets_that_outgrow_their_size_double_without_a_shuffle(tmp_path, base
 
 
 @pytest.mark.parametrize("base", [BY_FIELD, BY_NAME], ids=["by field", "by file name"])
-def test_buckets_split_and_come_together_as_the_other_engine_has_them(tmp_path, base):
+def test_buckets_split_and_join_as_in_the_other_engine(tmp_path, base):
     """The rows of several files keep the order of the file names, whichever task wrote them."""
     ends = {}
     for engine in ("records", "blocks"):
@@ -332,7 +332,7 @@ def test_broadcast_and_shuffle_give_the_same(rng):
 
 
 @pytest.mark.parametrize("split", [1 << 20, 9], ids=["in one task", "in two tasks"])
-def test_two_rows_of_one_id_that_a_broadcast_mutation_meets(tmp_path, split):
+def test_broadcast_mutation_of_an_id_with_two_rows(tmp_path, split):
     master = unmanaged(tmp_path)
     put(master / "m9.txt", [(KEYS[0], 1), (KEYS[1], 1)])
     with pytest.raises(DataError, match=r"several rows for 1 IDs that the feed mutates, for example k00;") as fault:

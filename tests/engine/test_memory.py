@@ -199,7 +199,7 @@ LARGE = {
 @pytest.mark.soak
 @JOINS
 @pytest.mark.parametrize("name", LARGE)
-def test_four_times_the_data_is_not_four_times_the_memory(name, managed):
+def test_four_times_the_data_does_not_take_four_times_the_memory(name, managed):
     case = {"keys": LARGE[name]["master"], **LARGE[name]}
     rows = ("master", "feed", "keys", "feed_keys")
     more = {**case, **{key: case[key] * 4 for key in rows if not (name == "one key" and key == "feed_keys")}}

@@ -162,7 +162,7 @@ def test_any_grouping_and_order_gives_the_same_winners(bag, space, rng):
 
 
 @given(st.lists(mutations(st.sampled_from([b"", b"10", b"9", b"\xff"])), min_size=1, max_size=8), st.randoms())
-def test_order_values_that_are_bytes(bag, rng):
+def test_order_values_may_be_bytes(bag, rng):
     assert told_by(grouped(rng, bag, plan_of("string"), kind="string")) == by_model(bag)
 
 
@@ -184,7 +184,7 @@ def test_a_tie_below_the_winner_is_not_counted():
     assert fold(plan_of(), joined_mutations([fold(plan_of(), below), above])).mixed.tolist() == [False]
 
 
-def test_a_line_end_is_no_part_of_a_row():
+def test_a_line_end_is_not_part_of_a_row():
     """DESIGN 3.1 compares rows, and by DESIGN 4 the line end is not part of the row: a tab is less than a line feed."""
     found = columns_of([Mutation((b"a",), 1, 1, 0, b"", False), Mutation((b"a",), 1, 2, 0, b"", False)])
     for lines in ([b"a,1,x\n", b"a,1,x\t\n"], [b"a,1,x\t\n", b"a,1,x\n"]):
@@ -193,7 +193,7 @@ def test_a_line_end_is_no_part_of_a_row():
         assert winner == b"a,1,x\t\n"
 
 
-def test_a_fold_of_nothing():
+def test_fold_of_no_mutations():
     assert told_by(fold(plan_of(), columns_of([]))) == {}
 
 

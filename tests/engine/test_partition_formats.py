@@ -105,7 +105,7 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @given(world=worlds(NOTES))
 @law(5)
-def test_all_formats_are_merged_alike(scope, world):
+def test_all_formats_give_the_same_records(scope, world):
     with scratch() as work:
         expected = run_all(work / "text", world, scope, ["text"])
         for kind in COLUMNS:
@@ -124,7 +124,7 @@ def test_partitions_of_several_formats_are_merged_like_those_of_one(world, kinds
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_mutations_of_several_tasks_come_together_in_a_partition(tmp_path, kind):
+def test_mutations_of_several_tasks_meet_in_a_partition(tmp_path, kind):
     world = make_world(random.Random(3), NOTES)
     assert len(run_all(tmp_path, world, "partition", [kind])[2]) == 3
 
@@ -236,7 +236,7 @@ def test_a_field_that_is_added_changes_only_the_partitions_that_are_touched(tmp_
 
 
 @pytest.mark.parametrize("kind", ["avro", "parquet", "orc"])
-def test_a_type_that_is_widened_is_read_in_both_widths(tmp_path, kind):
+def test_a_widened_type_is_read_in_both_widths(tmp_path, kind):
     typed = Typed(tmp_path, kind)
     typed.put(typed.master, [record("a", "1", 1, 1), record("b", "2", 1, 1)])
     typed.run([])

@@ -36,7 +36,7 @@ def rows_of(directory: Path) -> list[bytes]:
 
 @given(st.integers(0, 1 << 30))
 @law(8)
-def test_a_run_for_each_partition_is_one_run_of_all(seed):
+def test_one_run_for_each_partition_equals_one_run_over_all(seed):
     """With key.scope=partition, for fields and for values derived from them."""
     rng = random.Random(seed)
     by = rng.choice(["k=2", "day=date(3)", "y=year(3),k=2", "prefix(2,1)", "bucket(2,3)"])
@@ -66,7 +66,7 @@ def test_a_run_for_each_partition_is_one_run_of_all(seed):
 
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
-def test_odd_values_stay_inside(tmp_path, scope):
+def test_odd_values_stay_inside_the_output(tmp_path, scope):
     rows = b"".join(b"%d,1,%s\n" % (number, value) for number, value in enumerate(ODD))
     settings_ = {**BY, "key.scope": scope, "reject.policy": "quarantine"}
     (tmp_path / "in").mkdir()
@@ -143,7 +143,7 @@ def refused(work: Path, settings_: dict[str, str], master: str, family: type, *p
         ({"field.delim.regex": r"\s*,\s*"}, ConfigError, ["merges a partitioned master", "a delimiter of one byte"]),
     ],
 )
-def test_settings_that_cannot_be(tmp_path, change, family, parts):
+def test_impossible_settings(tmp_path, change, family, parts):
     master = put_all(tmp_path / "m", {"a.txt": b"a,1,x\n"})
     refused(tmp_path, {**BY, **change}, master, family, *parts)
 
@@ -160,7 +160,7 @@ def test_settings_that_differ_from_the_manifest(tmp_path, change):
     refused(tmp_path, {**BY, **change}, str(tmp_path / "one"), StateError, *parts)
 
 
-def test_tombstones_that_say_no_partition(tmp_path):
+def test_tombstones_without_a_partition(tmp_path):
     feed = put_all(tmp_path / "f", {"del_1.txt": b"a,2,x\n"})
     settings_ = {**CONFIG, "deleted.record.file.prefix": "del"}
     run(settings_, put_all(tmp_path / "m", {"a.txt": b"a,1,x\nb,1,x\n"}), feed, tmp_path / "one")
@@ -177,7 +177,7 @@ def test_tombstones_that_say_no_partition(tmp_path):
     assert adopted.counts["feed inserted"] == 1
 
 
-def test_a_field_of_floats_is_no_partition(tmp_path):
+def test_a_field_of_floats_cannot_give_partitions(tmp_path):
     for name, at in (("m", 1), ("f", 2)):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table({"id": ["a"], "at": [at], "price": [1.5]}), tmp_path / name / "x.parquet")

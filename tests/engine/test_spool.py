@@ -41,7 +41,7 @@ BAGS = st.lists(st.lists(ROWS, max_size=9), max_size=8)
 
 
 @given(BAGS, st.sampled_from([["key"], ["key", "number"], ["number", "key"]]), st.integers(0, 400), st.integers(1, 5))
-def test_it_sorts(monkeypatch, bags, by, most, batch):
+def test_spool_sorts_its_rows(monkeypatch, bags, by, most, batch):
     """Many runs, few bytes, equal keys across runs, several columns, and structs."""
     monkeypatch.setattr(spool, "BATCH", batch)
     monkeypatch.setattr(spool.write_table, "__defaults__", (batch,))
@@ -61,7 +61,7 @@ def test_it_sorts(monkeypatch, bags, by, most, batch):
             assert sorted(map(repeated, rows)) == sorted(map(repeated, given_rows))
 
 
-def test_one_that_got_nothing():
+def test_empty_spool():
     with ExitStack() as stack:
         made = SortedSpool(["key"], 0, stack)
         made.append(table_of([]))
@@ -79,7 +79,7 @@ def test_equal_keys_stay_together_over_batches(monkeypatch):
         assert [row[0] for row in rows_of(made.tables())] == [b"a"] * 45 + [b"b"] * 5
 
 
-def test_rows_as_wide_as_its_memory_come_a_few_at_a_time(monkeypatch):
+def test_rows_as_wide_as_the_memory_come_a_few_at_a_time(monkeypatch):
     """A batch is bounded by its bytes, too: 64 rows of 64 KB are never in memory at once."""
     with ExitStack() as stack:
         made = SortedSpool(["key"], 1 << 20, stack)
@@ -95,7 +95,7 @@ def left_in(directory):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_its_files_are_gone_at_the_end(monkeypatch, tmp_path, fails):
+def test_files_of_a_spool_are_removed_at_the_end(monkeypatch, tmp_path, fails):
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     tables = None
     try:
@@ -113,7 +113,7 @@ def test_its_files_are_gone_at_the_end(monkeypatch, tmp_path, fails):
     assert left_in(tmp_path) == []
 
 
-def test_runs_that_fit_in_memory_make_no_file(monkeypatch, tmp_path):
+def test_runs_that_fit_in_memory_need_no_file(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     with ExitStack() as stack:
         made = SortedSpool(["key"], 1 << 20, stack)

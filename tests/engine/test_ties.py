@@ -15,7 +15,7 @@ from tests.support.named_runs import ENGINES, TYPED, Work
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["csv", *TYPED])
-def test_two_files_of_one_name_are_not_decided_by_their_order(kind, engine, tmp_path):
+def test_order_of_files_does_not_decide_between_equal_names(kind, engine, tmp_path):
     results = []
     for turn, codes in enumerate(["UD", "DU"]):
         work = Work(tmp_path / str(turn), engine)

@@ -279,7 +279,7 @@ def test_every_entry_of_the_table_has_a_test():
     assert {case.entry for case in CASES} == set(TRUTH_TABLE)
 
 
-def test_every_entry_with_a_comparison_is_tested_at_the_border():
+def test_every_entry_with_a_comparison_is_tested_at_its_boundary():
     """An equal order value falls on the side of the mutation, so each entry that is not late is tested with one."""
 
     def orders(case):
@@ -295,7 +295,7 @@ def test_every_entry_with_a_comparison_is_tested_at_the_border():
 # -- duplicates of an unmanaged master
 
 
-def test_further_rows_of_a_key_in_the_master_are_duplicates_and_the_highest_precedence_survives():
+def test_duplicates_in_the_master_leave_the_row_of_the_highest_precedence():
     rows = [record(5, b"older", offset=80), record(7, b"newest", offset=40), record(7, b"newer", offset=10)]
 
     records, _, tally = merged(*rows)
@@ -341,7 +341,7 @@ def tied(*elements: Element) -> bool:
         ([record(9, b"m"), upsert(5, b"a"), upsert(5, b"b", offset=9)], True),
     ],
 )
-def test_tied_among_the_mutations_with_order_value_and_sequence_of_the_winner(elements, expected):
+def test_mutations_with_the_winners_order_value_and_sequence_are_tied(elements, expected):
     assert tied(*elements) is expected
 
 
@@ -365,7 +365,7 @@ def test_tied_among_the_mutations_with_order_value_and_sequence_of_the_winner(el
         ([record(5, b"m"), record(5, b"n", offset=40)], False),
     ],
 )
-def test_tied_with_a_record_or_tombstone_of_the_same_order_value_and_other_content(elements, expected):
+def test_other_content_with_the_order_value_of_a_record_or_tombstone_is_tied(elements, expected):
     assert tied(*elements) is expected
 
 

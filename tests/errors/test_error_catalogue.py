@@ -37,7 +37,7 @@ def fields_of(kind):
     return {name for _, name, _, _ in string.Formatter().parse(exceptions.CATALOGUE[kind][1]) if name is not None}
 
 
-def test_every_kind_of_the_catalogue_is_used():
+def test_every_error_kind_is_used():
     assert set(exceptions.CATALOGUE) - kinds_raised() == set()
 
 
@@ -63,7 +63,7 @@ def test_a_message_renders(kind):
     assert (type(again), again.kind, str(again), again.exit_code) == (type(made), kind, str(made), made.exit_code)
 
 
-def test_one_exit_code_a_family():
+def test_each_family_has_one_exit_code():
     codes = {family: family.exit_code for family, _ in exceptions.CATALOGUE.values()}
 
     assert codes == {

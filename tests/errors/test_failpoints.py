@@ -14,7 +14,7 @@ def test_malformed_value_is_a_configuration_error(monkeypatch, wanted):
         failpoints.failpoint("publish.done")
 
 
-def test_value_for_another_point_does_nothing(monkeypatch):
+def test_value_for_another_failpoint_does_nothing(monkeypatch):
     monkeypatch.setenv(failpoints.VARIABLE, "elsewhere:2")
     monkeypatch.setattr(failpoints, "PASSED", [])
 

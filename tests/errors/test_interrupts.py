@@ -19,7 +19,7 @@ def test_signal_interrupts(number):
     check_signals()  # forgotten at the end of its block
 
 
-def test_exception_that_was_swallowed_is_raised_again_before_it_matters():
+def test_swallowed_exception_is_raised_again_before_it_matters():
     with catch_signals():
         with contextlib.suppress(KeyboardInterrupt):  # as in a finalizer
             os.kill(os.getpid(), signal.SIGINT)
@@ -28,7 +28,7 @@ def test_exception_that_was_swallowed_is_raised_again_before_it_matters():
             check_signals()
 
 
-def test_deferred_signal_comes_at_the_end():
+def test_deferred_signal_is_raised_at_the_end():
     reached = []
 
     def work():
@@ -45,7 +45,7 @@ def test_deferred_signal_comes_at_the_end():
     assert reached == ["the end"]
 
 
-def test_handlers_are_given_back():
+def test_handlers_are_restored():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with catch_signals(), deferred_signals():
         pass
@@ -70,7 +70,7 @@ def test_other_threads_leave_signals_alone():
     assert failures == []
 
 
-def test_a_thread_does_not_take_the_main_threads_signal():
+def test_a_thread_does_not_get_the_main_threads_signal():
     raised = []
 
     def work():

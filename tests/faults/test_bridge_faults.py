@@ -155,7 +155,7 @@ def test_fault_at_any_call(runs, step, what, process):
 
 @pytest.mark.thorough(keep=0)
 @every_start
-def test_killed_and_killed_again(runs, process):
+def test_kill_and_kill_in_the_next_run(runs, process):
     start = new_base("posix", runs)
     before, doubles = START if not runs else AFTER[1], 0
     for first in range(1, calls_of(start), 37):
@@ -180,7 +180,7 @@ def test_killed_and_killed_again(runs, process):
 
 @pytest.mark.thorough(keep=1)
 @every_start
-def test_killed_and_changed_by_another_process(runs, process):
+def test_kill_and_a_change_by_another_process(runs, process):
     """Neither the feed nor the added rows are lost, whether the run was committed or not."""
     start = new_base("posix", runs)
     added = {"dt=b/other.orc": [(50, "other", 1)]}
@@ -199,7 +199,7 @@ def test_killed_and_changed_by_another_process(runs, process):
 
 
 @pytest.mark.parametrize("kind", ["hdfs", "s3"])
-def test_storage_that_exchanges_nothing_is_refused(kind):
+def test_storage_that_cannot_exchange_directories_is_refused(kind):
     storage = new_base(kind, 0)
     with mounted(storage) as path, pytest.raises(ConfigError) as caught:
         merge(path)
@@ -240,7 +240,7 @@ def row_of(row, name="", offset=0):
 
 @given(histories())
 @law(25)
-def test_any_runs_with_any_kills_give_the_result_of_the_model(history):
+def test_any_runs_with_any_kills_give_the_models_result(history):
     held, steps = history
     storage = ModelStorage("posix")
     with mounted(storage) as path:

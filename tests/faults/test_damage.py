@@ -42,7 +42,7 @@ def test_extra_file(managed):
     managed.refused(StateError, managed.master, "more.txt is not one of its files", ADOPT)
 
 
-def test_extra_hidden_file_is_no_data(managed):
+def test_extra_hidden_file_is_not_data(managed):
     (managed.master / ".part.crc").write_bytes(b"x")
 
     assert managed.run().counts["feed updated"] == 1
@@ -57,7 +57,7 @@ def test_missing_file(managed, kind):
 
 
 @pytest.mark.parametrize("kind", ["data", "tombstones"])
-def test_file_of_another_size(managed, kind):
+def test_file_with_another_size(managed, kind):
     path = a_file(managed, kind)
     size = path.stat().st_size
     path.write_bytes(path.read_bytes() + b"z,1,100\n")
@@ -108,7 +108,7 @@ def test_adopted_master(managed):
     assert known(managed.output).parent is None
 
 
-def test_sequences_are_checked_by_an_adopted_master_no_more(job):
+def test_sequences_of_an_adopted_master_are_not_checked(job):
     job.put("ups_5.txt", b"b,2,200\n")
     job.follow(BY_NAME)
     for path in (job.master / "_mutator" / "order").iterdir():
@@ -120,7 +120,7 @@ def test_sequences_are_checked_by_an_adopted_master_no_more(job):
     assert job.run(settings).counts["feed updated"] == 1
 
 
-def test_adopted_files_of_our_own_are_read_as_they_were_written(job):
+def test_adopted_files_of_a_managed_master_are_read_as_written(job):
     settings = {**CONFIG, "header.lines": "1", "num.reducer": "1"}
     (job.master / "base.txt").write_bytes(b"id,qty,ts\nk1,1,100\r\r\n\xef\xbb\xbfk2,2,100\n")
     job.follow({**settings, "temporal.ordering.field.type": "string"})

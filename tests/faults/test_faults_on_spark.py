@@ -108,7 +108,7 @@ with spark_context("dies") as sc:
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
-def test_a_call_that_the_jvm_does_not_outlive_logs_nothing():
+def test_a_call_during_which_the_jvm_dies_logs_nothing():
     """py4j logs a traceback besides the exception that it raises."""
     done = subprocess.run(
         [sys.executable, "-c", CALL_OF_A_DYING_JVM], env=environment(), cwd=ROOT, capture_output=True, text=True

@@ -39,7 +39,7 @@ def kill():
 
 
 @every_join
-def test_runs_of_these_tests_merge_as_their_names_say(places, tmp_path, join):
+def test_each_run_uses_the_join_of_its_name(places, tmp_path, join):
     report = local_engine.mutate(**call_of(join, places, tmp_path / "out"))
 
     check_whole(tmp_path / "out")

@@ -103,7 +103,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_row_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, fault):
+def test_row_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, fault):
     sort = local_engine.sort_by_position
     monkeypatch.setattr(local_engine, "sort_by_position", lambda rows: iter(FAULTS[fault](list(sort(rows)))))
 
@@ -114,7 +114,7 @@ def test_row_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path,
 
 @pytest.mark.parametrize("join", ["aligned", "shuffle", "broadcast"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_block_that_is_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, join, fault):
+def test_block_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, join, fault):
     """The writer of the format counts the rows that it writes, not the rows that it received."""
     write_rows, times = TextWriter.write, []
 

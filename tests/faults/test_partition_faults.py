@@ -94,7 +94,7 @@ def is_visible(point):
 
 
 @every_scope
-def test_runs_of_these_tests_pass_the_steps_of_their_table(places, undisturbed, scope):
+def test_runs_pass_the_failpoints_of_their_scope(places, undisturbed, scope):
     _, report = undisturbed[scope, "managed"]
     partitions = {row["partition"]: row for row in report.partitions}
 
@@ -107,7 +107,7 @@ def test_runs_of_these_tests_pass_the_steps_of_their_table(places, undisturbed, 
 
 
 @every_scope
-def test_points_of_the_lists_are_passed(places, tmp_path, scope, die):
+def test_every_listed_failpoint_is_passed(places, tmp_path, scope, die):
     """A failpoint that no run passes tests nothing."""
     passed = set(die("killed_run", **call_of(places[scope], scope, tmp_path / "out")))
     rare = {"task.carried"}  # passed for buckets of a master without partitions

@@ -63,7 +63,7 @@ def starts(tmp_path_factory):
 @pytest.mark.parametrize("scope", ["table", pytest.param("partition", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("step", [SOME, ALL])
-def test_any_call_is_killed_or_fails_or_gets_no_answer(kind, scope, fault, step, starts, process):  # noqa: F811
+def test_kill_failure_or_lost_answer_at_any_call(kind, scope, fault, step, starts, process):  # noqa: F811
     start = starts(kind, scope)
     whole = copy_of(start)
     with mounted(whole) as path:

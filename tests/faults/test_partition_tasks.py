@@ -167,7 +167,7 @@ def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, mo
 
 
 @every_scope
-def test_copy_that_was_killed_is_no_part_of_the_output(places, undisturbed, tmp_path, monkeypatch, scope):
+def test_killed_copy_is_not_in_the_output(places, undisturbed, tmp_path, monkeypatch, scope):
     """A worker that dies in the middle of a copy leaves a hidden file; the second attempt writes the whole file."""
     monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
     copy, left = local_engine.copied, []
@@ -291,7 +291,7 @@ def refused(place, scope, tmp_path, *parts, family=StateError, **how):
     [("table", "data"), ("table", "order"), ("partition", "tombstones"), ("partition", "order")],
 )
 @pytest.mark.parametrize("damage", ["missing", "longer"])
-def test_carried_file_that_is_not_as_the_manifest_says(place, tmp_path, scope, kind, damage):
+def test_carried_file_that_differs_from_the_manifest(place, tmp_path, scope, kind, damage):
     own = place(scope)
     path = quiet(own / "managed", kind)
     name, size = path.relative_to(own / "managed"), path.stat().st_size
@@ -342,7 +342,7 @@ def test_link_in_place_of_a_partition(place, tmp_path):
 
 @every_scope
 @pytest.mark.parametrize("name", [".part-00000.crc", "_temporary"])
-def test_hidden_file_in_a_partition_is_no_data(place, tmp_path, scope, name):
+def test_hidden_file_in_a_partition_is_not_data(place, tmp_path, scope, name):
     """The same is true of a master without partitions."""
     own = place(scope)
     (own / "managed" / "p=q" / name).write_bytes(b"x")
@@ -371,7 +371,7 @@ def test_damaged_file_that_is_read_stops_the_run(place, tmp_path, monkeypatch, k
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("feed", ["looks for records", "has none"])
-def test_no_flipped_bit_of_a_pack_of_filters_hides_a_filter(place, tmp_path, feed):
+def test_no_flipped_bit_in_a_filter_pack_hides_a_filter(place, tmp_path, feed):
     """Otherwise a record could be stored twice: only files whose filters admit the key are searched.
 
     The flip must also be found where packs are only joined and no key is searched.

@@ -108,7 +108,7 @@ ALL = pytest.param((1, 1), id="all", marks=pytest.mark.soak)
 @every_kind
 @every_start
 @pytest.mark.parametrize("steps", [SOME, ALL])
-def test_killed_and_killed_in_recovery(kind, runs, steps, process):
+def test_kill_and_kill_in_the_recovery(kind, runs, steps, process):
     start = new_base(kind, runs)
     before, doubles = set(NAMES[:runs]), 0
     for first in range(0, calls_of(start, run_it), steps[0]):
@@ -155,7 +155,7 @@ def test_any_call_fails(kind, runs, why, for_good, process):
 @every_kind
 @every_start
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
-def test_answer_of_any_call_gets_lost(kind, runs, for_good, process):
+def test_any_call_loses_its_answer(kind, runs, for_good, process):
     start = new_base(kind, runs)
     before = set(NAMES[:runs])
     for number in range(calls_of(start, run_it)):
@@ -167,7 +167,7 @@ def test_answer_of_any_call_gets_lost(kind, runs, for_good, process):
 
 
 @every_kind
-def test_answer_of_the_commit_gets_lost_and_the_run_finds_out(kind):
+def test_commit_loses_its_answer_and_the_run_finds_out(kind):
     storage = new_base(kind, 2)
     creations = itertools.count()
 
@@ -358,7 +358,7 @@ def test_paused_before_any_call_while_another_process_works(kind, paused, other,
 
 @every_kind
 @pytest.mark.parametrize("merges", [True, False], ids=["another run merges", "nobody merges"])
-def test_paused_run_says_that_it_lost(kind, merges, monkeypatch):
+def test_paused_run_reports_that_it_lost(kind, merges, monkeypatch):
     """The message must not say that a file is missing when another run has claimed it."""
     storage = new_base(kind, 1)
 
@@ -431,7 +431,7 @@ def test_restore_is_killed_anywhere(kind, process):
 
 
 @every_kind
-def test_lock_of_a_process_that_is_gone_is_taken_over(kind, process):
+def test_lock_of_a_dead_process_is_taken_over(kind, process):
     storage = new_base(kind, 1)
     with mounted(storage) as path, lock.locked(Base(path), "one", 60):
         with pytest.raises(MutatorError, match="at work here"):
@@ -478,7 +478,7 @@ def test_lock_without_a_sign_of_life_is_taken_over(kind):
 
 
 @every_kind
-def test_backups_beyond_the_last_ones_go(kind):
+def test_old_backups_are_removed(kind):
     storage = ModelStorage(kind)
     with mounted(storage) as path:
         put(f"{path}/master/given.txt", GIVEN)

@@ -326,7 +326,7 @@ def test_the_records_engine_on_structs(rng, kind):
 
 
 @pytest.mark.parametrize("carries", [True, False])
-def test_files_that_no_mutation_concerns(carries):
+def test_files_without_mutations(carries):
     """They stay, unless they lack the form in which the run writes."""
     rng = random.Random(5)
     with dataset("long") as data:
@@ -365,7 +365,7 @@ def test_the_same_feed_again_changes_nothing(kind, memory):
     assert again.counts["tied"] == 0
 
 
-def test_not_a_number_is_the_same_again():
+def test_nan_equals_nan():
     rows = [
         {"id": "a", "id2": 1, "stamp": 1, "op": "U", "payload": {"price": float("nan"), "tags": None, "deep": None}}
     ]
@@ -375,7 +375,7 @@ def test_not_a_number_is_the_same_again():
     assert again.counts["feed no-op"] == 1
 
 
-def test_rejects_and_damage_travel():
+def test_rejects_and_damage_are_reported():
     rng = random.Random(3)
     rows = [{**make_row(rng), "op": "U"} for _ in range(5)]
     rows[1]["id"], rows[3]["stamp"] = None, None
@@ -398,7 +398,7 @@ def test_rejects_and_damage_travel():
                     add_up(plan, local_engine.merge(plan, None))
 
 
-def test_a_key_hashes_as_its_text_does():
+def test_a_key_has_the_hash_of_its_text():
     rows = array_of([{**make_row(random.Random(1)), "id": "é", "id2": -12}], "long", has_op=True)
     block = PackedBlockType(pa.int64()).load(
         [framed(rows)], RowLayout(delimiter=field_delimiter.parse(","), id_fields=(0, 1))
@@ -452,7 +452,7 @@ def test_the_engine_imports_no_format():
     assert found == set()
 
 
-def test_the_engine_asks_the_plan_for_its_block_type():
+def test_the_engine_gets_its_block_type_from_the_plan():
     found = []
     for name, tree in modules().items():
         assert "BLOCK_TYPES" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}, name

@@ -61,7 +61,7 @@ def test_blocks_do_not_matter(lines):
     assert found(data) == found(data, InPieces)
 
 
-def test_rows_behind_a_stray_quote_are_merged(tmp_path):
+def test_rows_after_a_stray_quote_are_merged(tmp_path):
     work = Work(tmp_path)
     work.put("master/m.csv", HEAD + b"a,0,x\n")
     good = b"".join(b"k%d,1,x\n" % number for number in range(500))
@@ -94,12 +94,12 @@ def test_an_adopted_master_keeps_its_header(tmp_path):
 
 
 @pytest.mark.parametrize("null", ['"', 'x"y', "a,b", "a\r"])
-def test_the_mark_of_null_needs_no_quotes(null):
+def test_the_null_marker_needs_no_quotes(null):
     with pytest.raises(ConfigError, match=r"csv.null: "):
         parse({"id.field.ordinals": "id", "csv.null": null})
 
 
-def test_a_number_beyond_its_type_is_no_infinity(tmp_path):
+def test_a_number_beyond_its_type_does_not_become_infinity(tmp_path):
     work = Work(tmp_path)
     work.put("master/m", pa.table({"id": ["a"], "at": pa.array([1]), "x": pa.array([1.5])}), "parquet")
     work.put("feed/f_1.csv", b"id,at,x\nb,2,1e400\nc,2,inf\n")
@@ -108,7 +108,7 @@ def test_a_number_beyond_its_type_is_no_infinity(tmp_path):
     assert [row["reason"] for row in report.rejects["feed"]] == ["field x is not of type double"]
 
 
-def test_a_time_that_csv_cannot_hold_is_a_reject(tmp_path):
+def test_a_time_that_csv_cannot_store_is_a_reject(tmp_path):
     work = Work(tmp_path)
     far = pa.array([0, 400_000_000_000], pa.timestamp("s"))
     work.put("master/m.csv", b"id,at,when\n")
@@ -119,7 +119,7 @@ def test_a_time_that_csv_cannot_hold_is_a_reject(tmp_path):
     assert report.counts["output rows"] == 1
 
 
-def test_a_delimiter_of_several_bytes_beside_names(tmp_path):
+def test_a_delimiter_of_several_bytes_with_named_fields(tmp_path):
     work = Work(tmp_path)
     for place in ("master/m.txt", "feed/f_1.txt"):
         work.put(place, b"k,x::1::y\n")
@@ -151,7 +151,7 @@ def test_parquet_with_the_suffix_of_csv(tmp_path):
         work.run({"feed.format": "csv"})
 
 
-def test_a_header_is_no_row_where_the_user_gives_its_names(tmp_path):
+def test_a_header_is_not_a_row_if_the_user_gives_its_names(tmp_path):
     work = Work(tmp_path)
     work.put("master/m", pa.table({"id": ["b"], "at": ["1"], "note": ["x"]}), "parquet")
     work.put("feed/f_1.csv", b"id,at\na,2\n")

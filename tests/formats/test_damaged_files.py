@@ -51,7 +51,7 @@ def outcome(work, more=None, **places):
 
 
 @pytest.mark.parametrize("file_format", TYPED)
-def test_a_file_that_was_cut(file_format, tmp_path):
+def test_a_truncated_file(file_format, tmp_path):
     content = file_of(file_format, TABLE, rows=15)
     rng = random.Random(file_format)
     cuts = {1, 3, 5, len(content) // 2, len(content) - 1, *(rng.randrange(1, len(content)) for _ in range(25))}
@@ -69,7 +69,7 @@ def test_a_file_that_was_cut(file_format, tmp_path):
 
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
-def test_avro_that_was_cut_at_any_place(codec, tmp_path):
+def test_avro_truncated_at_any_offset(codec, tmp_path):
     """A cut exactly between two blocks looks like the end of the file: only there can it go unnoticed."""
     schema = avro(("id", "string"), ("at", "long"))
     made, ends = io.BytesIO(), []
@@ -120,7 +120,7 @@ def test_a_flip_in_a_feed_file(file_format, tmp_path):
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("where", ["plain", "deep"])
-def test_a_name_that_is_no_text(where, file_format, tmp_path):
+def test_a_field_name_that_is_not_utf8(where, file_format, tmp_path):
     """One flip can cause this; Arrow reports it only when the name is read."""
     more = pa.array([[{"zebra": 1}]]) if where == "deep" else pa.array([1])
     table = pa.table({"id": ["a"], "at": [1], "zebra" if where == "plain" else "v": more})
@@ -200,7 +200,7 @@ def test_every_flip_in_a_managed_master_is_found(engine, file_format, tmp_path):
 
 
 @pytest.mark.parametrize("file_format", [*TYPED, "csv"])
-def test_a_managed_master_that_was_cut(file_format, tmp_path):
+def test_a_truncated_managed_master(file_format, tmp_path):
     table = TABLE.drop_columns("tags") if file_format == "csv" else TABLE
     work = Work(tmp_path)
     work.put("master/m", table.slice(0, 20), file_format)
@@ -228,7 +228,7 @@ def test_files_of_another_format_are_refused(content, file_format, tmp_path):
         assert str(path) in str(fault)
 
 
-def test_an_avro_codec_that_is_not_known(tmp_path):
+def test_an_unknown_avro_codec(tmp_path):
     work = Work(tmp_path)
     work.put("master/m", TABLE, "avro")
     path = work.put("feed/f_1", TABLE, "avro")

@@ -143,7 +143,7 @@ def test_escape_sequences(field, value, width):
         (rb"x,y,z,\q", "has 4 fields and should have 3"),
     ],
 )
-def test_a_fault_costs_its_row(row, reason):
+def test_a_fault_rejects_only_its_row(row, reason):
     rows, rejects = found(b"1,\\\\,3\n\n%b\n4,\\N,6\n" % row, 3)
 
     assert rows == [(b"1", b"\\", b"3"), (b"4", None, b"6")]
@@ -160,7 +160,7 @@ def test_a_delimiter_is_never_in_a_value(delimiter):
 
 
 @pytest.mark.parametrize("delimiter", [b" ", b"+", b"-", b".", b":", b"@"])
-def test_a_delimiter_that_numbers_and_times_have(delimiter):
+def test_a_delimiter_that_occurs_in_numbers_and_times(delimiter):
     dialect = Dialect(delimiter)
     table = pa.table(
         {
@@ -193,7 +193,7 @@ def test_a_line_that_would_be_blank():
     assert len(FILE_FORMATS["escaped"].probe(io.BytesIO(b"\\&\n"), PLAIN).schema) == 1
 
 
-def test_a_file_that_would_begin_with_a_mark():
+def test_a_file_that_would_begin_with_a_byte_order_mark():
     content = written(pa.array(["\ufeffa", "\ufeffb"]))
 
     assert content == b"\\xef\\xbb\\xbfa\n\xef\xbb\xbfb\n"
@@ -212,7 +212,7 @@ def test_a_file_that_would_look_like_another_format(head, delimiter):
     assert [row[0] for row in found(content, 2, Dialect(delimiter))[0]] == [head.encode()] * 2
 
 
-def test_a_mark_and_line_ends_of_others():
+def test_byte_order_mark_and_line_ends_of_other_programs():
     data = b"\xef\xbb\xbfn\\x61me,at\r\n\r\n1,\\N\r\n\\r,2"
     look = FILE_FORMATS["escaped"].probe(io.BytesIO(data), Dialect(header=True))
 
@@ -223,7 +223,7 @@ def test_a_mark_and_line_ends_of_others():
     ]
 
 
-def test_its_suffix_promises_plain_text():
+def test_suffix_of_escaped_text_is_that_of_plain_text():
     assert (FILE_FORMATS["escaped"].suffix, format_of_suffix("a.txt"), format_of_suffix("a.escaped")) == (
         ".txt",
         None,
@@ -264,7 +264,7 @@ def test_nested_values_are_json(kind, value, text):
     assert same_rows(pa.table([back], ["0"]), pa.table([pa.array([None, value], kind)], ["0"]))
 
 
-def test_lists_are_written_wherever_they_stand():
+def test_nested_lists_are_written():
     values, offsets = pa.array([1, 2, 3, 4, 5]), pa.array([1, 2, 4, 5], pa.int32())
     hidden = pa.ListArray.from_arrays(offsets, values, mask=pa.array([False, True, False]))  # NULL, with elements
     maps = pa.array([[("k", 1)], [("l", 2)]], pa.map_(pa.string(), pa.int8()))
@@ -317,7 +317,7 @@ def test_json_of_another_type(kind, text, why):
     assert said == f"is not JSON of type {kind}: {why}" or said.startswith(f"is not JSON of type {kind}: {why}")
 
 
-def test_members_of_one_name_are_not_storable():
+def test_members_with_the_same_name_are_not_storable():
     kind = pa.list_(pa.struct([("a", pa.int8()), ("a", pa.int8())]))
 
     with pytest.raises(DataError, match=r"x is of type list.*, which escaped cannot hold"):
@@ -440,7 +440,7 @@ TIMES = [kind for kind in TICKS if not pa.types.is_floating(kind) and not pa.typ
 @pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("kind", often(TIMES))
 @given(st.data())
-def test_times_are_read_alike_one_by_one_and_together(kind, data):
+def test_times_are_read_the_same_one_by_one_and_as_a_column(kind, data):
     usual = st.builds(
         "{:04d}-{:02d}-{:02d}{}{:02d}:{:02d}:{:02d}{}{}".format,
         st.sampled_from([1, 1676, 1677, 1970, 2026, 2262, 9999]), st.integers(1, 12), st.integers(1, 31),
@@ -482,7 +482,7 @@ def test_odd_times(kind):
         (b"@0", pa.float64(), 0),
     ],
 )
-def test_storable_forms_of_values(text, kind, ticks):
+def test_storable_values(text, kind, ticks):
     values, bad = read_as([text, None, text], kind)
 
     assert comparable(values).to_pylist() == [ticks, None, ticks]
@@ -537,7 +537,7 @@ def test_a_master_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "feed"), [("csv", b'id,at,n\na,2,"[1,null]"\nb,2,[x]\n'), ("text", b"a;2;[1,null]\nb;2;[x]\n")]
 )
-def test_other_text_has_lists_as_json_too(kind, feed, tmp_path):
+def test_other_text_formats_have_lists_as_json_too(kind, feed, tmp_path):
     work = Work(tmp_path)
     work.put("master/m", pa.table({"id": ["a"], "at": [1], "n": pa.array([None], pa.list_(pa.int8()))}), "parquet")
     work.put("feed/f_1.txt", feed)
@@ -569,7 +569,7 @@ def test_fields_without_names_get_no_header(tmp_path):
         (",", {"header.lines": "2"}, DataError, "header.lines is 2, and escaped has one line with the names"),
     ],
 )
-def test_settings_that_escaped_text_has_not(delimiter, more, kind, message, tmp_path):
+def test_settings_that_escaped_text_does_not_have(delimiter, more, kind, message, tmp_path):
     work = Work(tmp_path)
     for place in ("master/m.txt", "feed/f_1.txt"):
         work.put(place, b"k,1\n")

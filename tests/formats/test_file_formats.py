@@ -46,7 +46,7 @@ def typed(found, schema):
 
 
 @given(st.data())
-def test_csv_is_read_back_as_the_types_that_it_had(data):
+def test_csv_is_read_back_with_its_types(data):
     table = data.draw(tables("csv"))
     table = table.append_column("last", pa.array(range(table.num_rows)))  # a line of NULLs alone would be blank
 
@@ -81,7 +81,7 @@ def test_escaped_text_is_read_back_in_parts_as_whole(delimiter, data, header):
 
 @pytest.mark.parametrize("file_format", COLUMNS)
 @given(st.data())
-def test_parts_of_a_file_are_the_whole(file_format, data):
+def test_parts_of_a_file_give_the_whole(file_format, data):
     table = data.draw(tables(file_format, most=20))
     content = file_of(file_format, table)
     cuts = sorted({0, *data.draw(st.lists(st.integers(1, max(len(content) - 1, 1)), max_size=4)), len(content)})

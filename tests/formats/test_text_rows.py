@@ -171,7 +171,7 @@ KNOWN = st.builds(
 
 @law(200)
 @given(st.lists(st.lists(st.binary(max_size=20), min_size=3, max_size=3).map(b",".join), max_size=9), KNOWN)
-def test_a_trusted_file_is_read_as_any_other(rows, layout):
+def test_a_trusted_file_is_read_like_any_other(rows, layout):
     content = b"".join(row.replace(b"\n", b"") + b"\n" for row in rows)
     data = InMemory(content, Window(text.EXACT_LF))
     good, rejects, lines, ignored = by_blocks(data, layout)
@@ -200,7 +200,7 @@ def test_a_trusted_file_with_a_malformed_row_is_damaged(ids):
         batch.block.keys()
 
 
-def test_which_layouts_it_supports():
+def test_supported_layouts():
     reason = TextBlockType().unsupported
     assert reason(RowLayout(delimiter=COMMA, id_fields=(0,))) is None
     assert "is a pattern" in reason(RowLayout(delimiter=field_delimiter.parse(r",\s*"), id_fields=(0,)))

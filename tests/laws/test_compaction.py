@@ -287,7 +287,7 @@ def test_a_delta_at_a_time_gives_the_same(run, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("run", [run for run in RUNS if "feed.control.suffix" in run.settings("avro")], ids=name_of)
 @pytest.mark.parametrize("alter", ["says more", "has no digest of it", "is missing", "is of a file that is missing"])
-def test_nothing_is_merged_unless_every_control_file_is_right(run, alter, kind, tmp_path):
+def test_nothing_is_merged_unless_every_control_file_is_correct(run, alter, kind, tmp_path):
     master, feed = write(run, tmp_path, kind)
     control = max(Path(feed[0]).glob("*.ctl"))
     if alter == "says more":
@@ -317,7 +317,7 @@ def test_control_file_may_have_a_digest(tmp_path):
     assert counted(report) == run.document("counts.json")
 
 
-def test_a_note_on_many_files_names_one():
+def test_a_note_about_many_files_names_one():
     kinds = {"id": pa.int64(), "units": pa.int32(), "fax": pa.string()}
     old = [schema.SchemaVersion(pa.schema(kinds), f"/data/part-{number}") for number in range(3)]
     new = schema.SchemaVersion(pa.schema({"id": pa.int64(), "units": pa.int64()}), "/data/orders_1")

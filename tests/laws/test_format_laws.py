@@ -107,7 +107,7 @@ def _read(kind: str, data: bytes, schema: Any, delimiter: str) -> Any:
 
 @given(worlds(["x", "y", "longer"]))
 @law(20)
-def test_all_formats_are_merged_alike(world):
+def test_all_formats_give_the_same_records(world):
     with scratch() as work:
         expected = run_all(work / "text", world, "text")
         for kind in COLUMNS:
@@ -116,7 +116,7 @@ def test_all_formats_are_merged_alike(world):
 
 @given(worlds([None, "", "x", 'q"', "a,b", "l\nf", "\r", "\\N"]), st.sampled_from(COLUMNS), st.sampled_from(COLUMNS))
 @law(30)
-def test_a_feed_of_another_format_is_merged_alike(world, kind, feed_kind):
+def test_a_feed_of_another_format_gives_the_same_records(world, kind, feed_kind):
     with scratch() as work:
         expected = run_all(work / "one", world, kind, engine="records")
         assert run_all(work / "two", world, kind, feed_kind=feed_kind) == expected

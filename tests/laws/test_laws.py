@@ -187,13 +187,13 @@ def check_cut(world: World, parts: Cut, rng: random.Random) -> None:
 
 @given(worlds().map(without_rivals), st.randoms(use_true_random=False))
 @law(100)
-def test_any_cut_into_runs_gives_the_same_where_no_two_mutations_share_an_order_value(world, rng):
+def test_any_cut_into_runs_gives_the_same_if_no_two_mutations_share_an_order_value(world, rng):
     check_cut(world, cut_anyhow(world.feed, rng), rng)
 
 
 @given(worlds(), st.randoms(use_true_random=False))
 @law(100)
-def test_any_cut_into_runs_gives_the_same_where_the_runs_follow_sequence_name_position(world, rng):
+def test_any_cut_into_runs_gives_the_same_if_the_runs_follow_sequence_name_position(world, rng):
     check_cut(world, cut_in_order(world.feed, rng), rng)
 
 
@@ -226,7 +226,7 @@ def test_retention_changes_nothing_as_long_as_no_insert_is_noted_below_the_horiz
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_insert_below_the_horizon_is_noted_also_where_a_younger_tombstone_is_forgotten(tmp_path, engine):
+def test_insert_below_the_horizon_is_noted_even_if_a_younger_tombstone_is_forgotten(tmp_path, engine):
     """Without retention the delete at 10 would win; the delete of unknown at 0 must not hide this."""
     shape = RowPlan(("id1", "order", "value"), ("id1",), "long", "delete file", False, False, "3")
 
@@ -304,7 +304,7 @@ def test_every_row_is_accounted_for(world, rng):
 
 @pytest.mark.parametrize("memory", [30, 1 << 20])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_of_a_file_survivors_in_place_then_the_inserted_by_key(tmp_path, engine, memory):
+def test_order_of_rows_in_a_file(tmp_path, engine, memory):
     shape = RowPlan(("id1", "value", "order"), ("id1",), "long", "delete file", False, False, "3")
 
     def file(name: str, *rows: bytes) -> File:

@@ -100,26 +100,26 @@ def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[
 
 @given(st.randoms(use_true_random=False))
 @law(250)
-def test_engine_is_the_model(rng):
+def test_engine_equals_the_model(rng):
     engine_is_model(rng)
 
 
 @given(st.randoms(use_true_random=False))
 @law(80)
-def test_engine_is_the_model_for_full_snapshots(rng):
+def test_engine_equals_the_model_for_full_snapshots(rng):
     engine_is_model(rng, full=True)
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 2, 5]))
 @law(100)
-def test_engine_is_the_model_where_keys_share_their_hashes(rng, number):
+def test_engine_equals_the_model_if_keys_share_hashes(rng, number):
     with few_hashes(number):
         engine_is_model(rng, full=rng.random() < 0.2)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(40))
-def test_soak_engine_is_the_model(seed):
+def test_soak_engine_equals_the_model(seed):
     rng = random.Random(seed)
     for _ in range(500):
         engine_is_model(rng, full=rng.random() < 0.2)

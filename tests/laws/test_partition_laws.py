@@ -120,20 +120,20 @@ def engine_is_model(
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @given(rng=st.randoms(use_true_random=False))
 @law(35)
-def test_engine_is_the_model(scope, rng):
+def test_engine_equals_the_model(scope, rng):
     engine_is_model(rng, scope)
 
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @given(rng=st.randoms(use_true_random=False))
 @law(12)
-def test_engine_is_the_model_for_full_snapshots(scope, rng):
+def test_engine_equals_the_model_for_full_snapshots(scope, rng):
     engine_is_model(rng, scope, full=True)
 
 
 @given(rng=st.randoms(use_true_random=False), number=st.sampled_from([1, 2, 5]))
 @law(15)
-def test_engine_is_the_model_where_keys_share_their_hashes(rng, number):
+def test_engine_equals_the_model_if_keys_share_hashes(rng, number):
     with few_hashes(number):
         engine_is_model(rng, "table", full=rng.random() < 0.2, certain=False)
 
@@ -141,7 +141,7 @@ def test_engine_is_the_model_where_keys_share_their_hashes(rng, number):
 @pytest.mark.soak
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @pytest.mark.parametrize("seed", range(20))
-def test_soak_engine_is_the_model(scope, seed):
+def test_soak_engine_equals_the_model(scope, seed):
     rng = random.Random(seed)
     for _ in range(200):
         engine_is_model(rng, scope, full=rng.random() < 0.2, runs=6)

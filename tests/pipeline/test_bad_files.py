@@ -122,7 +122,7 @@ def test_broken_stream(job, kind):
 
 
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "zst", "xz", "GZ", "lz4", "snappy", "zip", "7z", "deflate"])
-def test_text_with_the_name_of_a_compression(job, suffix):
+def test_text_named_like_a_compressed_file(job, suffix):
     path = job.put(f"ups.{suffix}")
 
     job.refused(DataError, path, "but the content is plain text; give the file the suffix of its content")
@@ -130,20 +130,20 @@ def test_text_with_the_name_of_a_compression(job, suffix):
 
 @pytest.mark.parametrize(("kind", "name"), [("gz", "gzip"), ("bz2", "bzip2"), ("zst", "zstd"), ("xz", "xz")])
 @pytest.mark.parametrize("where", ["feed", "master"])
-def test_compressed_file_with_the_name_of_text(job, kind, name, where):
+def test_compressed_file_named_like_text(job, kind, name, where):
     path = job.put("more.txt", packed(kind), where)
 
     job.refused(DataError, path, f"the name says plain text, but the content is {name}")
 
 
-def test_one_compression_with_the_name_of_another(job):
+def test_compressed_file_named_like_another_compression(job):
     path = job.put("ups.bz2", packed("gz"))
 
     job.refused(DataError, path, "the name says bzip2, but the content is gzip")
 
 
 @pytest.mark.parametrize("kind", ["gz", "bz2", "zst", "xz"])
-def test_empty_file_with_the_name_of_a_compression(job, kind):
+def test_empty_file_named_like_a_compressed_file(job, kind):
     path = job.put(f"ups.{kind}", b"")
 
     job.refused(DataError, path, "it is empty, but ", " files never are; the file is damaged")
@@ -160,7 +160,7 @@ def test_empty_file_with_the_name_of_a_compression(job, kind):
     ids=["zip", "7z", "lz4", "snappy"],  # fixed IDs: an archive contains the time, so workers would disagree
 )
 @pytest.mark.parametrize("where", ["feed", "master"])
-def test_content_that_is_not_read_here(job, content, name, where):
+def test_unsupported_content(job, content, name, where):
     path = job.put("more.txt", content, where)
 
     job.refused(DataError, path, f"is {name}, which is not supported; deliver it as plain text, .gz, .bz2, .zst or .xz")
@@ -179,7 +179,7 @@ def test_content_that_is_not_read_here(job, content, name, where):
 )
 @pytest.mark.parametrize("where", ["feed", "master"])
 @pytest.mark.parametrize("setting", ["input.format", "{}.format"])
-def test_content_that_is_not_the_text_that_was_promised(job, content, name, where, setting):
+def test_content_that_is_not_the_promised_text(job, content, name, where, setting):
     path = job.put("more.txt", content, where)
 
     job.refused(
@@ -192,7 +192,7 @@ def test_content_that_is_not_the_text_that_was_promised(job, content, name, wher
 
 @pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
 @pytest.mark.parametrize("suffix", [".txt", "", ".bin"])
-def test_fields_with_names_are_known_by_their_places(job, kind, suffix):
+def test_ordinals_work_with_named_fields(job, kind, suffix):
     """The first bytes of a file show its format."""
     (job.master / "base.txt").write_bytes(container(kind, ("a", 1, 100), ("b", 1, 100)))
     job.put(f"ups{suffix}", container(kind, ("b", 2, 200), ("c", 2, 200), ("a", 0, 50)))
@@ -221,7 +221,7 @@ def test_one_file_of_another_format(job, kind, where):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
-def test_a_feed_with_names_for_its_fields_and_a_master_without(job, kind):
+def test_a_feed_with_field_names_and_a_master_without(job, kind):
     job.put("ups.txt", container(kind, ("b", 2, 200)))
 
     job.refused(
@@ -249,7 +249,7 @@ def test_damaged_container(job, kind, where, keep):
 
 @pytest.mark.parametrize("content", [b"Obj\x01\x04\x16avro.schema", b"ORC\n\x0b\0\0", b"PAR1\x15\x04\x15\x14PAR1"])
 @pytest.mark.parametrize("where", ["feed", "master"])
-def test_the_first_bytes_of_a_container_alone(job, content, where):
+def test_only_the_first_bytes_of_a_container(job, content, where):
     if where == "master":
         (job.master / "base.txt").unlink()
     path = job.put("more.txt", content, where)
@@ -291,7 +291,7 @@ def test_very_long_row(job, tail):
     assert len(rows(job.output)[1]) == (5 << 20) + 6
 
 
-def test_a_small_file_that_holds_a_large_one_comes_in_small_blocks():
+def test_a_large_file_compressed_to_a_small_one_is_read_in_small_blocks():
     for kind in ("gzip", "bzip2", "zstd", "xz"):
         suffix = {"gzip": "gz", "bzip2": "bz2", "zstd": "zst", "xz": "xz"}[kind]
         sizes = [len(block) for block in decompress([packed(suffix, b"\0" * 30_000_000)], kind)]
@@ -383,7 +383,7 @@ def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["nothing", "link", "directory"])
-def test_file_that_is_another_thing_when_it_is_read(job, what):
+def test_file_that_becomes_something_else_before_it_is_read(job, what):
     path, target = job.put("ups.txt"), job.put("target.txt", where=".")
 
     def change_and_merge(plan, staging):
@@ -422,7 +422,7 @@ def test_hidden_names_are_ignored_and_reported(job):
     assert f"ignored, hidden name: {job.feed / '_late.txt'}" in report.text()
 
 
-def test_hidden_name_that_is_asked_for(job):
+def test_hidden_name_given_by_the_user(job):
     path = job.put("_ups.txt")
 
     job.refused(ConfigError, path, "never read; rename the file if it is a feed file", feed=[str(path)])
@@ -473,7 +473,7 @@ def test_only_regular_files(job, where, kind):
         job.refused(ConfigError, path, f"is a {kind}, but only regular files are read; {cure}")
 
 
-def test_link_that_is_asked_for(job):
+def test_link_given_by_the_user(job):
     link = job.root / "link.txt"
     link.symlink_to(job.put("ups.txt"))
 
@@ -499,7 +499,7 @@ def test_a_file_that_is_matched_twice_is_read_once(job):
     assert job.run(feed=feed).counts["feed rows"] == 1
 
 
-def test_two_files_of_one_name_are_two(job):
+def test_two_files_with_the_same_name_both_count(job):
     (job.root / "more").mkdir()
     job.put("ups.txt")
     job.put("ups.txt", b"c,2,200\n", "more")
@@ -522,7 +522,7 @@ def test_name_without_a_sequence(job, name):
     )
 
 
-def test_the_extension_of_a_name_may_hold_the_sequence(job):
+def test_sequence_in_the_extension_of_a_name(job):
     (job.master / "base.txt").unlink()
     (job.master / "base.prod_50").write_bytes(b"k1,old\n")
     job.add("ups_7.txt", b"k1,older\n")
@@ -584,7 +584,7 @@ def test_consumed_large_file_is_known_by_its_chunks(job):
     assert len(job.run({**CONFIG, "split.bytes": "64m"}).consumed) == 2
 
 
-def test_consumed_files_are_forgotten_after_a_while(job):
+def test_consumed_files_are_forgotten_after_their_retention(job):
     job.put("ups_1.txt")
     job.follow()
     time.sleep(0.01)

@@ -101,7 +101,7 @@ def test_missing_id_field(job):
     )
 
 
-def test_key_only_row_where_order_comes_from_a_field(job):
+def test_key_only_row_if_a_field_gives_the_order(job):
     path = job.put("del.txt", b"b\n")
 
     job.refused(
@@ -254,7 +254,7 @@ def test_ordinal_beyond_the_fields(job, key, settings):
     job.refused(ConfigError, f"{key}: field 3 is beyond the 3 fields of a row", settings=settings)
 
 
-def test_width_is_that_of_the_first_master_file(job):
+def test_first_master_file_gives_the_width(job):
     job.put("ups.txt", b"b,2,200,more\n")
     job.put("az.txt", b"\n\ne,1,100,more\n", "master")
     message = job.refused(DataError, "4 master rows cannot be read", "has 3 fields and should have 4")
@@ -262,7 +262,7 @@ def test_width_is_that_of_the_first_master_file(job):
     assert str(job.master / "base.txt") in message
 
 
-def test_width_is_that_of_the_first_feed_file_where_there_is_no_master(job):
+def test_first_feed_file_gives_the_width_without_a_master(job):
     job.put("ups-2.txt", b"x,2,200\n")
     path = job.put("ups-10.txt", b"a,2,200,more\n")
     settings = {**CONFIG, "allow.empty.master": "true"}
@@ -271,7 +271,7 @@ def test_width_is_that_of_the_first_feed_file_where_there_is_no_master(job):
     assert str(path) not in message
 
 
-def test_width_is_that_of_an_empty_master_of_our_own(job):
+def test_empty_managed_master_gives_the_width(job):
     (job.master / "base.txt").write_bytes(b"a,1,100\n")
     job.put("del.txt", b"a,1,200\n")
     job.follow({**CONFIG, "deleted.record.file.prefix": "del", "max.delete.fraction": "1"})
@@ -298,7 +298,7 @@ def test_width_by_number(job):
     )
 
 
-def test_any_width_holds_the_fields_that_are_needed(job):
+def test_any_width_must_include_the_needed_fields(job):
     job.put("ups.txt", b"b,2,200,more\nc,2\n")
 
     job.refused(
@@ -333,7 +333,7 @@ def test_width_of_the_feed_follows_from_the_master(job):
     )
 
 
-def test_any_width_does_not_tell_whether_there_are_op_codes(job):
+def test_any_width_does_not_show_whether_there_are_op_codes(job):
     job.put("ups.txt", b"b,2,U,200\n")
     settings = {**WITH_OP, "field.count": "any"}
 
@@ -378,7 +378,7 @@ def test_op_code_in_master_overrides_the_inferred_one(job):
 OP_CODE = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "op.code.field.ordinal": "2"}
 
 
-def test_feed_files_that_disagree_do_not_tell_whether_the_master_has_op_codes(job):
+def test_feed_files_that_disagree_do_not_show_whether_the_master_has_op_codes(job):
     (job.master / "base.txt").write_bytes(b"a,1,precious\n")
     job.add("forgotten.txt", b"c,2,oops\n")  # as wide as the master, because it has no op code
     job.add("ups.txt", b"b,2,U,bread\n")

@@ -133,7 +133,7 @@ def test_clean_dataset_has_no_problems(sc, clean):
     assert len(kinds(clean)) == {"field": 5, "name": 6}[clean.name.split("-")[0]]  # with rejects and tombstones
 
 
-def test_loop_of_these_tests_agrees_with_spark(plain, clean):
+def test_loop_agrees_with_spark(plain, clean):
     assert plain(clean).problems == ()
 
 
@@ -145,7 +145,7 @@ def test_dataset_without_rows(plain, tmp_path):
     assert plain(tmp_path / "out").problems == ()
 
 
-def test_path_with_a_link_and_without_an_end(plain, made, tmp_path):
+def test_path_with_a_link_and_a_trailing_slash(plain, made, tmp_path):
     os.symlink(made["field"], tmp_path / "link")
 
     assert plain(f"{tmp_path}/link/").problems == ()
@@ -299,7 +299,7 @@ def rows_of(directory):
     return {part.path: (directory / part.path).read_bytes().splitlines() for part in known_of(directory).files}
 
 
-def test_rewritten_manifest_of_these_tests_is_honest(plain, copy):
+def test_rewritten_manifest_is_consistent(plain, copy):
     """Otherwise the next tests would find only wrong checksums."""
     rewrite(copy, {path: list(reversed(rows)) for path, rows in rows_of(copy).items()})
 
@@ -349,7 +349,7 @@ def test_two_tombstones_of_a_key_are_found(plain, copy):
 
 
 @pytest.mark.parametrize("row", [b"k999", b"k999,9,extra", b"k999,not a number", b"k999,"])
-def test_row_that_is_no_record_is_found(plain, copy, row):
+def test_row_that_is_not_a_record_is_found(plain, copy, row):
     rows = rows_of(copy)
     path, first = next(iter(rows.items()))
     first.insert(4, row)
@@ -361,7 +361,7 @@ def test_row_that_is_no_record_is_found(plain, copy, row):
 
 
 @pytest.mark.parametrize("wrong", ["rows", "bytes", "checksum", "tombstones"])
-def test_receipt_that_is_wrong_is_found(plain, copy, wrong):
+def test_wrong_receipt_is_found(plain, copy, wrong):
     known = known_of(copy)
     if wrong == "tombstones":
         number = next(n for n, part in enumerate(known.beside) if part.role == "tombstones")
@@ -379,7 +379,7 @@ def test_receipt_that_is_wrong_is_found(plain, copy, wrong):
     assert problem.startswith(f"{part.path}: ")
 
 
-def test_lost_row_whose_sequence_is_left_is_found(plain, made, tmp_path):
+def test_lost_row_whose_sequence_remains_is_found(plain, made, tmp_path):
     copy = Path(shutil.copytree(made["name"], tmp_path / "copy"))
     rows = rows_of(copy)
     path, first = next(iter(rows.items()))
@@ -478,7 +478,7 @@ def test_forged_output_of_each_join_is_found(plain, joined):
     )
 
 
-def test_damage_of_a_file_that_a_run_carries_over_is_found_here_alone(plain, made, tmp_path):
+def test_only_verify_finds_damage_in_a_carried_file(plain, made, tmp_path):
     """A run does not read a bucket without mutations, so its output has the damage, too."""
     master = Path(shutil.copytree(made["name"], tmp_path / "master"))
     quiet = next(part for part in known_of(master).files if part.bucket != bucket_of((b"k60",), 2))

@@ -56,7 +56,7 @@ def test_file_addresses(job):
 
 @pytest.mark.parametrize("there", ["directory", "empty directory", "file", "dangling link"])
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_output_that_exists(job, there, dry_run):
+def test_existing_output(job, there, dry_run):
     job.put("ups.txt")
     if there == "file":
         job.output.write_bytes(b"precious")
@@ -71,7 +71,7 @@ def test_output_that_exists(job, there, dry_run):
 
 
 @pytest.mark.parametrize("inside", ["master", "feed", "master/deep/er", "feed/deep"])
-def test_output_inside_of_an_input(job, inside):
+def test_output_inside_an_input(job, inside):
     job.put("ups.txt")
     role = inside.split("/")[0]
     kinds = (
@@ -81,7 +81,7 @@ def test_output_inside_of_an_input(job, inside):
     job.refused(*kinds, job.root / inside, output=str(job.root / inside))
 
 
-def test_output_inside_of_an_input_behind_a_link(job):
+def test_output_inside_an_input_behind_a_link(job):
     job.put("ups.txt")
     (job.root / "link").symlink_to(job.feed)
 
@@ -99,7 +99,7 @@ def test_a_file_in_the_way_of_the_output(job):
     job.refused(StorageError, "is in the way and is no directory", output=str(job.root / "plain" / "out"))
 
 
-def test_paths_of_python_are_paths(job):
+def test_path_objects_are_accepted(job):
     job.add("ups.txt")
 
     assert job.run(master=job.master, feed=job.feed, output=job.output).counts["feed rows"] > 0
@@ -108,7 +108,7 @@ def test_paths_of_python_are_paths(job):
 # --- a feed that deletes too much, or that is not a full snapshot
 
 
-def test_file_that_the_prefix_catches_by_mistake(job):
+def test_file_that_matches_the_delete_prefix_by_mistake(job):
     job.put("delaware.txt", b"a,1,200\nb,1,200\nc,1,200\n")
     settings = {**CONFIG, "deleted.record.file.prefix": "del"}
     message = "the run would remove 3 of 4 master rows, but max.delete.fraction is 0.5"
@@ -118,7 +118,7 @@ def test_file_that_the_prefix_catches_by_mistake(job):
     assert job.run({**settings, "max.delete.fraction": "0.75"}).counts["feed deleted"] == 3
 
 
-def test_a_master_is_never_emptied_unasked(job):
+def test_a_master_is_not_emptied_without_permission(job):
     job.put("del.txt", MASTER.replace(b"100", b"200"))
     settings = {**CONFIG, "deleted.record.file.prefix": "del"}
 
@@ -232,7 +232,7 @@ def test_an_older_snapshot_that_was_allowed_is_the_last_one(job):
         ("op.code.field.ordinal", "٢", "٢"),
     ],
 )
-def test_name_of_a_field_of_text(job, key, value, name):
+def test_field_name_for_delimited_text(job, key, value, name):
     job.put("ups.txt")
 
     job.refused(
@@ -242,7 +242,7 @@ def test_name_of_a_field_of_text(job, key, value, name):
     )
 
 
-def test_name_of_a_field_that_the_user_has_named(job):
+def test_field_name_given_by_the_user(job):
     job.put("ups.txt")
     by_name = {"id.field.ordinals": "key", "temporal.ordering.field.ordinal": "changed"}
     job.run({**by_name, "field.names": "key,count,changed"})
@@ -255,7 +255,7 @@ def test_name_of_a_field_that_the_user_has_named(job):
     ("key", "value"),
     [("null.order", "lowest"), ("output.schema", "/nowhere.avsc"), ("output.codec", "zstd"), ("default.count", "0")],
 )
-def test_setting_that_text_has_no_use_for(job, key, value):
+def test_setting_without_meaning_for_text(job, key, value):
     job.put("ups.txt")
 
     family = ConfigError if key != "output.schema" else StorageError
@@ -278,7 +278,7 @@ def test_setting_that_text_has_no_use_for(job, key, value):
         ("width", {"field.count": "any"}, "3", "any"),
     ],
 )
-def test_other_specification(managed, name, settings, before, now):
+def test_other_settings(managed, name, settings, before, now):
     managed.refused(
         StateError,
         f"{managed.master}: the master was written with {name} = ",
@@ -289,7 +289,7 @@ def test_other_specification(managed, name, settings, before, now):
     )
 
 
-def test_op_codes_begin_or_end(job):
+def test_op_codes_are_added_or_removed(job):
     (job.master / "base.txt").write_bytes(b"a,1,I,100\nb,1,I,100\n")
     job.put("ups_1.txt", b"a,2,U,200\n")
     keep = {**WITH_OP, "op.code.keep": "true"}
@@ -308,7 +308,7 @@ def test_clock_that_goes_backwards(managed, monkeypatch):
     assert known(managed.output).committed >= before
 
 
-def test_partitions_must_be_some(sc):
+def test_negative_number_of_partitions(sc):
     import mutator
 
     with pytest.raises(ConfigError, match="partitions is -1"):

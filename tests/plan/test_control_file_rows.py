@@ -32,12 +32,12 @@ def run(tmp_path, kind, says, *, pack=bytes, suffix=""):
 
 
 @pytest.mark.parametrize("kind", ["csv", "avro", "parquet", "orc"])
-def test_the_number_of_rows_in_the_control_file_is_right(kind, tmp_path):
+def test_correct_number_of_rows_in_the_control_file(kind, tmp_path):
     assert run(tmp_path, kind, 3).counts["feed rows"] == 3
 
 
 @pytest.mark.parametrize("kind", ["csv", "avro", "parquet", "orc"])
-def test_another_number_of_rows_stops_the_run(kind, tmp_path):
+def test_wrong_number_of_rows_stops_the_run(kind, tmp_path):
     with pytest.raises(DataError, match=r"says rows=4, and it has rows=3") as caught:
         run(tmp_path, kind, 4)
     assert caught.value.kind == "control.differs"
@@ -48,7 +48,7 @@ def test_rows_of_a_compressed_file(tmp_path):
     assert run(tmp_path, "csv", 3, pack=gzip.compress, suffix=".gz").counts["feed rows"] == 3
 
 
-def test_a_row_of_several_lines_is_one_with_any_delimiter(tmp_path):
+def test_a_row_of_several_lines_counts_once_with_any_delimiter(tmp_path):
     for name, content in (("master/m.csv", b""), ("feed/u_1.csv", b'"a";1;"x\ny"\n"b";"2";z\n')):
         path = tmp_path / name
         path.parent.mkdir()

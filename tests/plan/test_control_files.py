@@ -64,7 +64,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "said"), READ)
-def test_forms_that_are_read(text, said):
+def test_accepted_forms(text, said):
     assert control_files.parse(text.encode(), NAME) == said
 
 
@@ -96,7 +96,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("data", "why"), UNUSABLE, ids=[str(number) for number in range(len(UNUSABLE))])
-def test_forms_that_are_refused(data, why):
+def test_refused_forms(data, why):
     with pytest.raises(ValueError, match=r"\w") as caught:
         control_files.parse(data, NAME)
 
@@ -130,7 +130,7 @@ STORED = {"ups.txt": FEED, "ups.txt.gz": gzip.compress(FEED), "ups.txt.bz2": bz2
 
 @pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize("key", ["all", *about(b"")])
-def test_right_control_files_are_merged(job, name, key):
+def test_correct_control_files_are_merged(job, name, key):
     content = STORED[name]
     job.put(name, content)
     said = about(content)
@@ -155,7 +155,7 @@ def test_wrong_control_files_are_refused(job, name, key):
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_file_that_was_cut_short_is_found_by_its_digest(job, name):
+def test_truncated_file_is_found_by_its_digest(job, name):
     """The size of the file is compared, not the number of bytes that can be unpacked."""
     path = job.put(name, STORED[name][:-9])
     job.put(f"{name}.ctl", f"sha256={about(STORED[name])['sha256']}\nrows=4\n".encode())
@@ -233,7 +233,7 @@ def test_every_way_to_name_the_feed(job, feed):
     assert report.counts["feed rows"] == 3
 
 
-def test_all_that_differ_are_named(job):
+def test_all_files_that_differ_are_named(job):
     paths = [job.put(f"ups_{number}.txt") for number in range(3)]
     for number in (0, 1, 2):
         job.put(f"ups_{number}.txt.ctl", b"rows=%d" % number)
@@ -242,7 +242,7 @@ def test_all_that_differ_are_named(job):
     assert str(paths[1]) not in message
 
 
-def test_control_file_that_cannot_be_used(job):
+def test_unusable_control_file(job):
     job.put("ups.txt")
     path = job.put("ups.txt.ctl", b"lines=1")
 
@@ -277,7 +277,7 @@ def test_files_that_were_merged_before_are_not_checked_again(job):
     job.refused(DataError, "says rows=7", settings={**WITH_CONTROL, "consumed.files": "merge"})
 
 
-def test_without_the_setting_it_is_a_feed_file(job):
+def test_without_the_setting_a_control_file_is_a_feed_file(job):
     job.put("ups.txt")
     path = job.put("ups.txt.ctl", b"1")
 
@@ -331,7 +331,7 @@ def test_feed_file_waits_for_its_control_file_and_both_are_archived(place):
     assert place.rows() == ["a,2", "b,1", "c,1", "d,1"]
 
 
-def test_mismatch_leaves_everything_as_before(place):
+def test_mismatch_changes_nothing(place):
     place.arrive("ups_2.txt", "a,2")
     place.arrive("ups_2.txt.ctl", "rows=2")
     place.arrive("ups_3.txt", "b,3")
@@ -353,7 +353,7 @@ def test_control_file_must_be_old_enough_as_well(place):
     assert "claim.min.age is 3600 s" in dict(place.run(claim_min_age="1h").waiting)["ups_2.txt"]
 
 
-def test_control_file_that_is_no_file_waits(place):
+def test_control_file_that_is_not_a_regular_file_waits(place):
     place.arrive("ups_2.txt", "a,2")
     (place.path / "incr" / "ups_2.txt.ctl").mkdir()
 
@@ -416,7 +416,7 @@ def local_merge(place):
     return merge_by(configuration.parse(place.settings), local_engine.merge)
 
 
-def test_another_configuration_puts_them_back(place, monkeypatch):
+def test_another_configuration_puts_control_files_back(place, monkeypatch):
     """A command can repair a base without knowing the suffix."""
     place.arrive("ups_2.txt", "a,2")
     place.arrive("ups_2.txt.ctl", "1")
@@ -436,7 +436,7 @@ def test_another_configuration_puts_them_back(place, monkeypatch):
     assert sorted(path.name for path in aside.iterdir()) == ["ups_2.txt", "ups_2.txt.ctl"]
 
 
-def test_every_point_of_the_workflow_that_is_of_control_files_is_passed(place, monkeypatch):
+def test_every_failpoint_of_control_files_is_passed(place, monkeypatch):
     monkeypatch.setenv(failpoints.VARIABLE, "none")
     monkeypatch.setattr(failpoints, "PASSED", [])
     place.arrive("ups_2.txt", "a,2")
@@ -593,7 +593,7 @@ def test_no_control_file_vouches_for_a_newer_file(kind, fault, fails):
     assert seen == {False, True}
 
 
-def test_feed_file_that_is_withdrawn_while_it_is_taken_leaves_its_control_file():
+def test_feed_file_that_is_withdrawn_during_its_claim_leaves_its_control_file():
     storage, name = new_base("posix", 0), NAMES[0]
 
     def fault(number, call):
@@ -615,7 +615,7 @@ def test_address_of_a_control_file(address, beside):
     assert control_files._beside(address, ".ctl") == beside
 
 
-def test_where_nothing_moves_a_control_file_vouches_once():
+def test_on_object_stores_a_control_file_vouches_once():
     storage = new_base("s3", 0)
     with mounted(storage) as path:
         done = run_it(path)
@@ -630,7 +630,7 @@ def test_where_nothing_moves_a_control_file_vouches_once():
         assert run_it(path).waiting == ((f"{NAMES[0]}.ctl", "is a control file without its feed file"),)
 
 
-def test_where_nothing_moves_a_control_file_must_not_change_meanwhile():
+def test_on_object_stores_a_control_file_must_not_change_during_the_run():
     storage = new_base("s3", 0)
 
     def merge(task):

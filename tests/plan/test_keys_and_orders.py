@@ -80,7 +80,7 @@ def test_a_float_or_nested_key_is_an_error(file_format, ids, work):
     assert caught.value.kind == "schema.field"
 
 
-def test_a_map_or_union_is_no_key(work):
+def test_a_map_or_union_cannot_be_a_key(work):
     for data_type in ({"type": "map", "values": "int"}, ["int", "string"]):
         schema = avro(("id", data_type), ("at", "long"))
         for place in ("master/m", "feed/f_1"):
@@ -126,7 +126,7 @@ def test_a_reject_is_shown_with_any_content(name, work):
     assert sorted(work.table()["id"].to_pylist()) == ["a", "b"]
 
 
-def test_text_that_is_no_text_is_a_reject(work):
+def test_invalid_utf8_is_a_reject(work):
     notes = pa.array([b"fine", b"\xff\xfe"]).view(pa.string())
     report = both(work, "parquet", table(["a"], [1]), table(["b", "c"], [1, 1], notes), reject_policy="quarantine")
     assert "field note has a value that its type does not allow" in report.rejects["feed"][0]["reason"]
@@ -204,13 +204,13 @@ def test_null_as_order_value(file_format, work):
     assert (report.counts["feed late"], report.counts["feed updated"]) == (1, 1)
 
 
-def test_no_number_is_no_order_value(work):
+def test_nan_is_not_an_order_value(work):
     feed = table(["a", "b"], pa.array([float("nan"), float("inf")]))
     with pytest.raises(DataError, match="is not a finite number"):
         both(work, "parquet", table(["a"], [1.0]), feed)
 
 
-def test_a_type_that_is_not_the_fields_is_an_error(work):
+def test_an_order_type_that_the_field_does_not_have_is_an_error(work):
     with pytest.raises(ConfigError, match="timestamp, and field at is int64"):
         both(work, "parquet", table(["a"], [1]), table(["a"], [2]), temporal_ordering_field_type="timestamp")
 
@@ -232,7 +232,7 @@ def test_order_by_file_name_keeps_each_rows_sequence(file_format, work):
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_fields_by_place_are_those_of_the_feed(file_format, work):
+def test_ordinals_address_the_fields_of_the_feed(file_format, work):
     both(
         work,
         file_format,
@@ -248,7 +248,7 @@ def test_fields_by_place_are_those_of_the_feed(file_format, work):
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_a_name_that_is_not_there(file_format, work):
+def test_unknown_field_name(file_format, work):
     with pytest.raises(DataError, match=r"field noet is missing; did you mean note\?"):
         both(work, file_format, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="noet")
     with pytest.raises(DataError, match=r"field ID is missing; did you mean id\?"):
@@ -267,7 +267,7 @@ def test_a_name_that_is_not_there(file_format, work):
         )
 
 
-def test_two_fields_of_one_name(work):
+def test_two_fields_with_the_same_name(work):
     twice = pa.Table.from_arrays([pa.array(["a"]), pa.array([1]), pa.array(["x"])], ["id", "at", "at"])
     for file_format, content in (("parquet", None), ("orc", None), ("csv", b"id,at,at\na,1,2\n")):
         work.put("master/m", table(["a"], [1]), file_format)
@@ -285,7 +285,7 @@ def test_two_fields_of_one_name(work):
 # --- the files of master and feed
 
 
-def test_several_kinds_in_one_directory(work):
+def test_several_formats_in_one_directory(work):
     work.put("master/m", table(["a"], [1]), "parquet")
     for name, file_format in (("f_1", "parquet"), ("f_2", "parquet"), ("f_3", "orc")):
         work.put(f"feed/{name}", table(["a"], [1]), file_format)
@@ -377,7 +377,7 @@ def test_an_op_code(file_format, keep, work):
 
 
 @pytest.mark.parametrize("file_format", TYPED)
-def test_an_op_code_may_be_a_number_and_is_no_list(file_format, work):
+def test_an_op_code_may_be_a_number_but_not_a_list(file_format, work):
     work.settings |= {"op.code.field.ordinal": "op", "deleted.op.code": "-1"}
     both(work, file_format, table(["a", "b"], [1, 1]), table(["a", "b"], [2, 2], op=pa.array([-1, 1])))
     assert notes_of(work) == ["b 2"]
@@ -393,7 +393,7 @@ def test_a_delete_code_in_the_master_is_a_reject(work):
 
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("order", ["file", "field"])
-def test_delete_files_need_the_fields_of_the_id_and_the_order_alone(file_format, order, work):
+def test_delete_files_need_only_the_fields_of_id_and_order(file_format, order, work):
     work.settings = {**(BY_FILE if order == "file" else BY_ID), "deleted.record.file.prefix": "del"}
     more = {"must": pa.array([True, True])}
     master = table(["a", "b"], [1, 1], **more)
@@ -479,7 +479,7 @@ def test_a_codec(file_format, codec, tmp_path):
 
 
 @pytest.mark.parametrize(("file_format", "codec"), [("avro", "lz4"), ("csv", "gzip")])
-def test_a_codec_that_a_format_has_not(file_format, codec, work):
+def test_a_codec_that_the_format_does_not_have(file_format, codec, work):
     with pytest.raises(ConfigError, match=f"{codec} is not a codec of {file_format}"):
         both(work, file_format, table(["a"], [1]), table(["b"], [2]), output_codec=codec)
 

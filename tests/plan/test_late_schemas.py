@@ -51,7 +51,7 @@ def test_an_older_file_does_not_take_the_schema_back(file_format, tmp_path):
     assert any("left out" in note and "weight" in note for note in report.notes)
 
 
-def test_a_default_of_a_field_that_nothing_has_is_a_mistake(tmp_path):
+def test_a_default_of_an_unknown_field_is_an_error(tmp_path):
     (tmp_path / "master").mkdir()
     (tmp_path / "master" / "m.avro").write_bytes(file_of("avro", pa.table(OLD)))
 

@@ -61,7 +61,7 @@ def found(work, name="v"):
 
 
 @pytest.mark.parametrize("file_formats", PATHS)
-def test_a_field_of_the_feed_is_new(file_formats, work):
+def test_the_feed_has_a_new_field(file_formats, work):
     report = merged(work, file_formats, side("a"), side("b", v=["x"]))
     assert found(work) == [None, "x"]
     assert any("field v is new in" in note and "rows without it get NULL" in note for note in report.notes)
@@ -124,7 +124,7 @@ def test_a_default_that_cannot_be_used(file_formats, work):
 
 
 @pytest.mark.parametrize("file_formats", PATHS)
-def test_a_field_that_the_feed_has_no_more_is_left_out(file_formats, work):
+def test_a_field_that_the_feed_no_longer_has_is_left_out(file_formats, work):
     report = merged(work, file_formats, side("a", v=["x"], w=["y"]), side("b", w=["z"]))
     assert found(work) == ["nothing", "nothing"]
     assert found(work, "w") == ["y", "z"]
@@ -152,7 +152,7 @@ def test_the_newest_feed_file_gives_the_schema(file_formats, work):
 
 
 @pytest.mark.parametrize("file_formats", PATHS)
-def test_a_managed_master_goes_on_from_schema_to_schema(file_formats, work):
+def test_a_managed_master_follows_each_schema(file_formats, work):
     merged(work, file_formats, side("a", v=pa.array([1], pa.int32())), side("b", v=pa.array([2], pa.int32())))
     work.put("feed2/f_2", side("c", v=pa.array([2**40]), w=["x"]), file_formats[1])
     work.run(master="out1", feed="feed2")
@@ -239,7 +239,7 @@ APART = {
 
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("name", APART)
-def test_other_types_are_an_error(file_formats, name, work):
+def test_incompatible_types_are_an_error(file_formats, name, work):
     one, other = APART[name]
     with pytest.raises(DataError) as caught:
         merged(work, file_formats, side("a", v=one), side("b", v=other))
@@ -261,7 +261,7 @@ def test_the_key_never_changes(file_formats, work):
 
 
 @pytest.mark.parametrize("file_formats", PATHS)
-def test_the_order_field_may_be_widened_and_not_be_missing(file_formats, work):
+def test_the_order_field_may_be_widened_but_not_missing(file_formats, work):
     merged(work, file_formats, pa.table({"id": ["a"], "at": pa.array([1], pa.int32())}), side("a", v=["x"]))
     assert found(work) == ["x"]
     with pytest.raises(DataError, match=r"m\..*field at is missing"):
@@ -302,7 +302,7 @@ def test_a_field_of_a_type_that_the_output_writes_as_another(out, work):
 # --- CSV, whose fields take their types from other files
 
 
-def test_csv_takes_the_types_of_others(work):
+def test_csv_takes_its_types_from_other_files(work):
     work.put("master/m", side("a", v=pa.array([Decimal("1.50")]), d=[date(2026, 1, 1)]), "parquet")
     work.put("feed/f_1.csv", b"v,id,more,at\n2.25,b,new,3\n,c,,4\n")
     work.run()
@@ -314,7 +314,7 @@ def test_csv_takes_the_types_of_others(work):
         work.run(master="out1", feed="feed2")
 
 
-def test_csv_files_of_other_headers(work):
+def test_csv_files_with_other_headers(work):
     work.put("master/m.csv", b"id,at,old,v\na,1,x,y\n")
     work.put("feed/f_1.csv", b"at,id,v\n2,b,z\n")
     work.put("feed/f_2.csv", b"v,new,id,at\nw,n,c,3\n")
@@ -351,7 +351,7 @@ def test_a_given_schema(file_formats, work):
 
 
 @pytest.mark.parametrize("file_formats", PATHS)
-def test_a_given_schema_that_does_not_do(file_formats, work):
+def test_an_invalid_given_schema(file_formats, work):
     work.put("given.avsc", json.dumps(avro(("id", "string"), ("at", "long"), ("v", "int"))).encode())
     given = str(work.path / "given.avsc")
     with pytest.raises(DataError, match=r"field v is int32 in .*int64 does not fit into int32"):
@@ -366,7 +366,7 @@ def test_a_given_schema_that_does_not_do(file_formats, work):
 
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("values", [pa.array([None], pa.int32()), pa.array([None], pa.string())], ids=["int", "string"])
-def test_null_where_a_given_schema_has_none_is_a_reject(file_formats, values, work):
+def test_null_in_a_required_field_of_a_given_schema_is_a_reject(file_formats, values, work):
     data_type = "int" if values.type == pa.int32() else "string"
     work.put("given.avsc", json.dumps(avro(("id", "string"), ("at", "long"), ("v", data_type))).encode())
     good = pa.array([5]).cast(values.type)
@@ -520,7 +520,7 @@ def test_schemas_that_only_avro_has_stay(name, at, work):
     assert plain == case.expected
 
 
-def test_records_travel_as_they_are(work):
+def test_records_stay_encoded(work):
     """With one schema, not a byte of a record changes: here a number is encoded in more bytes than it needs."""
     schema = avro(("id", "string"), ("at", "long"), ("v", "long"))
     made = io.BytesIO()
@@ -569,7 +569,7 @@ def test_schemas_that_only_avro_has_are_refused_in_other_formats(data_type, work
         work.run()
 
 
-def test_a_null_where_there_may_be_none_any_more(work):
+def test_null_in_a_field_that_became_required(work):
     for place, data_type, value in (("master/m", ["null", "int"], None), ("feed/f_1", "int", 1)):
         work.put_avro(
             place, avro(("id", "string"), ("at", "long"), ("v", data_type)), [{"id": place, "at": 1, "v": value}]

@@ -9,7 +9,7 @@ from mutator.rules.byte_columns import ByteColumn, joined, offsets_of, packed
 
 
 @given(st.lists(st.binary(max_size=5), max_size=9), st.data())
-def test_spans_are_pieces_of_their_buffer(values, data):
+def test_values_are_slices_of_their_buffer(values, data):
     start = data.draw(st.integers(0, len(values)))
     spans = ByteColumn.of_array(pa.array(values, pa.large_binary())[start:])  # a slice may start anywhere in its buffer
     values = values[start:]

@@ -212,7 +212,7 @@ EVERY_CHARACTER = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).
 
 @pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize(("text", "ascii_bits", "others"), JAVA_SETS)
-def test_sets_have_the_members_they_have_in_java(text: str, ascii_bits: int, others: int) -> None:
+def test_sets_have_the_same_members_as_in_java(text: str, ascii_bits: int, others: int) -> None:
     inside, outside = parse(f"(?:{text})"), parse(f"[^{text}]") if text != "." else parse(f"(?!{text})(?s:.)")
     found = sum(1 << c for c in range(128) if inside.split(bytes([c])) == [b"", b""])
     assert f"{found:032X}" == f"{ascii_bits:032X}"
@@ -250,11 +250,11 @@ def test_one_character_matches_itself(c: str) -> None:
         ("(?:,)(?i);", b",;"),
     ],
 )
-def test_a_regex_of_one_text_becomes_a_literal(regex: str, literal: bytes) -> None:
+def test_a_regex_that_matches_one_text_becomes_a_literal(regex: str, literal: bytes) -> None:
     assert parse(regex) == Delimiter(literal, None, regex)
 
 
-def test_a_literal_is_no_regex_where_case_is_ignored() -> None:
+def test_a_literal_with_ignored_case_stays_a_regex() -> None:
     assert parse("(?i)x,").literal is None
 
 
@@ -333,7 +333,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("regex", "message"), REFUSED)
-def test_refuses_with_place_and_cure(regex: str, message: str) -> None:
+def test_errors_name_position_and_cure(regex: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         parse(regex)
     assert type(caught.value) is ValueError  # UnicodeError and re.error would be accidents
@@ -364,7 +364,7 @@ def test_rows_that_are_not_utf8_survive(regex: str, row: bytes, fields: list[byt
 
 
 @pytest.mark.parametrize("regex", [",", r"\s*[^\w.]\s*", r"(,|;)\1"])
-def test_pickles_small_and_equal_also_after_use(regex: str) -> None:
+def test_pickles_stay_small_and_equal_after_use(regex: str) -> None:
     before = parse(regex)
     size = len(pickle.dumps(before))
     before.split(b"a,b")
@@ -375,7 +375,7 @@ def test_pickles_small_and_equal_also_after_use(regex: str) -> None:
     assert after.split(b"a,,b") == before.split(b"a,,b")
 
 
-def test_groups_stay_only_for_back_references() -> None:
+def test_only_groups_with_back_references_are_kept() -> None:
     assert re.compile(parse("(,|;)(?<x>!)?").pattern or b"").groups == 0
     assert re.compile(parse(r"(a)(?<x>,|;)\k<x>").pattern or b"").groups == 1
 

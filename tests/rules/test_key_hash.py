@@ -53,7 +53,7 @@ VALUES = st.binary(max_size=20) | st.integers(0, 40).map(bytes) | st.integers(25
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), max_size=9), st.integers(1, 2))
-def test_a_hash_of_columns_is_that_of_each_key(pairs, width):
+def test_hashes_of_columns_equal_those_of_single_keys(pairs, width):
     columns = [ByteColumn.of([pair[n] for pair in pairs]) for n in range(width)]
     found = hash_columns(columns)
     assert found.dtype == np.uint64
@@ -61,14 +61,14 @@ def test_a_hash_of_columns_is_that_of_each_key(pairs, width):
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 16, 255, 256, 257, 5000])
-def test_a_hash_of_values_of_any_length(length):
+def test_hashes_of_values_of_any_length(length):
     """Each key is hashed alone, among keys of the same length, and among short keys."""
     value = bytes(number % 251 for number in range(length))
     for column in ([value], [value, value[::-1]], [value, b"", b"x"]):
         assert hash_columns([ByteColumn.of(column)]).tolist() == [hash_key((one,)) for one in column]
 
 
-def test_hashes_of_columns_are_written_into_files():
+def test_hashes_of_columns_have_literal_values():
     """The literal values of ``hash_key`` also apply to columns: they determine the bucket of a master's row on disk."""
     columns = [ByteColumn.of([b"ab", b"a", b""]), ByteColumn.of([b"c", b"bc", b""])]
     assert [int(one) for one in hash_columns(columns)] == [689616501626007108, 9401923204605490828, 0]

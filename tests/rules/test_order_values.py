@@ -24,7 +24,7 @@ from mutator.rules.timestamps import parse_timestamp
 @pytest.mark.parametrize(
     "field", [b"", b" ", b"x", b"1 ", b" 1", b"1_0", b"NaN", b"inf", b"Infinity", "٧".encode(), b"1\n", b"\xff", b"--1"]
 )
-def test_no_order_value_of_any_type(parse, field):
+def test_invalid_values_of_all_order_types(parse, field):
     with pytest.raises(ValueError, match=r"is (not|beyond)"):
         parse(field)
 
@@ -59,7 +59,7 @@ def test_long(field, value):
         (b"1" * 100_000, "is beyond 64 bits"),  # fails at once, though int() would be slow or refuse
     ],
 )
-def test_no_long(field, reason):
+def test_invalid_longs(field, reason):
     with pytest.raises(ValueError, match=reason):
         parse_long(field)
 
@@ -73,7 +73,7 @@ def test_decimal(field, value):
 
 
 @pytest.mark.parametrize("field", [b".", b"1e", b"1e1000", b"1.2.3", b"1,5", b"sNaN", b"0x1"])
-def test_no_decimal(field):
+def test_invalid_decimals(field):
     with pytest.raises(ValueError, match="is not a decimal number"):
         parse_decimal(field)
 
@@ -130,7 +130,7 @@ def test_timestamp(field, seconds, fraction):
         ("２０２６-01-31".encode(), "is not an ISO 8601 timestamp"),
     ],
 )
-def test_no_timestamp(field, reason):
+def test_invalid_timestamps(field, reason):
     with pytest.raises(ValueError, match=reason):
         parse_timestamp(field)
 

@@ -75,7 +75,7 @@ def test_columns_agree_with_rows(given_):
 
 
 @given(st.lists(VALUES, min_size=1, max_size=3))
-def test_no_value_leaves_or_breaks_its_directory_and_all_come_back(values):
+def test_directory_names_are_safe_and_reversible(values):
     fields = [PartitionField(name, place) for place, name in enumerate(("a", "b", "c")[: len(values)])]
     directory, reason = placed_row(fields, values)
     if directory is None:
@@ -151,7 +151,7 @@ def test_reasons(by, value, reason):
     assert partition_rows(parse_fields(by), columns_of([0], [(b"2026-01-01",), (value,)])).reasons[1] == reason
 
 
-def test_the_first_field_without_a_place_gives_the_reason():
+def test_the_first_field_without_a_partition_value_gives_the_reason():
     fields = parse_fields("date(0),month(1)")
 
     assert partition_rows(fields, columns_of(fields, [(b"x", b"y")])).reasons == {
@@ -168,7 +168,7 @@ def test_the_longest_directory_is_255_bytes():
 
 
 @pytest.mark.parametrize("reason", ["year(ts)", "bucket(ts,3)"])
-def test_places_are_numbered_by_their_first_rows(reason):
+def test_partitions_are_numbered_by_their_first_rows(reason):
     """Days of one year share a partition, and so do values of one bucket."""
     days = [b"2026-01-31", b"2025-01-31", b"2026-07-01", None, b"2026-01-31"]
     placed = partition_rows(parse_fields(reason), columns_of([0], [(day,) for day in days]))
@@ -256,13 +256,13 @@ def test_other_directories_are_refused():
 
 @example("%FF")
 @given(st.text("%Faé/ \udcff\udcc3", max_size=6))
-def test_names_come_back(value):
+def test_names_are_read_back(value):
     value = value.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 
     assert values_of(directory_of(("a",), (value,))) == (("a", value or None),)
 
 
-def test_many_values_have_the_same_places_as_few():
+def test_many_values_have_the_same_partitions_as_few():
     """The timestamps are all different."""
     numbers = np.arange(100_000, dtype=np.int64) * 977
     column = pa.array(numbers.astype("datetime64[s]").astype(str)).cast(pa.large_binary())

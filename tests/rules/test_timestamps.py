@@ -17,7 +17,7 @@ def parsed(field):
 
 
 @given(st.lists(TIMESTAMPS | st.dates().map(lambda day: day.isoformat().encode()), max_size=12))
-def test_a_column_is_read_as_its_values_are(fields):
+def test_a_column_is_read_like_its_single_values(fields):
     columns = parse_timestamps(ByteColumn.of(fields))
 
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == [parsed(field) for field in fields]

@@ -116,7 +116,7 @@ def merged(work, kind, feed_kind=None):
     return work
 
 
-def test_parquet_of_ours_is_read_by_all(spark, tmp_path):
+def test_our_parquet_is_read_by_all(spark, tmp_path):
     work = merged(Work(tmp_path), "parquet")
     names = [str(path) for path in work.files]
 
@@ -128,7 +128,7 @@ def test_parquet_of_ours_is_read_by_all(spark, tmp_path):
         assert [one.type for one in pq.ParquetFile(name).schema_arrow] == SCHEMA.types
 
 
-def test_parquet_of_ours_has_statistics_and_checksums(tmp_path):
+def test_our_parquet_has_statistics_and_checksums(tmp_path):
     work = merged(Work(tmp_path), "parquet")
     for path in work.files:
         group = pq.ParquetFile(path).metadata.row_group(0)
@@ -143,7 +143,7 @@ def test_parquet_of_ours_has_statistics_and_checksums(tmp_path):
 
 
 @pytest.mark.thorough(keep=0)
-def test_orc_of_ours_is_read_by_spark_and_arrow(spark, tmp_path):
+def test_our_orc_is_read_by_spark_and_arrow(spark, tmp_path):
     work = merged(Work(tmp_path), "orc")
     names = [str(path) for path in work.files]
     assert plain(one for name in names for one in orc.read_table(name).to_pylist()) == plain(EXPECTED)
@@ -172,7 +172,7 @@ def test_orc_of_a_slice_has_the_nulls_of_the_slice():
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip"])
-def test_avro_of_ours_is_read_by_fastavro(codec, tmp_path):
+def test_our_avro_is_read_by_fastavro(codec, tmp_path):
     work = Work(tmp_path)
     work.settings["output.codec"] = codec
     merged(work, "avro", "parquet")
@@ -293,7 +293,7 @@ def test_parquet_of_duckdb_is_read(engine, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_types_that_only_arrow_has_are_read_as_plain_ones(engine, tmp_path):
+def test_arrow_types_are_read_as_plain_types(engine, tmp_path):
     source = pa.table(
         {
             "id": pa.array(["a", "b"]).dictionary_encode(),

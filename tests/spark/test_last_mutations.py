@@ -42,7 +42,7 @@ def last_of_each(mutations: list[Mutation], is_delete: Callable[[Mutation], bool
 
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS.keys())
-def test_last_mutations_are_those_of_a_dict(sc, keys, partitions):
+def test_last_mutations_equal_those_of_a_dict(sc, keys, partitions):
     rng = random.Random(partitions)
     # Few precedences, so that repr() often decides.
     mutations = [(rng.choice(keys), rng.randrange(4), rng.choice("xyzD")) for _ in range(60)]
@@ -63,14 +63,14 @@ def test_last_mutations_are_those_of_a_dict(sc, keys, partitions):
         assert [m[0] for m in part] == sorted(m[0] for m in part)
 
 
-def test_last_mutations_without_deletes_and_in_as_many_partitions_as_there_are(sc):
+def test_last_mutations_without_deletes_keep_the_number_of_partitions(sc):
     made = mutator.last_mutations(sc.parallelize([("a", 1, "x"), ("b", 1, "D"), ("a", 0, "y")], 2), FIRST, SECOND)
 
     assert made.getNumPartitions() == 2
     assert sorted(made.collect()) == [("a", 1, "x"), ("b", 1, "D")]
 
 
-def test_last_mutations_refuses_a_key_that_it_cannot_hash_alike_everywhere(sc):
+def test_last_mutations_refuses_a_key_without_a_stable_hash(sc):
     mutations = sc.parallelize([(frozenset("a"), 1, "x")], 2)
 
     # Spark 3.5 raises the JVM's exception, Spark 4 an exception of its own.

@@ -109,7 +109,7 @@ def test_exception_aborts_a_new_file_and_leaves_nothing(place, fault):
     assert place.read(place / "file") == b"whole"
 
 
-def test_new_file_does_not_replace_one(place):
+def test_new_file_does_not_replace_a_file(place):
     place.write(place / "file", b"first")
 
     with pytest.raises(StorageError, match="file"):
@@ -178,7 +178,7 @@ def test_exception_aborts_a_new_file_before_its_name_is_asked_for(place, fault):
     assert (place.names(), asked) == ([], [])
 
 
-def test_exception_of_the_naming_function_aborts_as_well(place):
+def test_exception_in_the_naming_function_aborts_as_well(place):
     def final():
         raise Mishap("no name")
 
@@ -311,7 +311,7 @@ def test_entries_are_sorted_by_the_bytes_of_their_names(place):
     assert place.names() == [".a", "B", "_a", "a", "a10", "a2", "b", "z", "ä"]
 
 
-def test_glob_matches_names_by_path_and_passes_hidden_ones_over(place):
+def test_glob_sorts_by_path_and_skips_hidden_names(place):
     for name in ("b.txt", "a.txt", ".c.txt", "d.csv"):
         place.write(place / name)
     place.directory("sub")
@@ -322,7 +322,7 @@ def test_glob_matches_names_by_path_and_passes_hidden_ones_over(place):
     assert place.storage.glob(place / "nothing*") == []
 
 
-def test_walk_finds_every_file_however_deep(place):
+def test_walk_finds_files_at_any_depth(place):
     for directory in ("d", "d/e/f", "d=1", "d=%2F/_g", "empty"):
         place.directory(directory)
     names = ["a", "z.txt", "d/b", "d/e/f/c", "d=1/.hidden", "d=%2F/_g/ä"]
@@ -337,7 +337,7 @@ def test_walk_finds_every_file_however_deep(place):
 
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=lambda name: ascii(name[:10]))
-def test_odd_name_is_kept_as_it_is(place, name):
+def test_odd_name_is_kept(place, name):
     place.write(place / name, b"content")
 
     assert place.names() == [name]
@@ -366,14 +366,14 @@ def test_odd_name_of_a_directory(moving, name):
 # --- directories ---
 
 
-def test_make_directory_makes_its_parents_and_is_content_with_one_that_exists(moving):
+def test_make_directory_creates_parents_and_accepts_an_existing_directory(moving):
     for _ in range(2):
         moving.storage.make_directory(moving / "a/b/c")
 
     assert moving.names(moving / "a/b") == ["c"]
 
 
-def test_remove_takes_files_and_whole_trees(place):
+def test_remove_removes_files_and_whole_trees(place):
     place.storage.make_directory(place / "tree/a/b")
     place.write(place / "tree/a/file")
     place.write(place / "tree/a/b/.hidden")
@@ -385,7 +385,7 @@ def test_remove_takes_files_and_whole_trees(place):
     assert place.names() == []
 
 
-def test_remove_of_a_missing_thing_is_fine(place):
+def test_remove_of_a_missing_path_is_allowed(place):
     place.write(place / "file")
 
     place.storage.remove(place / "nothing")
@@ -395,7 +395,7 @@ def test_remove_of_a_missing_thing_is_fine(place):
     assert place.names() == ["file"]
 
 
-def test_rename_new_moves_a_directory_with_all_that_is_in_it(moving):
+def test_rename_new_moves_a_directory_with_its_contents(moving):
     source = moving.directory("source")
     moving.directory("source/sub")
     moving.write(f"{source}/sub/file", b"content")
@@ -449,7 +449,7 @@ def claimant(path):
 
 
 @pytest.mark.processes
-def test_claim_of_a_process_ends_with_it_even_by_kill_9(holding):
+def test_claim_ends_with_its_process_even_by_kill_9(holding):
     path = holding.directory("claimed")
     with claimant(path) as (owner, said):
         assert said == "claimed"
@@ -465,7 +465,7 @@ def test_claim_of_a_process_ends_with_it_even_by_kill_9(holding):
         assert said == "none"
 
 
-def test_claim_is_given_back_with_the_object(holding):
+def test_claim_is_released_with_the_object(holding):
     path = holding.directory("claimed")
 
     claim = holding.storage.hold(path)
@@ -520,7 +520,7 @@ def test_fault_is_a_storage_error_with_the_path_and_the_reason(place, fault):
 
 
 @pytest.mark.parametrize("fault", FAULTS_WITH_DIRECTORIES)
-def test_fault_of_directories_is_one_as_well(moving, fault):
+def test_fault_of_directories_is_a_storage_error_as_well(moving, fault):
     if "too long" in fault and not moving.is_local:
         return  # HDFS has a limit of its own, if an administrator sets one
     if moving.is_model and ("below" in fault or "file" in fault):
@@ -553,7 +553,7 @@ def check_fault(place, name, step):
 @pytest.mark.thorough(keep=24)
 @pytest.mark.parametrize("size", [0, 1, (8 << 20) - 1, 8 << 20, (8 << 20) + 1, 40 << 20], ids=str)
 @pytest.mark.parametrize("named", ["at the beginning", "at the end"])
-def test_content_of_any_size_comes_back(place, size, named):
+def test_content_of_any_size_is_read_back(place, size, named):
     data = random.Random(size).randbytes(size)
     final = (lambda: place / "final") if named == "at the end" else None
     with place.storage.create_new(place / "file", final) as stream:
@@ -566,7 +566,7 @@ def test_content_of_any_size_comes_back(place, size, named):
         assert stream.read() == data
 
 
-def test_stream_is_read_at_any_place(place):
+def test_stream_is_read_at_any_offset(place):
     """Arrow reads Parquet in this way: from the end, then back and forth."""
     data = random.Random(3).randbytes(9_000_000)
     place.write(place / "file", data)
@@ -620,7 +620,7 @@ def fill(place, names):
         place.write(place / name)
 
 
-def test_replace_writes_anew(place):
+def test_replace_writes_a_new_file(place):
     for content in (b"one", b"another", b""):
         place.storage.replace(place / "file", content)
 
@@ -628,7 +628,7 @@ def test_replace_writes_anew(place):
     assert place.names() == ["file"]
 
 
-def test_nothing_unfinished_is_left_by_an_error(place):
+def test_error_leaves_nothing_unfinished(place):
     def write():
         with place.storage.create_new(place / "file") as stream:
             stream.write(b"x" * (20 << 20))
@@ -646,7 +646,7 @@ def test_creation_is_exclusive(place):
     assert place.names() == []
 
 
-def test_directory_is_removed_only_when_nothing_is_in_it(place):
+def test_directory_is_removed_only_when_empty(place):
     place.directory("there")
     place.write(place / "there/file")
 
@@ -659,7 +659,7 @@ def test_directory_is_removed_only_when_nothing_is_in_it(place):
     assert place.storage.remove_directory(place / "there") is True
 
 
-def test_a_sibling_with_the_same_beginning_stays(place):
+def test_a_sibling_with_the_same_prefix_stays(place):
     """Keys are text: a name that only starts with a directory's name is not in that directory."""
     for name in ("a/file", "ab/file", "a.txt", "a-b"):
         place.directory(name.partition("/")[0]) if "/" in name else None
@@ -670,7 +670,7 @@ def test_a_sibling_with_the_same_beginning_stays(place):
     assert place.names() == ["a-b", "a.txt", "ab"]
 
 
-def test_entry_says_when(place):
+def test_entry_has_its_modification_time(place):
     place.write(place / "first")
     first = place.storage.stat(place / "first")
     place.write(place / "second")

@@ -78,7 +78,7 @@ def faulty(base, monkeypatch):
 # --- lost answers ---
 
 
-def test_a_lost_answer_to_a_rename_that_was_done(base, faulty):
+def test_a_lost_answer_to_a_rename(base, faulty):
     write(f"{base}/one")
     STORAGE.make_directory(f"{base}/directory")
     write(f"{base}/directory/inside")
@@ -89,7 +89,7 @@ def test_a_lost_answer_to_a_rename_that_was_done(base, faulty):
     assert names(f"{base}/moved") == ["inside"]
 
 
-def test_a_lost_answer_to_a_creation_that_was_done(base, faulty):
+def test_a_lost_answer_to_a_creation(base, faulty):
     faulty(LOST)
     write(f"{base}/one")
     assert names(base) == ["one"]
@@ -165,7 +165,7 @@ def test_an_abort_leaves_nothing(base):
     assert names(base) == []
 
 
-def test_a_file_is_not_there_before_it_is_whole(base):
+def test_a_file_is_not_visible_before_it_is_complete(base):
     def final():
         assert [name[:5] for name in names(base)] == [".one."]
         return f"{base}/two"
@@ -245,7 +245,7 @@ def test_a_directory_is_not_read_and_a_file_not_listed(base):
     assert STORAGE.stat(f"{base}/one/two") is None
 
 
-def test_a_namenode_that_is_not_there(tmp_path, monkeypatch):
+def test_an_unreachable_namenode(tmp_path, monkeypatch):
     setting = "<property><name>dfs.client.failover.max.attempts</name><value>0</value></property>"  # 15: three minutes
     (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{setting}</configuration>")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
@@ -291,7 +291,7 @@ def test_a_read_that_fails_is_a_storage_error(base, monkeypatch):
         list(blocks(stream))
 
 
-def test_a_forked_process_has_a_client_of_its_own(base):
+def test_a_forked_process_has_its_own_client(base):
     write(f"{base}/one")
     child = os.fork()
     if not child:

@@ -83,7 +83,7 @@ def url(request, http_server, monkeypatch):
     return http_server
 
 
-def test_file_is_seen_and_read_at_any_offset(url):
+def test_file_is_found_and_read_at_any_offset(url):
     storage = storage_for(url)
     for path, data in FILES.items():
         address = url + path.replace(" ", "%20")
@@ -94,7 +94,7 @@ def test_file_is_seen_and_read_at_any_offset(url):
                 assert b"".join(iter(lambda stream=stream: stream.read(999), b"")) == data[offset:]
 
 
-def test_directory_is_no_feed_file(url):
+def test_directory_is_not_a_feed_file(url):
     with pytest.raises(ConfigError, match="nothing can be listed here; name each feed file by itself"):
         storage_for(url).stat(f"{url}/in/")
 
@@ -146,7 +146,7 @@ def test_nothing_is_written_there(sc, http_server, tmp_path, role):
 
 
 @pytest.mark.parametrize("name", [name for name in dir(RemoteStorage) if not name.startswith("_")])
-def test_each_method_that_writes_says_so(name):
+def test_each_method_that_writes_is_refused(name):
     method = getattr(RemoteStorage(), name)
     if name in ("renames", "holds", "stat", "open", "entries", "walk", "glob", "resolve", "unfinished"):
         return
@@ -175,5 +175,5 @@ def test_packages_of_a_transport_are_named(monkeypatch):
         ("https://host/a?X-Amz-Signature=abc", "https://host/a?***"),
     ],
 )
-def test_secrets_are_left_out(address, shown):
+def test_secrets_are_removed_from_addresses(address, shown):
     assert without_secrets(address) == shown

@@ -79,7 +79,7 @@ def disk(tmp_path):
 INVALID = os.fsdecode(b"a\xff\xfe\xc3")  # not UTF-8, but a legal name on Linux
 
 
-def test_name_that_is_no_text_is_kept(disk):
+def test_name_that_is_not_utf8_is_kept(disk):
     source = disk.directory("source")
     disk.write(f"{source}/{INVALID}", b"content")
 
@@ -119,7 +119,7 @@ def test_a_special_file_is_named_and_not_opened(disk, kind):
         disk.storage.open(path)
 
 
-def test_dangling_link_is_there(disk):
+def test_dangling_link_exists(disk):
     os.symlink(disk / "nowhere", disk / "link")
 
     assert disk.storage.stat(disk / "link").type == "symbolic link"
@@ -143,7 +143,7 @@ def test_remove_does_not_follow_links(disk):
     assert disk.names(disk / "keep") == ["file"]
 
 
-def test_resolve_follows_links_to_directories_and_none_to_a_file(disk):
+def test_resolve_follows_links_to_directories_only(disk):
     disk.directory("real")
     disk.write(disk / "real/file")
     os.symlink("real", disk / "link")
@@ -173,7 +173,7 @@ def test_without_links_a_new_file_still_replaces_nothing(disk, monkeypatch):
 
 
 @pytest.mark.parametrize("code", sorted(local_rename.NO_LINKS))
-def test_where_nothing_can_be_linked_a_link_is_false_and_makes_nothing(disk, monkeypatch, code):
+def test_where_links_are_impossible_link_returns_false_and_creates_nothing(disk, monkeypatch, code):
     """The caller then copies the file; any other failure is an error."""
 
     def refuse(*_, **__):
@@ -282,7 +282,7 @@ def kind(request):
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_content_comes_back_from_blocks_of_any_size(kind, block):
+def test_content_is_read_from_blocks_of_any_size(kind, block):
     for content in (b"", b"x", CONTENT, random.Random(1).randbytes(300_000 if block > 7 else 3_000)):
         assert unpacked(COMPRESS[kind](content), kind, block) == content
 
@@ -308,7 +308,7 @@ def test_bytes_after_the_last_stream_are_an_error(kind, garbage, block):
         unpacked(COMPRESS[kind](CONTENT) + garbage, kind, block)
 
 
-def test_stream_of_another_kind_after_the_last_is_an_error(kind):
+def test_stream_of_another_compression_after_the_last_is_an_error(kind):
     for other in COMPRESS:
         if other != kind:
             with pytest.raises(CorruptStream, match=kind):
@@ -332,7 +332,7 @@ def test_second_stream_that_ends_early_is_an_error_at_every_byte(kind):
             unpacked(first + second[:end], kind)
 
 
-def test_flipped_bit_never_gives_other_content(kind):
+def test_flipped_bit_never_changes_the_content(kind):
     data = COMPRESS[kind](CONTENT)
     found = 0
 

@@ -41,7 +41,7 @@ def names(path):
 
 # The first request of a large object begins its upload, three send its parts, and the fifth completes it.
 @pytest.mark.parametrize(("content", "request_number"), [(b"small", 1), *((LARGE, number) for number in range(1, 6))])
-def test_answer_that_got_lost_is_found_again(s3, bucket, content, request_number):
+def test_lost_answer_is_recovered(s3, bucket, content, request_number):
     """The client repeats the request, and the answer is that the object exists: it is the client's own."""
     s3.behave(lose=request_number)
     write(f"{bucket}/file", content)
@@ -55,7 +55,7 @@ def test_answer_that_got_lost_is_found_again(s3, bucket, content, request_number
 
 
 @pytest.mark.parametrize("content", [b"small", LARGE], ids=["small", "large"])
-def test_object_of_another_writer_is_not_taken_for_an_own_one(s3, bucket, content):
+def test_object_of_another_writer_is_not_mistaken_for_ones_own(s3, bucket, content):
     write(f"{bucket}/file", content)
     s3.behave(lose=1)
     with pytest.raises(StorageError) as caught:
@@ -67,7 +67,7 @@ def test_object_of_another_writer_is_not_taken_for_an_own_one(s3, bucket, conten
 
 
 @pytest.mark.parametrize("how", ["ignore", "unknown"])
-def test_server_without_conditional_puts_is_found_out(s3, bucket, how, monkeypatch):
+def test_server_without_conditional_puts_is_detected(s3, bucket, how, monkeypatch):
     monkeypatch.setattr(s3_module, "_exclusive", {})
     s3.behave(**{how: True})
 
@@ -90,7 +90,7 @@ def test_server_is_tried_once(s3, bucket, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_answer_that_ends_early_is_asked_for_again(s3, bucket, number):
+def test_answer_that_ends_early_is_requested_again(s3, bucket, number):
     write(f"{bucket}/file", LARGE)
     with STORAGE.open(f"{bucket}/file", 16) as stream:
         s3.behave(cut=number)
@@ -136,7 +136,7 @@ def test_upload_of_a_killed_writer_is_found_and_aborted(s3, bucket):
     assert s3.uploads(bucket) == []
 
 
-def test_a_process_that_was_forked_has_connections_of_its_own(bucket):
+def test_a_forked_process_has_its_own_connections(bucket):
     write(f"{bucket}/file", b"content")
     before = s3_client.client(bucket)
     child = os.fork()
@@ -146,7 +146,7 @@ def test_a_process_that_was_forked_has_connections_of_its_own(bucket):
 
 
 @pytest.mark.thorough(keep=0)
-def test_removal_of_more_than_one_request_takes(s3, bucket):
+def test_removal_of_more_objects_than_fit_in_one_request(s3, bucket):
     client = s3.client()
     for number in range(1002):
         client.put_object(Bucket=bucket[5:], Key=f"tree/{number}")
@@ -156,7 +156,7 @@ def test_removal_of_more_than_one_request_takes(s3, bucket):
     assert names(bucket) == ["tree-beside"]
 
 
-def test_empty_object_that_marks_a_directory_is_not_an_entry_of_it(s3, bucket):
+def test_empty_object_that_marks_a_directory_is_not_an_entry(s3, bucket):
     s3.client().put_object(Bucket=bucket[5:], Key="incr/")
 
     assert STORAGE.stat(f"{bucket}/incr").type == "directory"
@@ -173,7 +173,7 @@ def test_spellings_of_an_address(given, path):
     assert absolute(given) == path
 
 
-def test_slash_at_the_end_is_no_other_place():
+def test_trailing_slash_makes_no_difference():
     assert STORAGE.resolve("s3://lake/incr//") == "s3://lake/incr"
 
 
@@ -210,7 +210,7 @@ def test_probe_outlives_a_lost_answer(s3, bucket, lost, monkeypatch):
     assert s3.uploads(bucket) == []
 
 
-def test_without_the_probe_a_server_that_knows_no_conditions_still_replaces_nothing(s3, bucket):
+def test_without_the_probe_a_server_without_conditions_still_replaces_nothing(s3, bucket):
     s3.behave(unknown=True)
     write(f"{bucket}/file", b"first")
     with pytest.raises(StorageError) as caught:
@@ -248,16 +248,16 @@ def test_keys_without_a_path_are_reported(s3, bucket):
     assert names(bucket) == []
 
 
-def test_name_that_is_no_text_is_a_storage_error(bucket):
+def test_name_that_is_not_utf8_is_a_storage_error(bucket):
     with pytest.raises(StorageError, match="a key must be UTF-8"):
         STORAGE.stat(f"{bucket}/\udcff")
 
 
-def test_removal_in_a_bucket_that_is_not_there_is_fine(s3):
+def test_removal_in_a_missing_bucket_is_allowed(s3):
     STORAGE.remove("s3://no-such-lake/file")
 
 
-def test_server_that_is_not_there_is_a_storage_error(monkeypatch, s3):
+def test_unreachable_server_is_a_storage_error(monkeypatch, s3):
     monkeypatch.setattr(s3_client, "_clients", {})
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -275,7 +275,7 @@ def test_malformed_endpoint_is_reported(monkeypatch, s3):
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "hdfs", "http"])
-def test_one_slash_is_no_directory_of_that_name(scheme):
+def test_one_slash_is_not_a_directory_name(scheme):
     with pytest.raises(ConfigError, match=f"write {scheme}://lake/out"):
         absolute(f"{scheme}:/lake/out")
 

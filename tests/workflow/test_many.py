@@ -26,7 +26,7 @@ def parts(output):
     return sorted(path.read_bytes() for path in output.glob("part-*"))
 
 
-def test_each_table_is_merged_as_alone(folder, sc):
+def test_each_table_is_merged_as_if_alone(folder, sc):
     done = many.run(folder.tables(), lambda: sc, at_once=3)
 
     assert states(done) == dict.fromkeys(folder.names, "done")
@@ -38,7 +38,7 @@ def test_each_table_is_merged_as_alone(folder, sc):
 
 @pytest.mark.parametrize("engine", ["blocks", "records"])
 @pytest.mark.parametrize("settings", ["", 'master.unique = "true"'], ids=["shuffle", "broadcast"])
-def test_files_are_those_of_a_run_alone(folder, sc, tmp_path, engine, settings):
+def test_files_equal_those_of_a_single_run(folder, sc, tmp_path, engine, settings):
     (table,) = folder.tables(f"[tables.t1.settings]\n{settings}").only(["t1"])
     folder.put("feed/t1/del_2.txt", "3,,300\n")
     alone = merge.mutate(
@@ -54,7 +54,7 @@ def test_files_are_those_of_a_run_alone(folder, sc, tmp_path, engine, settings):
     assert parts(folder.root / "out/t1") == parts(tmp_path / "alone")
 
 
-def test_large_tables_take_the_way_of_a_run_alone(folder, sc, monkeypatch):
+def test_large_tables_are_merged_like_a_single_run(folder, sc, monkeypatch):
     monkeypatch.setattr("mutator.engine.spark.single_task._SMALL", 0)
 
     done = many.run(folder.tables(), lambda: sc, at_once=3)
@@ -63,7 +63,7 @@ def test_large_tables_take_the_way_of_a_run_alone(folder, sc, monkeypatch):
     assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
 
 
-def test_one_that_fails_does_not_stop_the_others(folder, sc):
+def test_a_failing_table_does_not_stop_the_others(folder, sc):
     shutil.rmtree(folder.root / "master/t0")
     folder.put("feed/t2/ups_1.txt", "1,too few\n")
     folder.put("feed/t3/ups_1.txt", "not a number,t3,late\n")
@@ -93,7 +93,7 @@ def test_bases_and_outputs_in_one_file(folder, sc):
     assert "nothing to merge" in again.text()
 
 
-def test_the_largest_is_begun_first(folder, sc):
+def test_the_largest_table_starts_first(folder, sc):
     begun = []
     tables = folder.tables()
 
@@ -102,7 +102,7 @@ def test_the_largest_is_begun_first(folder, sc):
     assert begun == list(reversed(folder.names))
 
 
-def test_resume_does_the_rest(folder, sc):
+def test_resume_merges_the_remaining_tables(folder, sc):
     feed = folder.put("feed/t2/ups_1.txt", "1,too few\n")
     first = many.run(folder.tables(), lambda: sc)
     feed.write_text("1,t2 changed,200\nx,t2 new,200\n")
@@ -119,7 +119,7 @@ def test_resume_does_the_rest(folder, sc):
     assert rows_of(folder, "t2") == folder.expected("t2")
 
 
-def test_other_settings_undo_nothing(folder, sc):
+def test_other_settings_do_not_undo_finished_tables(folder, sc):
     """Published outputs stay; a table is merged with the new settings only if its output was moved away."""
     many.run(folder.tables(), lambda: sc)
     before = {path: path.stat().st_ino for path in (folder.root / "out").glob("*/part-*")}
@@ -196,7 +196,7 @@ def test_unknown_table(folder, capfd):
     assert "t7x: is not one of its tables" in capfd.readouterr().err
 
 
-def test_workers_stay_for_the_next_table(folder, sc):
+def test_workers_are_reused_for_the_next_table(folder, sc):
     """A worker that is left with unread input exits, and the next task waits for a new one."""
     before = workers(sc)
 

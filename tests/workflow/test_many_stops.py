@@ -64,7 +64,7 @@ def test_deadline_of_one_table(folder, sc, monkeypatch):
     assert rows_of(folder, "t1") == folder.expected("t1")
 
 
-def test_no_table_pays_for_the_start_of_spark(folder, sc, monkeypatch):
+def test_start_of_spark_does_not_count_against_deadlines(folder, sc, monkeypatch):
     def slow():
         clock[0] += 3600
         return sc
@@ -104,7 +104,7 @@ def test_a_publication_in_progress_is_finished(folder, sc, monkeypatch):
     assert rows_of(folder, "t0") == folder.expected("t0")
 
 
-def test_base_that_is_stopped_has_its_feed_files_back(folder, sc, monkeypatch):
+def test_stopped_base_gets_its_feed_files_back(folder, sc, monkeypatch):
     folder.put("base/b/master/base.txt", "a,1,100\n")
     folder.put("base/b/incr/ups_1.txt", "a,2,200\n")
     hang(monkeypatch, "b")
@@ -135,7 +135,7 @@ def test_signal(folder, sc, monkeypatch, capfd, number):
     assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
 
 
-def test_second_signal_is_not_waited_for(folder, sc, monkeypatch):
+def test_second_signal_does_not_wait(folder, sc, monkeypatch):
     told, release = threading.Event(), threading.Event()
     stop = Attempt.stop
     monkeypatch.setattr(Attempt, "stop", lambda self, why: (stop(self, why), told.set()))
@@ -171,7 +171,7 @@ def test_spark_that_cannot_start_is_tried_once(folder):
     assert (done.exit_code, tries) == (2, [1])
 
 
-def test_bug_in_one_table_stays_there(folder, sc, monkeypatch):
+def test_bug_in_one_table_does_not_affect_others(folder, sc, monkeypatch):
     def broken(*words, **more):
         if "t3" in words[1]:
             raise ZeroDivisionError("oops")
@@ -201,7 +201,7 @@ def test_kill_and_resume(folder, sc):
     assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
 
 
-def test_threads_that_spark_cannot_tell_apart(folder, monkeypatch):
+def test_threads_that_spark_cannot_distinguish(folder, monkeypatch):
     monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
 
     with pytest.raises(MutatorError, match="PYSPARK_PIN_THREAD is false"):

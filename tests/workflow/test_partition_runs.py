@@ -132,7 +132,7 @@ def test_partitions_without_a_feed_are_linked(case):
     assert inodes(case.output / "k=a") != inodes(case.parted / "k=a")
 
 
-def test_partitions_become_empty_and_come_again(case):
+def test_partitions_become_empty_and_reappear(case):
     case.run()
     case.whole_run()
     for rows in (b"a,1,500,D,\nc,1,500,D,\nx,1,500,D,\n", b"a,1,400,U,late\nc,1,600,U,again\nx,1,501,U,new\n"):
@@ -176,7 +176,7 @@ ROWS = st.lists(
 
 @law(12)
 @given(ROWS, st.lists(ROWS, min_size=1, max_size=2))
-def test_runs_of_partitions_are_one_run_of_the_whole(tmp_path_factory, base, feeds):
+def test_runs_of_partitions_equal_one_run_over_all(tmp_path_factory, base, feeds):
     case = Case(tmp_path_factory.mktemp("runs"))
     known = {(key, number): order for key, number, order, _ in base}
     case.begin(b"".join(b"%s,%d,%d,m\n" % (key.encode(), n, order) for (key, n), order in known.items()))
@@ -204,7 +204,7 @@ EARLY, LATE = ["runs.begun", "stage.merged", "stage.manifest.written"], ["runs.s
 
 
 @pytest.mark.parametrize("point", [*EARLY, "runs.partition.done", "runs.linked", *LATE, "runs.published"])
-def test_a_stopped_run_goes_on(case, monkeypatch, point):
+def test_a_stopped_run_continues(case, monkeypatch, point):
     case.run()
     undisturbed = case.follow().feed(FEED.replace(b"00,", b"50,")).root / "undisturbed"
     case.run(undisturbed)
@@ -241,7 +241,7 @@ def test_a_fault_in_one_partition_stops_the_loop_and_leaves_the_others(case):
     assert case.run(settings={"reject.policy": "quarantine"}).counts()["feed rejected"] == 1
 
 
-def test_another_feed_does_not_go_on_with_it(case, monkeypatch):
+def test_a_stopped_run_does_not_continue_with_another_feed(case, monkeypatch):
     monkeypatch.setenv(failpoints.VARIABLE, "runs.partition.done:raise")
     with pytest.raises(OSError, match="failpoint"):
         case.run()
@@ -266,7 +266,7 @@ def touch(path):
         (lambda case: touch(case.fed / "k=b/ups_1.txt"), "split-1/k=b"),
     ],
 )
-def test_changed_inputs_do_not_go_on_with_it(case, monkeypatch, change, says):
+def test_a_stopped_run_does_not_continue_with_changed_inputs(case, monkeypatch, change, says):
     monkeypatch.setenv(failpoints.VARIABLE, "runs.partition.done:raise")
     with pytest.raises(OSError, match="failpoint"):
         case.run()
@@ -276,7 +276,7 @@ def test_changed_inputs_do_not_go_on_with_it(case, monkeypatch, change, says):
     case.refused(StateError, "was started with another content of", says, "run with the original one")
 
 
-def test_another_commit_of_a_managed_partition_does_not_go_on_with_it(case, monkeypatch):
+def test_a_stopped_run_does_not_continue_with_another_commit_of_a_partition(case, monkeypatch):
     case.run()
     case.run(case.root / "other")
     case.follow().feed(b"a,7,400,U,new\n")
@@ -296,7 +296,7 @@ def test_the_output_must_not_exist(case):
     case.refused(StateError, "already exists")
 
 
-def test_two_at_once(case):
+def test_two_runs_at_once(case):
     def merge_on(plan, staging):
         with pytest.raises(StateError, match="another run is writing"):
             case.run()
@@ -395,7 +395,7 @@ def test_no_master(case):
     assert how(case.run(settings={"allow.empty.master": "true"})) == dict.fromkeys(("k=a", "k=b", "k=d"), "merged")
 
 
-def test_the_configuration_may_be_that_of_one_run_for_all(case):
+def test_the_configuration_may_name_the_partitions(case):
     done = case.run(settings={"partitioned.by": "k=0,n=1", "key.scope": "table"})
 
     assert done.counts()["output rows"] == 4

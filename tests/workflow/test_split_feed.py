@@ -92,7 +92,7 @@ def feed(tmp_path):
     return Feed(tmp_path)
 
 
-def test_rows_lie_in_files_of_their_name_in_their_order(feed):
+def test_rows_keep_their_file_name_and_order(feed):
     feed.put("ups_2.txt", b"a,1,x\nb,2,y\na,3,z\n")
     feed.put("del_3.txt", b"b,2,y\n")
     done = feed.split("0")
@@ -102,7 +102,7 @@ def test_rows_lie_in_files_of_their_name_in_their_order(feed):
     assert done.record.rows_by_partition() == {"field_0=a": 2, "field_0=b": 2}
 
 
-def test_line_ends_marks_blank_lines_and_bytes_that_are_no_text(feed):
+def test_line_ends_byte_order_marks_blank_lines_and_invalid_utf8(feed):
     feed.put("ups_2.txt", b"\xef\xbb\xbfa,\xff\x00\r\n\r\nb,2\n\na,3\r,\rx\r\nb,4\r")
     feed.put("ups_3.txt", b"a,1\rb,2\r\ra,3")
     done = feed.split("k=0", {**CONFIG, "field.count": "any"})
@@ -122,7 +122,7 @@ def test_any_delimiter(feed, delimiter):
 
 
 @pytest.mark.parametrize("delimiter", [",", "::"])
-def test_headers_stand_in_each_file(feed, delimiter):
+def test_each_file_has_the_header(feed, delimiter):
     joint = delimiter.encode()
     rows = [b"key%svalue" % joint, b"--", b"a%s1" % joint, b"b%s2" % joint]
     feed.put("ups_2.txt", b"\xef\xbb\xbf" + b"\r\n".join(rows))
@@ -134,7 +134,7 @@ def test_headers_stand_in_each_file(feed, delimiter):
 
 
 @pytest.mark.parametrize("suffix", UNPACK)
-def test_files_stay_compressed_as_they_are(feed, suffix):
+def test_files_keep_their_compression(feed, suffix):
     pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd.compress}[suffix]
     feed.put(f"ups_2.txt{suffix}", pack(b"h\na,1\nb,2\n"))
     feed.split("0", {**CONFIG, "header.lines": "1", "field.count": "2"})
@@ -290,7 +290,7 @@ def test_rows_without_a_partition_are_set_aside(feed):
     assert done.rejects[1]["place"] == "line 3, byte 15"
 
 
-def test_no_more_are_set_aside_than_may_be(feed):
+def test_no_more_rows_are_set_aside_than_allowed(feed):
     feed.put("ups_2.txt", b"a,b\n" + b"a\n" * 30)
 
     feed.refused(DataError, "30 feed rows", "limit 20", by="0", settings={**QUARANTINE, "reject.limit": "20"})
@@ -298,7 +298,7 @@ def test_no_more_are_set_aside_than_may_be(feed):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc", "avro"])
-def test_rejects_of_all_kinds_are_shown(feed, kind):
+def test_rejects_for_all_reasons_are_shown(feed, kind):
     table = pa.table({"id": [1, 2], "at": ["2026-01-31", "soon"]})
     if kind == "avro":
         schema = {
@@ -344,7 +344,7 @@ def test_delete_files_may_lack_the_field(feed):
     feed.refused(DataError, "ups_1.csv: field l is missing", by="l", settings=settings)
 
 
-def test_names_are_those_of_the_configuration(feed):
+def test_field_names_come_from_the_configuration(feed):
     feed.put("ups_1.txt", b"a,1\n")
     feed.split("store", {"id.field.ordinals": "store", "field.names": "store,sale"})
 
@@ -364,13 +364,13 @@ def test_unknown_fields(feed, by, says):
     feed.refused(ConfigError, "ups_1.txt", says, by=by)
 
 
-def test_a_list_makes_no_partition(feed):
+def test_a_list_cannot_give_a_partition(feed):
     pq.write_table(TABLE, feed.feed / "ups_1.parquet")
 
     feed.refused(DataError, "field more is list", "which cannot determine a partition", by="more")
 
 
-def test_two_files_of_one_name(feed):
+def test_two_files_with_the_same_name(feed):
     one = feed.put("a/ups_1.txt", b"a\n")
     other = feed.put("b/ups_1.txt", b"a\n")
 
@@ -378,7 +378,7 @@ def test_two_files_of_one_name(feed):
     feed.split("0", feed=[str(one.parent), str(one)])  # a path that is matched twice is read once
 
 
-def test_places_that_must_be_apart(feed):
+def test_paths_that_must_not_overlap(feed):
     feed.put("ups_1.txt", b"a\n")
 
     feed.refused(ConfigError, "feed and split feed", by="0", to=feed.feed / "split")
@@ -395,7 +395,7 @@ def test_empty_feed(feed):
     assert [os.path.basename(path) for path in done.ignored] == [".hidden"]
 
 
-def test_a_file_that_grows_meanwhile(feed):
+def test_a_file_that_grows_during_the_split(feed):
     path = feed.put("ups_1.txt", b"a\n")
 
     def each(tasks, work):
@@ -407,7 +407,7 @@ def test_a_file_that_grows_meanwhile(feed):
     assert not feed.to.exists()
 
 
-def test_a_task_that_is_tried_again(feed):
+def test_a_repeated_task(feed):
     """The finished files of the earlier attempt are replaced, just as its unfinished ones are."""
     feed.put("ups_1.txt", b"a\nb\n")
     pq.write_table(TABLE, feed.feed / "ups_2.parquet")
@@ -426,7 +426,7 @@ def test_damaged_files_are_named(feed):
     feed.refused(DataError, "ups_1.txt.gz", "damaged", by="0")
 
 
-def test_a_record_of_which_a_byte_is_wrong(feed):
+def test_a_record_with_a_wrong_byte(feed):
     feed.put("ups_1.txt", b"a\n")
     feed.split("0")
     data = (feed.to / PATH).read_bytes()
@@ -514,7 +514,7 @@ ROWS = st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=15)
 
 @law(60)
 @given(ROWS, st.sampled_from(["0", "k=1", "prefix(0,1),1", "bucket(0,3)"]), st.sampled_from([b"\n", b"\r\n"]))
-def test_every_row_is_where_the_rules_for_a_row_say(tmp_path_factory, rows, by, end):
+def test_every_row_is_in_the_partition_of_the_row_rules(tmp_path_factory, rows, by, end):
     feed = Feed(tmp_path_factory.mktemp("split"))
     content = b"".join(b",".join(row) + end for row in rows)
     feed.put("ups_1.txt", content)
@@ -532,7 +532,7 @@ def test_every_row_is_where_the_rules_for_a_row_say(tmp_path_factory, rows, by, 
     assert feed.parts("ups_1.txt") == expected
 
 
-def test_a_task_needs_nothing_but_its_file(feed):
+def test_a_task_needs_only_its_file(feed):
     """A task is sent to workers with the positions of its fields, and writes the same files again."""
     feed.put("ups_1.txt", b"a\nb\na\n")
     (file,), _ = feed_files(config.parse(CONFIG), parse_fields("0"), [str(feed.feed)])

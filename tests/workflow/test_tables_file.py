@@ -76,7 +76,7 @@ def test_run_section(folder):
     assert (found.at_once, found.deadline, found.record) == (3, 1800, str(folder.root / "state/run"))
 
 
-def test_a_base_takes_no_default_place(folder):
+def test_defaults_give_a_base_no_paths(folder):
     (table,) = folder.tables('[tables.b]\nbase = "bases/{table}"\n').only(["b"])
 
     assert (table.base, table.master, table.feed) == (str(folder.root / "bases/b"), "", ())
@@ -135,7 +135,7 @@ def test_no_tables(folder, text):
 
 
 @pytest.mark.parametrize("text", ["[tables", "a = 1\na = 2\n"])
-def test_no_toml(folder, text):
+def test_invalid_toml(folder, text):
     with pytest.raises(MutatorError, match=r"tables\.toml: the configuration cannot be read: "):
         many.load(folder.put("tables.toml", text))
 
@@ -167,7 +167,7 @@ A = place("a", master="/m/a", feed=("/f/a",), output="/o/a")
         (place("b", feed=("/[no]/a",)), "tables.b.feed: /[no]/a and /o/a"),
     ],
 )
-def test_places_that_clash(other, said):
+def test_paths_that_clash(other, said):
     found = clashes([A, other])
 
     assert any(one.startswith(said) for one in found), found
@@ -183,11 +183,11 @@ def test_places_that_clash(other, said):
         place("b", master="s3://o/a", output="s3://o/a2"),
     ],
 )
-def test_places_that_do_not_clash(other):
+def test_paths_that_do_not_clash(other):
     assert clashes([A, other]) == clashes([other, A]) == []
 
 
-def test_links_are_the_same_place(tmp_path):
+def test_links_to_one_directory_clash(tmp_path):
     (tmp_path / "o").mkdir()
     (tmp_path / "link").symlink_to("o")
 

@@ -84,7 +84,7 @@ def test_first_run_may_have_no_master(tmp_path):
     assert place.rows() == ["a,2"]
 
 
-def test_feed_file_delivered_twice_is_skipped_and_put_away(by_name):
+def test_feed_file_delivered_twice_is_skipped_and_archived(by_name):
     by_name.arrive("ups_2.txt", "a,2")
     by_name.run()
     by_name.arrive("ups_2.txt", "a,2")
@@ -151,7 +151,7 @@ def test_gaps_in_the_sequence(by_name):
     assert [note for note in by_name.run(sequence_gaps="report").report.notes if note.startswith("gaps")]
 
 
-def test_run_that_fails_puts_its_feed_back_and_says_why(by_name):
+def test_run_that_fails_puts_its_feed_back_and_reports_why(by_name):
     by_name.arrive("ups_2.txt", "a,2", "broken")
     refused(by_name.run, 3, "1 feed rows cannot be read", "ups_2.txt")
 
@@ -187,7 +187,7 @@ def test_full_snapshots_are_merged_one_at_a_time_the_oldest_first(by_name):
 # --- files that have fully arrived
 
 
-def test_files_that_are_not_whole_wait(by_name):
+def test_incomplete_files_wait(by_name):
     for name in ("ups_2.txt.tmp", "ups_3.txt._COPYING_", ".ups_4.txt", "_ups_5.txt", "ups_6.txt.filepart"):
         by_name.arrive(name, "a,2")
     (by_name.path / "incr" / "directory").mkdir()
@@ -213,7 +213,7 @@ def test_files_that_are_too_young_wait(by_name):
     assert by_name.run(claim_min_age="0s").version == 1
 
 
-def test_run_waits_for_files_that_are_only_a_little_too_young(by_name):
+def test_run_waits_for_files_that_are_slightly_too_young(by_name):
     by_name.arrive("ups_2.txt", "a,2")
     config = configuration.parse(by_name.settings | {"claim.min.age": "1s"})
     slept = []
@@ -228,7 +228,7 @@ def test_run_waits_for_files_that_are_only_a_little_too_young(by_name):
     assert 0 < slept[0] < 1.1
 
 
-def test_ready_marker_says_that_a_file_is_whole(by_name):
+def test_ready_marker_declares_a_file_complete(by_name):
     by_name.settings = by_name.settings | {"claim.ready.suffix": ".ready", "claim.min.age": "1h"}
     by_name.arrive("ups_2.txt", "a,2")
     by_name.arrive("ups_3.txt.ready")
@@ -270,7 +270,7 @@ def test_file_of_the_same_name_that_arrives_during_a_run_that_fails(by_name):
     assert not list((by_name.path / "incr").iterdir())
 
 
-def test_marker_goes_where_its_file_goes(by_name):
+def test_marker_moves_with_its_file(by_name):
     """Otherwise it would vouch for a newer file of this name, which is still being written."""
     by_name.settings = by_name.settings | {"claim.ready.suffix": ".ready"}
     by_name.arrive("ups_2.txt", "a,2", "broken")
@@ -308,7 +308,7 @@ def test_master_that_was_changed_can_be_adopted(by_name):
 
 
 @pytest.mark.parametrize(("where", "point"), [(run_module, "commit.done"), (run_module, "commit.begin")])
-def test_signal_that_comes_too_late_is_reported_and_nothing_is_left(by_name, monkeypatch, where, point):
+def test_signal_that_comes_too_late_is_reported_and_leaves_nothing(by_name, monkeypatch, where, point):
     def at(name):
         if name == point:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -348,7 +348,7 @@ def test_restore_that_is_stopped_too_late_reports_it(by_name, monkeypatch, capsy
     assert by_name.rows()[0] == "a,2"
 
 
-def test_file_that_grows_after_it_was_taken_stops_the_run(by_name):
+def test_file_that_grows_after_its_claim_stops_the_run(by_name):
     by_name.arrive("ups_2.txt", "a,2")
     config = configuration.parse(by_name.settings)
     merge = directory.merge_by(config, local_engine.merge)
@@ -392,7 +392,7 @@ def test_restore_brings_tombstones_sequences_horizon_and_feed_files_back(by_name
 
 
 @pytest.mark.law
-def test_verify_finds_every_flipped_bit_and_every_cut(by_name, monkeypatch):
+def test_verify_finds_every_flipped_bit_and_every_truncation(by_name, monkeypatch):
     """The test covers every role of file in a base: log entries, datasets, backups, archived feed files."""
     monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
     monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
@@ -532,7 +532,7 @@ def test_watch_merges_arriving_files(sample_base, capsys):
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
-def test_watch_ends_by_a_signal_and_leaves_nothing_half_done(sample_base):
+def test_watch_ends_on_a_signal_and_leaves_nothing_half_done(sample_base):
     words = ["watch", sample_base, "--interval", "0.2", "--min-age", "0", "--config", SAMPLE / "bumu.properties"]
     argv = [sys.executable, "-m", "mutator.cli", "workflow", *words]
     with subprocess.Popen(argv, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True) as watching:

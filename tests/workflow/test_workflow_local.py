@@ -110,7 +110,7 @@ def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch
     assert doubles >= (600 if step == 1 else 200)
 
 
-def test_points_of_the_lists_are_passed(tmp_path, monkeypatch, no_sync):
+def test_every_listed_failpoint_is_passed(tmp_path, monkeypatch, no_sync):
     """A failpoint that no run passes tests nothing."""
     seen = set()
     start = new_base(tmp_path / "start", 2)
@@ -219,7 +219,7 @@ def test_processes_race_and_readers_see_whole_versions(tmp_path, no_sync):
 
 
 @pytest.mark.soak
-def test_eight_processes_of_fifty_commits(tmp_path):
+def test_eight_processes_with_fifty_commits(tmp_path):
     race(tmp_path / "base", workers=8, commits=50, readers=4)
 
 
@@ -274,7 +274,7 @@ def test_master_that_was_replaced_by_hand_is_refused(tmp_path):
     assert "move it away" in look(base).problems[0]
 
 
-def test_base_that_has_lost_its_log_is_left_alone(tmp_path):
+def test_base_without_its_log_is_left_alone(tmp_path):
     base = new_base(tmp_path / "base", 2)
     before = tree(base)
     shutil.rmtree(base / "_mutator")
@@ -329,7 +329,7 @@ def test_status_after_a_first_run_that_was_killed(tmp_path, no_sync):
     assert (base / "backup" / "1" / "given.txt").read_bytes() == GIVEN
 
 
-def test_dataset_of_a_stranger_in_output_is_left_alone(tmp_path):
+def test_foreign_dataset_in_output_is_left_alone(tmp_path):
     base = new_base(tmp_path / "base", 1)
     other = new_base(tmp_path / "other", 1)
     shutil.copytree(other / "master", base / "output" / "mine")
@@ -363,7 +363,7 @@ def test_master_of_mutator_run_is_version_0_and_can_be_restored(tmp_path):
     assert look(base).problems == ()
 
 
-def test_directory_of_a_stranger_in_output_is_left_alone(tmp_path):
+def test_foreign_directory_in_output_is_left_alone(tmp_path):
     base = new_base(tmp_path / "base", 1)
     (base / "output" / "mine").mkdir()
     (base / "output" / "mine" / "notes.txt").write_text("notes")

@@ -203,7 +203,7 @@ def another_process(monkeypatch):
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("fault", ["fails", "lost"])
 @pytest.mark.parametrize("step", [pytest.param(37, id="some"), ALL])
-def test_any_call_fails_or_its_answer_gets_lost(place, fault, step, monkeypatch):
+def test_any_call_fails_or_loses_its_answer(place, fault, step, monkeypatch):
     """Whatever call fails, the run succeeds or reports it, and the next command can continue with the base."""
     start = new_base(f"{place}/start", 1)
     base = copied(start, f"{place}/base")
@@ -300,14 +300,14 @@ def test_feed_files_are_never_moved(s3):
 
 
 @pytest.mark.thorough(keep=0)
-def test_file_that_is_written_anew_has_arrived_again(s3):
+def test_rewritten_file_counts_as_new(s3):
     base = new_base(f"{s3.bucket()}/base", 3)
     storage_for(base).replace(f"{base}/incr/{NAMES[0]}", b"n,of another content\n"[: len(FEEDS[NAMES[0]])])
 
     assert run_it(base).claimed == (NAMES[0],)
 
 
-def test_file_that_is_written_anew_while_it_is_merged_stops_the_run(s3):
+def test_file_rewritten_during_its_merge_stops_the_run(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
 
     def slow(task):
@@ -390,7 +390,7 @@ def test_without_conditional_puts_a_second_writer_is_refused(careless):
 
 
 @pytest.mark.thorough(keep=1)
-def test_without_conditional_puts_a_writer_of_another_machine_is_never_taken_for_dead(careless, monkeypatch):
+def test_without_conditional_puts_a_writer_on_another_machine_never_counts_as_dead(careless, monkeypatch):
     base = new_base(f"{careless.bucket()}/base", 1)
     assert in_child(lambda: run_it(base), "claim.done")[0] == signal.SIGKILL
     (lock,) = [one for one in entries_of(f"{base}/_mutator/lock") if one.name.endswith(".json")]
@@ -404,7 +404,7 @@ def test_without_conditional_puts_a_writer_of_another_machine_is_never_taken_for
 
 
 @pytest.mark.thorough(keep=0)
-def test_two_that_come_at_once_without_conditional_puts_never_both_work(careless):
+def test_without_conditional_puts_two_simultaneous_writers_never_both_work(careless):
     base = new_base(f"{careless.bucket()}/base", 1)
     for _ in range(10):
         children = []
@@ -429,7 +429,7 @@ def test_two_that_come_at_once_without_conditional_puts_never_both_work(careless
 # --- a lost log, a paused process and a second delivery on S3 ---
 
 
-def test_base_that_has_lost_its_log_is_left_alone(s3):
+def test_base_without_its_log_is_left_alone(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     storage_for(base).remove(f"{base}/_mutator/log")
     before = tree(base)
@@ -439,7 +439,7 @@ def test_base_that_has_lost_its_log_is_left_alone(s3):
     assert tree(base) == before
 
 
-def test_whole_dataset_of_no_version_is_left_and_reported(s3):
+def test_complete_dataset_without_a_version_is_left_and_reported(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     (last,) = [one for one in entries_of(f"{base}/_mutator/log") if one.name.endswith("2.json")]
     version = Log(base).latest()
@@ -449,7 +449,7 @@ def test_whole_dataset_of_no_version_is_left_and_reported(s3):
     assert storage_for(base).stat(f"{base}/{version.path}") is not None
 
 
-def test_part_of_a_dataset_that_came_late_is_removed(s3):
+def test_late_part_of_a_dataset_is_removed(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     put(f"{base}/output/20260101T000000Z-01234567/part-00000-20260101T000000Z-01234567.txt", b"late")
     look(base)
@@ -500,7 +500,7 @@ def test_restore_that_came_first_keeps_the_pruner_from_removing(s3, monkeypatch)
 
 
 @pytest.mark.thorough(keep=0)
-def test_file_that_comes_again_is_skipped_once(s3):
+def test_file_delivered_again_is_skipped_once(s3):
     base = new_base(f"{s3.bucket()}/base", 3)
     time.sleep(1.1)  # S3's times are whole seconds
     storage_for(base).replace(f"{base}/incr/{NAMES[0]}", FEEDS[NAMES[0]])
@@ -513,7 +513,7 @@ def test_file_that_comes_again_is_skipped_once(s3):
 
 
 @pytest.mark.thorough(keep=0)
-def test_symlink_manifest_that_is_asked_for_later_and_killed(s3):
+def test_symlink_manifest_is_recovered_when_configured_later_and_killed(s3):
     base = new_base(f"{s3.bucket()}/base", 3)
     config = with_settings(symlink_manifest=True)
     path = f"{base}/_symlink_format_manifest/manifest"
@@ -525,7 +525,7 @@ def test_symlink_manifest_that_is_asked_for_later_and_killed(s3):
 
 
 @pytest.mark.thorough(keep=0)
-def test_slash_at_the_end_of_a_base(s3):
+def test_trailing_slash_of_a_base(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     assert is_base(absolute(f"{base}/"))
     assert look(f"{base}/").problems == ()
