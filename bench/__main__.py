@@ -26,13 +26,13 @@ from bench.workload import SIZES, WORK, Workload, parse_size, workloads
 ROOT = Path(__file__).resolve().parent.parent
 # Master, managed master, a table and its copy for each of five formats, one output, shuffle files.
 COPIES = 12
-SCALED = "partition-scaling"  # too large to be in memory as a whole
+SCALED = "partition-scaling"  # its files are too large to be in memory all at once
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Return 0 if all results are equal and no contender failed, otherwise 1."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # this also removes the files that were made
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that ``finally`` removes the files
     try:
         entries = chosen(options.only)
         rows = parse_size(options.size)
@@ -43,32 +43,32 @@ def main(arguments: list[str] | None = None) -> int:
     servers = [name for name in names if name in SERVERS]
     needed = [workload.rows * ROW_BYTES * copies_of(workload, entries) for workload in work]
     needed += [transfer_size(rows) * TRANSFER_COPIES for _ in servers]
-    place = scratch(max(needed) + (256 << 20))
-    machine = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **describe(), "files on": file_system(place)}
+    directory = scratch(max(needed) + (256 << 20))
+    machine = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **describe(), "files on": file_system(directory)}
     outcomes: list[Outcome] = []
     traffics: list[Traffic] = []
     try:
         # Keep what was measured, even if a later workload fails.
         for server in servers:
-            traffics += _moved(server, entries, place, rows, options)
+            traffics += _transferred(server, entries, directory, rows, options)
             _write(options.out, outcomes, machine, traffics)
         for workload in work:
-            outcomes += _one(workload, entries, place, options)
+            outcomes += _merged(workload, entries, directory, options)
             _write(options.out, outcomes, machine, traffics)
     finally:
-        _keep_logs(place, options.out)
-        shutil.rmtree(place, ignore_errors=True)
+        _keep_logs(directory, options.out)
+        shutil.rmtree(directory, ignore_errors=True)
     return conclude(outcomes, options.out, traffics)
 
 
 def chosen(only: str) -> list[Entry]:
-    """Return the contenders whose names begin with one of these; all if none is named."""
+    """Return the contenders whose names begin with one of the names; all of them if no name is given."""
     if not only:
         return everyone()
     names = [name.strip() for name in only.split(",")]
     for name in names:
         if not any(entry.name.startswith(name) for entry in everyone()):
-            raise ValueError(f"{name}: no contender begins like this; there are: {_names()}")
+            raise ValueError(f"{name}: no contender begins like this; the contenders are {_names()}")
     return [entry for entry in everyone() if entry.name.startswith(tuple(names))]
 
 
@@ -76,36 +76,38 @@ def copies_of(workload: Workload, entries: Sequence[Entry]) -> int:
     """Return how many copies of a workload's master must fit in memory."""
     if workload.work != SCALED:
         return COPIES
-    return sum(entry.name in (workload.only or ()) for entry in entries)  # a managed one each; an output is links
+    return sum(entry.name in (workload.only or ()) for entry in entries)  # a managed master each; outputs are links
 
 
-def _one(workload: Workload, entries: list[Entry], place: Path, options: argparse.Namespace) -> list[Outcome]:
-    """Return the outcome of a workload; None if none of its contenders was selected."""
-    there = [
+def _merged(workload: Workload, entries: list[Entry], directory: Path, options: argparse.Namespace) -> list[Outcome]:
+    """Return the outcome of a workload in a list; an empty list if none of its contenders was selected."""
+    selected = [
         entry for entry in MERGES[workload.form] if entry in entries and entry.name in (workload.only or (entry.name,))
     ]
-    if not there:
+    if not selected:
         return []
     print(f"{workload.name} rows, {options.repeat} rounds", file=sys.stderr, flush=True)
-    ways = {"repeat": options.repeat, "limit": options.limit, "seed": options.seed}
+    settings = {"repeat": options.repeat, "limit": options.limit, "seed": options.seed}
     if workload.work == SCALED:
         with tempfile.TemporaryDirectory(prefix="mutator-bench-") as aside:
-            results = compete(there, workload, place, aside=Path(aside), **ways)
+            results = compete(selected, workload, directory, aside=Path(aside), **settings)
     else:
-        results = compete(there, workload, place, **ways)
+        results = compete(selected, workload, directory, **settings)
     outcome = Outcome(workload, tuple(results))
     print(f"\n{table(outcome)}\n", flush=True)
     return [outcome]
 
 
-def _moved(server: str, entries: list[Entry], place: Path, rows: int, options: argparse.Namespace) -> list[Traffic]:
-    """Return the outcome of a server; None if none of its contenders was selected."""
-    there = [entry for entry in SERVERS[server] if entry in entries]
-    if not there:
+def _transferred(
+    server: str, entries: list[Entry], directory: Path, rows: int, options: argparse.Namespace
+) -> list[Traffic]:
+    """Return the results of a server in a list; an empty list if none of its contenders was selected."""
+    selected = [entry for entry in SERVERS[server] if entry in entries]
+    if not selected:
         return []
     print(f"{server}, {options.repeat} rounds", file=sys.stderr, flush=True)
-    ways = {"repeat": options.repeat, "limit": options.limit, "seed": options.seed}
-    traffic = exchange(server, there, place, size=transfer_size(rows), **ways)
+    settings = {"repeat": options.repeat, "limit": options.limit, "seed": options.seed}
+    traffic = exchange(server, selected, directory, size=transfer_size(rows), **settings)
     print(f"\n{traffic_table(traffic)}\n", flush=True)
     return [traffic]
 
@@ -143,9 +145,9 @@ def _all_results(outcomes: Sequence[Outcome], traffics: Sequence[Traffic]) -> It
         yield from ((traffic.server, result) for result in traffic.results)
 
 
-def _keep_logs(place: Path, out: Path) -> None:
+def _keep_logs(directory: Path, out: Path) -> None:
     logs = out / "logs"
-    for log in place.glob("contenders/*/log"):
+    for log in directory.glob("contenders/*/log"):
         logs.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(log, logs / f"{log.parent.name}.log")
 

@@ -1,6 +1,6 @@
 """The process of one contender: ``python -m bench.child NAME FORMAT SCRATCH``, a JSON line in, a JSON line out.
 
-The clock runs from paths given to result on disk, or from address given to last byte, and only here.
+Only this process measures time: from the paths to the result on disk, or from the address to the last byte.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(name: str, form: str, scratch: str) -> None:
 
 
 def blame(entry: Entry, fault: Exception) -> dict[str, str]:
-    """Distinguish a missing module from a failure."""
+    """Return the answer for an exception: skipped if a module is missing, otherwise failed."""
     if isinstance(fault, ModuleNotFoundError) and fault.name in entry.needs:
         return {"skipped": f"{fault.name} is not installed"}
     first = (str(fault).strip() or "no message").splitlines()[0]
@@ -63,7 +63,7 @@ def make(entry: Entry) -> Contender | Transfer:
 
 
 def obey(contender: Contender | Transfer, command: dict[str, str], scratch: Path) -> dict[str, Any]:
-    """Carry out one command."""
+    """Carry out one command, and return the answer."""
     paths = {name: Path(value) for name, value in command.items() if name != "do"}
     match command["do"]:
         case "start":

@@ -1,4 +1,4 @@
-"""The same rows as Parquet, ORC and Avro: converted from the text, and back into its lines for the digest."""
+"""Convert the text to Parquet, ORC and Avro, and their rows back to lines of text for the digest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.layout import MASTER_FIELDS, PARTITIONED_MASTER_FIELDS
 
 __all__ = ["convert", "lines_in"]
 
-FILES = {"parquet": 4, "orc": 4, "avro": 8}  # at least, so that there is work for several cores
+FILES = {"parquet": 4, "orc": 4, "avro": 8}  # minimum number of files, so that several cores have work
 BATCH = 1 << 16
 
 SCHEMA = pa.schema(
@@ -37,9 +37,9 @@ AVRO_TYPES = {"id": "string", "name": "string", "stock": "long", "price": DECIMA
 
 
 def convert(text: Path, to: Path, fields: tuple[str, ...], form: str) -> None:
-    """Write the rows of a directory of text as files of another format, each with rows of a single text file.
+    """Convert the text files of a directory to files of another format; each has rows of a single text file.
 
-    Files of a partition are in the directory of that partition.
+    A file of a partition is written to the directory of that partition.
     """
     to.mkdir(parents=True)
     sources = sorted(path for path in text.rglob("*") if path.is_file())
@@ -48,18 +48,18 @@ def convert(text: Path, to: Path, fields: tuple[str, ...], form: str) -> None:
     for number, source in enumerate(sources):
         rows = pyarrow.csv.read_csv(source, pyarrow.csv.ReadOptions(column_names=fields), convert_options=options)
         step = math.ceil(len(rows) / parts)
-        place = to / source.parent.relative_to(text)
-        place.mkdir(parents=True, exist_ok=True)
+        target = to / source.parent.relative_to(text)
+        target.mkdir(parents=True, exist_ok=True)
         for part in range(parts):
-            _WRITERS[form](rows.slice(part * step, step), place / f"part-{number * parts + part:05}.{form}")
+            _WRITERS[form](rows.slice(part * step, step), target / f"part-{number * parts + part:05}.{form}")
 
 
 def lines_in(path: Path, partition: Mapping[str, str] | None = None) -> Iterator[memoryview] | None:
     """Return the rows of a Parquet, ORC or Avro file as blocks of lines of text; None for other files.
 
     partition: the values in the name of the file's directory, which apply to each row; a column of that name must have
-    the same values. A column that the master lacks comes last, so that it changes the digest. Raises ValueError,
-    LookupError or OSError if the file does not have such rows.
+    the same values. Columns that the master lacks come last, so that they change the digest. Raises ValueError,
+    LookupError or OSError if the file cannot be read as rows of the master.
     """
     with path.open("rb") as file:
         magic = file.read(4)
@@ -68,7 +68,7 @@ def lines_in(path: Path, partition: Mapping[str, str] | None = None) -> Iterator
 
 
 def _write_parquet(rows: pa.Table, path: Path) -> None:
-    """Write as Spark does: snappy, a row group a file, decimals as integers, no schema of Arrow's."""
+    """Write as Spark does: snappy, one row group per file, decimals as integers, no Arrow schema."""
     pq.write_table(
         rows, path, compression="snappy", row_group_size=len(rows), store_decimal_as_integer=True, store_schema=False
     )
@@ -104,17 +104,17 @@ def _read_avro(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _completed(rows: pa.RecordBatch, partition: Mapping[str, str]) -> pa.RecordBatch:
-    """Give rows the columns that only their directory has."""
+    """Add the columns whose values are only in the name of the directory."""
     for name, value in partition.items():
         if name not in rows.schema.names:
             rows = rows.append_column(name, pa.array([value] * len(rows)))
         elif not all(str(found) == value for found in pc.unique(rows.column(name)).to_pylist()):
-            raise ValueError(f"a row of another {name} in {name}={value}")
+            raise ValueError(f"{name}={value} contains a row of another {name}")
     return rows
 
 
 def _lines(rows: pa.RecordBatch) -> memoryview:
-    """Return lines; numbers count by their value, whichever type a system has for them."""
+    """Return lines; a number is written by its value, so its type does not change the line."""
     fields = PARTITIONED_MASTER_FIELDS if "store" in rows.schema.names else MASTER_FIELDS
     columns = [pc.cast(rows.column(name), SCHEMA.field(name).type) for name in fields]
     columns += [rows.column(name) for name in sorted(set(rows.schema.names) - set(fields))]

@@ -24,14 +24,14 @@ __all__ = ["compete"]
 
 WARM_ROWS = 200_000
 WARM_UPS = 2
-# A heap of 4 GiB and what is beside it: with less memory than that left, a waiting contender is stopped.
+# A heap of 4 GiB, and the memory outside it. If less is available, waiting contenders are stopped.
 ROOM = 6 << 30
 
 
 def compete(
     entries: Sequence[Entry],
     workload: Workload,
-    place: Path,
+    scratch: Path,
     *,
     repeat: int,
     limit: float,
@@ -40,19 +40,19 @@ def compete(
 ) -> list[Result]:
     """Let the contenders merge, round by round, and check that all results are equal.
 
-    Each contender has its own process and merges a small workload before its first run, except those whose runs each
-    start a process; only one runs at a time. aside: directory for the master and for the files needed to make managed
-    masters of it; None: beside all other files.
+    Each contender has its own process. Before its first run it merges a small workload, unless its runs start processes
+    of their own. Only one contender runs at a time. aside: directory for the master and for Spark's files; None: with
+    all other files.
     """
     results = {entry.name: Result(entry.name) for entry in entries}
-    master, feed = _data(aside or place, workload, seed)
-    warm = _data(place, workload.small(WARM_ROWS), seed + 1)
+    master, feed = _data(aside or scratch, workload, seed)
+    warm = _data(scratch, workload.small(WARM_ROWS), seed + 1)
     with ExitStack() as stack:
-        participants = [Participant(entry, place / "contenders", aside) for entry in entries]
+        participants = [Participant(entry, scratch / "contenders", aside) for entry in entries]
         for participant in participants:
             stack.callback(participant.forget)
         for number in range(repeat):
-            # Who runs first changes from round to round.
+            # The first contender changes from round to round.
             turn = number % len(participants)
             for participant in participants[turn:] + participants[:turn]:
                 result = results[participant.entry.name]
@@ -61,20 +61,26 @@ def compete(
                 try:
                     if not participant.alive:
                         _make_room(participants, participant)
-                        _warm_up(participant, warm, place)
-                        participant.ask("prepare", master=master, state=participant.place / f"state-{workload.rows}")
+                        _warm_up(participant, warm, scratch)
+                        participant.ask(
+                            "prepare", master=master, state=participant.directory / f"state-{workload.rows}"
+                        )
                         result.versions = participant.versions
                     _make_room(participants, participant)
-                    result.runs.append(_run(participant, feed, place, limit, result, by_directory=bool(workload.parts)))
-                    _say(f"  {participant.entry.name:<20} {result.runs[-1].seconds:8.2f} s   {result.how}")
+                    result.runs.append(
+                        _run(participant, feed, scratch, limit, result, by_directory=bool(workload.parts))
+                    )
+                    _log(f"  {participant.entry.name:<20} {result.runs[-1].seconds:8.2f} s   {result.how}")
                 except Out as out:
-                    result.out, result.why = out.kind, str(out)
-                    _say(f"  {participant.entry.name:<20} {out.kind}: {out}")
+                    result.out, result.why = out.status, str(out)
+                    _log(f"  {participant.entry.name:<20} {out.status}: {out}")
     return list(results.values())
 
 
-def _run(participant: Participant, feed: Path, place: Path, limit: float, result: Result, *, by_directory: bool) -> Run:
-    output, text = place / "output", place / "text"
+def _run(
+    participant: Participant, feed: Path, scratch: Path, limit: float, result: Result, *, by_directory: bool
+) -> Run:
+    output, text = scratch / "output", scratch / "text"
     try:
         answer = participant.run(feed, output, limit)
         result.how, result.more = answer["how"], answer["more"]
@@ -97,13 +103,13 @@ def _content(directory: Path, by_directory: bool) -> Digest:
         raise Out("failed", f"its result cannot be read: {fault}") from None
 
 
-def _warm_up(participant: Participant, warm: tuple[Path, Path], place: Path) -> None:
+def _warm_up(participant: Participant, warm: tuple[Path, Path], scratch: Path) -> None:
     participant.start()
     if participant.entry.whole:
         return
     master, feed = warm
-    participant.ask("prepare", master=master, state=participant.place / "state-warm")
-    output = place / "output"
+    participant.ask("prepare", master=master, state=participant.directory / "state-warm")
+    output = scratch / "output"
     for _ in range(WARM_UPS):
         try:
             participant.ask("run", feed=feed, output=output)
@@ -112,7 +118,7 @@ def _warm_up(participant: Participant, warm: tuple[Path, Path], place: Path) -> 
 
 
 def _make_room(participants: Sequence[Participant], keep: Participant) -> None:
-    """Stop contenders that have waited longest until there is memory for the next; they start again for their turn."""
+    """Stop the contenders that have waited longest until memory suffices; they start again for their next turn."""
     waiting = sorted((part for part in participants if part.alive and part is not keep), key=lambda part: part.used)
     for participant in waiting:
         if available_memory() >= ROOM:
@@ -120,17 +126,17 @@ def _make_room(participants: Sequence[Participant], keep: Participant) -> None:
         participant.stop()
 
 
-def _data(place: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
-    """Return master and feed of a workload, made unless they exist; always from the same text."""
+def _data(scratch: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
+    """Return master and feed of a workload; write them if they do not exist. All formats come from the same text."""
     rows, mutations, parts = workload.rows, workload.mutations, workload.parts
     kind = "" if not parts else f"{parts}-partitions-" if workload.partitioned else f"{parts}-tables-"
-    master = place / f"master-{kind}{rows}-{seed}"
+    master = scratch / f"master-{kind}{rows}-{seed}"
     if not master.exists():
         if not parts:
             write_master(master, rows, seed)
         else:
             (write_partitioned_master if workload.partitioned else write_masters)(master, parts, rows, seed)
-    feed = place / f"feed-{kind}{rows}-{mutations}-{seed}"
+    feed = scratch / f"feed-{kind}{rows}-{mutations}-{seed}"
     if not feed.exists():
         if not mutations:
             feed.mkdir()
@@ -150,5 +156,5 @@ def _data(place: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
     return converted
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """Make a master and a feed from a seed, the same bytes each time.
 
-A master row is ``id,name,stock,price,time`` (about 46 bytes), a feed row has the op code ``U`` or ``D`` behind it. No
-mutation has the time of another, or of a master row, so every system has to agree on the winner.
+A master row is ``id,name,stock,price,time`` (about 46 bytes); a feed row ends with the op code, ``U`` or ``D``. No
+mutation has the time of another mutation or of a master row, so every system must choose the same winner.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ FILE_BYTES = 64 << 20
 ROW_BYTES = 46
 # Times of late mutations, of the master and of new mutations: ranges of ten million seconds that do not overlap.
 LATE, MASTER, NEW = 1_410_000_000, 1_420_000_000, 1_430_000_000
-MOST = 10_000_000  # rows that fit into a range of times
+MOST = 10_000_000  # rows with distinct times that fit into a range
 
-# A number that has no common factor with 10^10 scatters the IDs, so that files are in no order.
+# Multiplying by a number without a common factor with 10^10 scatters the IDs, so that files are not sorted.
 SPREAD, ID_SPACE = 7_640_891_577, 10**10
 
 
@@ -49,7 +49,7 @@ class FeedShares:
 
 
 class Mutations(NamedTuple):
-    """A feed in columns: numbers of keys, whether a row deletes, times."""
+    """A feed in columns, with one element per row: number of the key, whether the row is a delete, time."""
 
     keys: np.ndarray
     is_delete: np.ndarray
@@ -75,7 +75,7 @@ def write_feed(directory: Path, master_rows: int, rows: int, seed: int = 1, shar
 
 
 def draw_master_times(rows: int, random: np.random.Generator) -> np.ndarray:
-    """Draw the times of master rows. They may repeat from row to row: each ID has one."""
+    """Draw the times of master rows. Several rows may have the same time, because each ID has one row."""
     return MASTER + random.integers(0, MOST, rows)
 
 
@@ -91,12 +91,12 @@ def draw_mutations(
     repeats = round(len(known) * shares.repeat)
     known[len(known) - repeats :] = known[:repeats]
     keys = np.concatenate([known, known_keys + np.arange(inserts)])
-    # Deletes are drawn from the whole, so that some come before an update of the same key and some after.
+    # Deletes are drawn from all rows, so that some come before an update of the same key and some after it.
     is_delete = np.zeros(rows, bool)
     is_delete[random.permutation(len(known))[:deletes]] = True
     times = NEW + np.arange(rows)
     times[random.permutation(rows)[: round(rows * shares.late)]] += LATE - NEW
-    # Rows move, times stay with their place: neither files nor rows are in the order of time.
+    # Times and rows are shuffled, so that neither files nor rows are in the order of time.
     times = times[random.permutation(rows)]
     order = random.permutation(rows)
     return Mutations(keys[order], is_delete[order], times[order])
@@ -105,7 +105,7 @@ def draw_mutations(
 def write_mutations(
     directory: Path, mutations: Mutations, random: np.random.Generator, stores: np.ndarray | None = None, files: int = 4
 ) -> int:
-    """Write a feed as so many files or more; return its size in bytes. stores: of each row, a field behind the ID."""
+    """Write a feed to at least ``files`` files; return its size in bytes. stores: store of each row, after the ID."""
     directory.mkdir(parents=True)
     rows = len(mutations.keys)
     size = 0
@@ -164,9 +164,9 @@ def _text(numbers: np.ndarray, prefix: str = "", width: int = 0) -> pa.Array:
 
 
 def lines_of(columns: Sequence[pa.Array]) -> memoryview:
-    """Return the bytes of the lines of which these are the fields; a null is ``\\N``."""
+    """Return the bytes of the lines with these columns of fields; a null is ``\\N``."""
     nulls = {"null_handling": "replace", "null_replacement": "\\N"}
-    # the empty last field brings the line end
+    # the empty last field adds the line end
     lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, ",", **nulls), "", "\n")
     offsets = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
     return memoryview(lines.buffers()[2])[offsets[0] : offsets[-1]]

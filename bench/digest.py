@@ -30,7 +30,7 @@ class Digest:
 
 
 def data_files(directory: Path) -> list[Path]:
-    """Return the files below a directory whose names, as Hive and Spark see it, are not hidden."""
+    """Return the files below a directory that Hive and Spark read: none with a hidden name."""
     return [
         path
         for path in sorted(directory.rglob("*"))
@@ -39,38 +39,38 @@ def data_files(directory: Path) -> list[Path]:
 
 
 def digest(paths: Iterable[Path], root: Path | None = None) -> Digest:
-    """Return the digest of all lines of the files; rows of Parquet, ORC and Avro count as the lines they would be.
+    """Return the digest of all lines of the files; rows of Parquet, ORC and Avro are hashed as lines of text.
 
-    The line end does not belong to the line. With a root, the directory below it is part of each row's hash, and the
-    partition values in its name are fields of rows of Parquet.
+    The line end is not part of the line. With a root, the file's directory relative to it is part of each row's hash,
+    and the partition values in its name become fields of rows of Parquet.
     """
     rows = total = mixed = 0
     for path in paths:
-        place = "" if root is None else path.parent.relative_to(root).as_posix()
-        for hashes in _hashes(path, partition_of(place)):
-            hashes ^= np.uint64(_salt(place))
+        directory = "" if root is None else path.parent.relative_to(root).as_posix()
+        for hashes in _hashes(path, partition_of(directory)):
+            hashes ^= np.uint64(_salt(directory))
             rows += len(hashes)
             total = (total + int(hashes.sum(dtype=np.uint64))) % 2**64
             mixed ^= int(np.bitwise_xor.reduce(hashes))
     return Digest(rows, total, mixed)
 
 
-# A random odd number for every place in a line: a byte counts by its value and its place.
+# A random odd number for every position in a line: the hash depends on the value and the position of each byte.
 _WEIGHTS = np.random.default_rng(20_240_229).integers(0, 2**63, LONGEST, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
-def partition_of(place: str) -> dict[str, str]:
-    """Return the values that Hive would take from a path.
+def partition_of(directory: str) -> dict[str, str]:
+    """Return the partition values that Hive would read from a path.
 
     >>> partition_of("country=ch/store=7"), partition_of("table_001")
     ({'country': 'ch', 'store': '7'}, {})
     """
-    return {name: value for name, mark, value in (part.partition("=") for part in place.split("/")) if mark}
+    return {name: value for name, mark, value in (part.partition("=") for part in directory.split("/")) if mark}
 
 
-def _salt(place: str) -> int:
+def _salt(directory: str) -> int:
     """Return a number for a directory; 0 for the root."""
-    return int.from_bytes(blake2b(place.encode(), digest_size=8).digest()) if place not in ("", ".") else 0
+    return int.from_bytes(blake2b(directory.encode(), digest_size=8).digest()) if directory not in ("", ".") else 0
 
 
 def _hashes(path: Path, partition: Mapping[str, str]) -> Iterable[np.ndarray]:
@@ -90,16 +90,16 @@ def _hashes(path: Path, partition: Mapping[str, str]) -> Iterable[np.ndarray]:
 
 
 def _line_hashes(block: bytes | memoryview) -> np.ndarray:
-    """Return a hash for every line of a block that ends with a line end."""
+    """Return a hash of every line of a block; the block ends with a line end."""
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == 10)
     starts = np.concatenate([[0], ends[:-1] + 1])
     lengths = ends - starts
     if lengths.max() >= LONGEST:
-        raise ValueError(f"a line of {lengths.max():,} bytes: the digest takes at most {LONGEST - 1:,}")
-    places = np.arange(len(data)) - np.repeat(starts, lengths + 1)
-    sums = np.add.reduceat(_WEIGHTS[places] * (data.astype(np.uint64) + np.uint64(1)), starts)
-    # the finaliser of MurmurHash3, so that sums of lines do not add up like sums of bytes
+        raise ValueError(f"a line has {lengths.max():,} bytes; the digest allows at most {LONGEST - 1:,}")
+    positions = np.arange(len(data)) - np.repeat(starts, lengths + 1)
+    sums = np.add.reduceat(_WEIGHTS[positions] * (data.astype(np.uint64) + np.uint64(1)), starts)
+    # the finaliser of MurmurHash3; without it, a sum of hashes would only be a sum of bytes
     for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
         sums = (sums ^ (sums >> np.uint64(shift))) * np.uint64(factor)
     return sums ^ (sums >> np.uint64(33))

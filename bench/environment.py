@@ -19,8 +19,8 @@ CACHE = ROOT / "build" / "bench-cache"
 class Environment:
     """A Spark from pip, and a jar from Maven that works with it.
 
-    The newest release whose jar was found in Maven when this was written, and the newest Spark for which there was one:
-    a new release changes a line below.
+    Each one below is the newest release whose jar was in Maven when this was written, with the newest Spark of such a
+    jar. To use a new release, change its line.
     """
 
     name: str
@@ -28,10 +28,10 @@ class Environment:
     jar: str
 
 
-# 4.4.1 is on PyPI, but its jar for Spark 4.2 was not found.
+# 4.4.1 is on PyPI, but Maven did not have its jar for Spark 4.2.
 DELTA = Environment("delta", "pyspark==4.2.*", "io.delta:delta-spark_4.2_2.13:4.4.0")
 ICEBERG = Environment("iceberg", "pyspark==4.1.*", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0")
-# Hudi's documentation names Spark 4.0, too, but hudi-spark4.0-bundle_2.13 was found neither in 1.1.1 nor in 1.2.0.
+# Hudi's documentation also names Spark 4.0, but Maven had hudi-spark4.0-bundle_2.13 neither in 1.1.1 nor in 1.2.0.
 HUDI = Environment("hudi", "pyspark==3.5.*", "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0")
 
 
@@ -55,7 +55,7 @@ def python_of(environment: Environment | None) -> Path:
 
 
 def child_environment(python: Path, scratch: Path) -> dict[str, str]:
-    """Return the variables of a contender's process: this one's, without those that select another Spark."""
+    """Return the environment variables of a contender's process, without those that would select another Spark."""
     foreign = ("SPARK_", "PYSPARK_", "PYTHON", "MASTER")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return variables | {

@@ -21,12 +21,12 @@ SPARK_SQL = (
 )
 TABLE_FORMATS = ("delta-rs merge", "pyiceberg upsert", "delta merge", "iceberg merge", "hudi merge")
 FULL_SHUFFLE = SPARK_SQL[:2]
-# By workload: our contender, theirs, and the work that both do.
+# By workload: our contender, theirs, and the text of the target.
 THROUGHPUT = {
     "bridge export": ("bridge export", "spark sql text", "export no slower than Spark SQL writing CSV"),
     "bridge import": ("bridge import", "spark sql orc", "import no slower than Spark SQL reading CSV"),
 }
-EQUAL_MEMORY = 1.1  # times: samples and allocators are no exact science
+EQUAL_MEMORY = 1.1  # times, because samples and allocators are not exact
 PARTITION_SCOPE, TABLE_SCOPE = "mutator partition scope", "mutator table scope"
 # The reach of a plan on partitions, and how many times faster mutator should be.
 REACHES = {
@@ -51,7 +51,7 @@ class Run:
 
 @dataclass
 class Result:
-    """All runs of one contender on one workload, or the reason why there are none."""
+    """All runs of one contender on one workload, or the reason why it did not run."""
 
     name: str
     runs: list[Run] = field(default_factory=list)
@@ -69,12 +69,12 @@ class Result:
 
     @property
     def shuffled(self) -> int:
-        """Return the most bytes that a run shuffled."""
+        """Return the largest number of bytes that a run shuffled."""
         return max((run.shuffled for run in self.runs), default=0)
 
     @property
     def memory(self) -> int:
-        """Return the highest sum of the memory of all its processes."""
+        """Return the peak memory of all its processes together."""
         return max((run.memory for run in self.runs), default=0)
 
     @property
@@ -91,7 +91,7 @@ class Outcome:
     results: tuple[Result, ...]
 
     def seconds(self, name: str) -> float | None:
-        """Return the median of a contender, None if it did not run."""
+        """Return the median time of a contender; None if it did not run."""
         return next((result.seconds for result in self.results if result.name == name), None)
 
     def best(self, names: Sequence[str]) -> float | None:
@@ -99,7 +99,7 @@ class Outcome:
         return min((seconds for name in names if (seconds := self.seconds(name)) is not None), default=None)
 
     def rows_per_second(self, result: Result) -> float | None:
-        """Return how many rows of master and feed a contender took in a second."""
+        """Return how many rows of master and feed a contender merged per second."""
         rows = self.workload.rows + self.workload.mutations
         return rows / result.seconds if result.seconds else None
 
@@ -114,7 +114,7 @@ class Target:
 
 
 def unequal(results: Sequence[Result]) -> dict[Digest, list[str]]:
-    """Return the contenders of each content, if not all contents are equal."""
+    """Return the contenders by the digest of their results; empty if all digests are equal."""
     found: dict[Digest, list[str]] = {}
     for result in results:
         if result.digest is not None:
@@ -173,7 +173,7 @@ def _partition_scaling(outcomes: Sequence[Outcome]) -> Iterator[Target]:
 def _table_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
     many, single = by_work.get("tables"), by_work.get("single runs")
     yield _faster(many, "tables: run-many twice as fast as the best loop of Spark SQL", RUN_MANY, LOOPS, 2)
-    text = "tables: run-many 5 times as fast as a spark-submit a table"
+    text = "tables: run-many 5 times as fast as one spark-submit per table"
     ours = many.seconds(RUN_MANY) if many else None
     some = single.seconds(SINGLE_RUNS) if single else None
     if many is None or single is None or ours is None or some is None:
@@ -185,20 +185,21 @@ def _table_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
 
 
 def remarks(outcome: Outcome) -> list[str]:
-    """Return the remarks for which the table has no column."""
+    """Return the figures for which the table has no column, as sentences."""
     return [*_shares(outcome), *_throughput(outcome), *_scopes(outcome)]
 
 
 def _scopes(outcome: Outcome) -> list[str]:
     """Return the cost of looking for each ID in all partitions."""
-    one, all_of_them = outcome.seconds(PARTITION_SCOPE), outcome.seconds(TABLE_SCOPE)
-    if one is None or all_of_them is None:
+    partition_scope, table_scope = outcome.seconds(PARTITION_SCOPE), outcome.seconds(TABLE_SCOPE)
+    if partition_scope is None or table_scope is None:
         return []
-    return [f"{TABLE_SCOPE}: {all_of_them - one:+.2f} s, {all_of_them / one:.2f} times {PARTITION_SCOPE}"]
+    more, times = table_scope - partition_scope, table_scope / partition_scope
+    return [f"{TABLE_SCOPE}: {more:+.2f} s, {times:.2f} times {PARTITION_SCOPE}"]
 
 
 def _throughput(outcome: Outcome) -> list[str]:
-    """Return rows and bytes of text per second of exports and imports, and how much faster mutator is."""
+    """Return rows and bytes of text per second of exports and imports, and the ratio of their times."""
     ours, theirs, _ = THROUGHPUT.get(outcome.workload.work, ("", "", ""))
     base = outcome.seconds(theirs)
     return [

@@ -1,4 +1,4 @@
-"""The fields of the rows, by format. Contenders in other environments import this, so it contains only names."""
+"""The fields of the rows, by format. Other environments import this module, so it needs only the standard library."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ __all__ = [
 
 MASTER_FIELDS = ("id", "name", "stock", "price", "time")
 FEED_FIELDS = (*MASTER_FIELDS, "op")
-# If the master has partitions: directories that are named after the store.
+# In a partitioned master each row also has its store, by which the directories are named.
 PARTITIONED_MASTER_FIELDS = ("id", "store", *MASTER_FIELDS[1:])
 PARTITIONED_FEED_FIELDS = (*PARTITIONED_MASTER_FIELDS, "op")
 
@@ -60,7 +60,7 @@ PARTITIONED_SETTINGS = {
 
 
 def format_of(directory: Path) -> str:
-    """Return the format of a master or feed, by the name of a file."""
+    """Return the format of a master or feed, judged by the name of one of its files."""
     return next((SUFFIXES.get(path.suffix, "text") for path in directory.rglob("*") if path.is_file()), "text")
 
 

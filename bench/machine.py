@@ -1,4 +1,4 @@
-"""The machine, and a directory whose files cost no disk time."""
+"""The machine, and a scratch directory in memory, so that the disk is not measured."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MEMORY_FILES = Path("/dev/shm")
 
 
 def scratch(needed: int) -> Path:
-    """Make a directory with room for that many bytes, on the memory file system if it has room."""
+    """Make a scratch directory for that many bytes, on the memory file system if it has room."""
     where = None
     if MEMORY_FILES.is_dir() and os.access(MEMORY_FILES, os.W_OK):
-        # Files there use memory that the contenders then lack.
+        # Files there use memory that the contenders need.
         room = min(shutil.disk_usage(MEMORY_FILES).free, available_memory() // 2)
         where = MEMORY_FILES if room >= needed else None
     return Path(tempfile.mkdtemp(prefix="mutator-bench-", dir=where))
@@ -42,7 +42,7 @@ def describe() -> dict[str, str]:
 
 
 def available_memory() -> int:
-    """Return how many bytes new work could take without swapping."""
+    """Return the number of bytes that are available without swapping."""
     return _meminfo("MemAvailable")
 
 

@@ -1,7 +1,7 @@
 """The memory of a tree of processes, sampled from /proc.
 
-Counted is anonymous memory (``RssAnon``): heaps, but no mapped files. Input files on a memory file system would
-otherwise count for those contenders that map them, and not for those that read them.
+Only anonymous memory (``RssAnon``) counts: heaps, but no mapped files. Otherwise input files on a memory file system
+would count for contenders that map them, but not for those that read them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 __all__ = ["Sampler"]
 
 PERIOD = 0.1
-TREE_EVERY = 5  # samples: looking for new processes costs more than sampling the known ones
+TREE_EVERY = 5  # samples between two searches for new processes, which cost more than a sample
 PROC = Path("/proc")
 
 
@@ -50,7 +50,7 @@ class Sampler:
 
 
 def _tree(root: int) -> list[int]:
-    """Return a process and all below it."""
+    """Return the ids of a process and all its descendants."""
     children: dict[int, list[int]] = {}
     for entry in PROC.iterdir():
         if entry.name.isdecimal() and (parent := _parent(entry)) is not None:
@@ -63,7 +63,7 @@ def _tree(root: int) -> list[int]:
 
 def _parent(entry: Path) -> int | None:
     try:
-        # the name of a program may contain blanks and brackets; after its last bracket come state and parent
+        # a program name may contain blanks and brackets; state and parent follow the last bracket
         return int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
     except (OSError, IndexError):  # it has ended
         return None

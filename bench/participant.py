@@ -1,4 +1,4 @@
-"""The parent's view of a contender's process: start it, give commands, stop it."""
+"""Start a contender's process, send it commands, and stop it."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ PATIENCE = 900  # seconds for untimed work: a start with downloads, a table of 1
 
 
 class Out(Exception):
-    """A contender takes no further part: ``kind`` is skipped, failed or stopped, the text is the reason."""
+    """A contender drops out: ``status`` is skipped, failed or stopped, the text is the reason."""
 
-    def __init__(self, kind: str, why: str) -> None:
+    def __init__(self, status: str, why: str) -> None:
         super().__init__(why)
-        self.kind = kind
+        self.status = status
 
 
 class Participant:
     """A contender, its process and its directory."""
 
-    def __init__(self, entry: Entry, place: Path, aside: Path | None = None) -> None:
+    def __init__(self, entry: Entry, parent: Path, aside: Path | None = None) -> None:
         self.entry = entry
         self._aside = aside  # for Spark's files
-        self.place = place / entry.name.replace(" ", "-").replace("_", "-")
-        self.place.mkdir(parents=True, exist_ok=True)
+        self.directory = parent / entry.name.replace(" ", "-").replace("_", "-")
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.used = 0.0  # when it was last used
         self.versions: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def alive(self) -> bool:
-        """Return whether its process runs."""
+        """Return whether its process is running."""
         return self._process is not None
 
     @property
     def log(self) -> Path:
-        """Return the output of its process and its libraries."""
-        return self.place / "log"
+        """Return the path of the log of its process and libraries."""
+        return self.directory / "log"
 
     def start(self) -> None:
         """Start the process. Raises Out."""
         try:
             python = python_of(self.entry.environment)
         except (OSError, subprocess.SubprocessError) as fault:
-            raise Out("skipped", f"its environment could not be made: {fault}") from None
-        # Not in the project: Spark and others leave files in their working directory.
-        home = self.place / "home" if self._aside is None else self._aside / self.place.name
+            raise Out("skipped", f"its environment could not be created: {fault}") from None
+        # Not the project's directory: Spark and others leave files in their working directory.
+        home = self.directory / "home" if self._aside is None else self._aside / self.directory.name
         home.mkdir(exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -74,7 +74,7 @@ class Participant:
         self.versions = self.ask("start")["versions"]
 
     def ask(self, do: str, limit: float = PATIENCE, **words: Path | str) -> dict[str, Any]:
-        """Give a command and wait for its answer. Raises Out."""
+        """Send a command and wait for its answer. Raises Out."""
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -93,16 +93,16 @@ class Participant:
         self.used = time.monotonic()
         if not line:
             self.kill()
-            raise Out("failed", f"its process ended in {do}; see {self.log}")
+            raise Out("failed", f"its process ended during {do}; see {self.log}")
         answer = json.loads(line)
-        for kind in ("skipped", "failed"):
-            if kind in answer:
+        for status in ("skipped", "failed"):
+            if status in answer:
                 self.stop()
-                raise Out(kind, answer[kind])
+                raise Out(status, answer[status])
         return answer
 
     def run(self, feed: Path, output: Path, limit: float) -> dict[str, Any]:
-        """Run once, with the clock and the memory; raises Out."""
+        """Run once; return the answer with the peaks of memory. Raises Out."""
         assert self._process is not None
         with Sampler(self._process.pid) as sampler:
             answer = self.ask("run", limit, feed=feed, output=output)
@@ -132,8 +132,8 @@ class Participant:
         self._process = None
 
     def forget(self) -> None:
-        """Stop, and remove its files except the log."""
+        """Stop the process, and remove its files except the log."""
         self.stop()
-        for path in self.place.iterdir():
+        for path in self.directory.iterdir():
             if path != self.log:
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Make a master in Hive-style directories, and a feed that touches few of them.
+"""Make a master in Hive-style directories, and a feed that touches a few of them.
 
-A row has the number of its store after the ID, and is in the directory ``store=<number>``. No record moves, which
-contenders that look for an ID in only one partition rely on. The keys of store *s* start at *s* times the rows of a
-partition, so IDs are unique in the whole master, and no two stores are alike.
+A row has the number of its store after the ID, and is in the directory ``store=<number>``. No record moves, because
+some contenders look for an ID in only one partition. The keys of store *s* start at *s* times the rows of a partition,
+so IDs are unique in the whole master.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ TOUCHED = 10  # partitions that a feed has mutations for
 
 
 def write_partitioned_master(directory: Path, partitions: int, rows: int, seed: int = 1) -> int:
-    """Write a master of unique IDs with so many rows in all, one file per partition; return its size in bytes."""
+    """Write a master of unique IDs with ``rows`` rows in all, one file per partition; return its size in bytes."""
     each = rows // partitions
     size = 0
     for store in range(partitions):
         random = np.random.default_rng((seed, 3, store))
-        place = directory / f"store={store}"
-        place.mkdir(parents=True)
+        partition = directory / f"store={store}"
+        partition.mkdir(parents=True)
         keys = np.arange(store * each, (store + 1) * each)
         stores = np.full(each, store)
-        size += write_rows(place / "part-00000.txt", keys, draw_master_times(each, random), random, stores)
+        size += write_rows(partition / "part-00000.txt", keys, draw_master_times(each, random), random, stores)
     return size
 
 
 def write_partitioned_feed(directory: Path, partitions: int, master_rows: int, rows: int, seed: int = 1) -> int:
-    """Write a feed for ``TOUCHED`` partitions of that master, with about as many each; return its size in bytes."""
+    """Write a feed for ``TOUCHED`` partitions of that master, spread evenly; return its size in bytes."""
     random = np.random.default_rng((seed, 4))
     each = master_rows // partitions
     touched = random.permutation(partitions)[:TOUCHED]
     mutations = draw_mutations(len(touched) * each, rows, random)
-    # Key by key of the touched stores, then inserts, whose keys follow those of the master.
+    # First the keys of the touched stores, then those of inserts, which follow the keys of the master.
     is_insert = mutations.keys >= len(touched) * each
     stores = touched[np.where(is_insert, mutations.keys % len(touched), mutations.keys // each % len(touched))]
     inserted = partitions * each + mutations.keys - len(touched) * each

@@ -1,4 +1,4 @@
-"""The medians as horizontal bars, one panel per workload."""
+"""Draw the medians as horizontal bars, one panel per workload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures as a table for the terminal, as Markdown and as JSON."""
+"""Write the figures as a table for the terminal, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from bench.traffic import WAYS, Moved, Traffic, traffic_targets
 
 __all__ = ["as_json", "markdown", "table", "target_lines", "traffic_table"]
 
-# By the form of a workload: the contenders by whose times the others are divided; otherwise aligned and shuffle.
+# By the form of a workload: the two contenders whose times divide all others; otherwise aligned and shuffle.
 BASES = dict.fromkeys(("partitions", "partitions parquet"), ("mutator partition scope", "mutator table scope"))
 BASES |= dict.fromkeys(("tables", "single runs"), ("mutator run-many", "mutator single runs"))
 NOTES = """\
-Median: seconds from input paths to the result on disk, of the runs of one invocation, in turn, on the same bytes.
+Median: seconds from input paths to the result on disk, of contenders that ran in turn on the same bytes.
 Rows/s: rows of master and feed together. Shuffled: from Spark's status store; `-` without Spark.
 Peak memory: anonymous memory of all processes of the contender (a JVM keeps its heap from run to run).
 Worker: the largest single Python worker."""
 TRAFFIC_HEAD = ("contender", "writes", "reads", "mutator writes at", "mutator reads at", "how")
 TRAFFIC_NOTES = """\
 Writes, reads: the same bytes divided by the median of the seconds; each contender reads a file that another wrote.
-At: mutator's speed divided by that of this client, computed for each round; the median."""
+At: mutator's speed divided by that of this client; the median of the rounds."""
 
 
 def table(outcome: Outcome) -> str:

@@ -1,6 +1,6 @@
-"""Bytes to a server on loopback and back, round by round: mutator's storage beside the server's own client.
+"""Transfer bytes to a server on loopback and back, round by round, with mutator's storage and the server's own client.
 
-The servers are those of the tests, which is why pytest is needed.
+This uses the servers of the tests, and so needs pytest.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from mutator.storage import blocks, storage_for
 __all__ = ["COPIES", "exchange", "transfer_size"]
 
 SMALL, LARGE = 16 << 20, 256 << 20
-WARM = 9 << 20  # more than one part of the object stores' clients, so that sending parts is warmed up, too
-# The source; three objects, twice while parts are joined; three rounds of two files and their replicas in HDFS, which
-# removes with a delay.
+WARM = 9 << 20  # more than one part of an upload, so that multipart uploads are warmed up as well
+# The source; three objects, each twice while its parts are concatenated; in HDFS, which removes files with a delay, two
+# files and their replicas of three rounds.
 COPIES = 20
 NO_FILE = os.devnull
 
@@ -40,7 +40,7 @@ class Missing(Exception):
 
 
 def transfer_size(rows: int) -> int:
-    """Return the size of the file for a master of so many rows, in bytes.
+    """Return the size of the file in bytes, for a run with masters of ``rows`` rows.
 
     >>> transfer_size(20_000) >> 20, transfer_size(4_000_000) >> 20
     (16, 256)
@@ -49,29 +49,29 @@ def transfer_size(rows: int) -> int:
 
 
 def exchange(
-    server: str, entries: Sequence[Entry], place: Path, *, size: int, repeat: int, limit: float, seed: int
+    server: str, entries: Sequence[Entry], scratch: Path, *, size: int, repeat: int, limit: float, seed: int
 ) -> Traffic:
-    """Let the contenders write a file and read it, round by round, and check what they have read."""
+    """Let the contenders write a file and read it, round by round, and check the bytes that they read."""
     results = {entry.name: Moved(entry.name) for entry in entries}
-    source, warm = _file(place / "source", size, seed), _file(place / "warm", WARM, seed + 1)
+    source, warm = _file(scratch / "source", size, seed), _file(scratch / "warm", WARM, seed + 1)
     try:
-        with _STARTERS[server](place) as root, ExitStack() as stack:
-            participants = [Participant(entry, place / "contenders") for entry in entries]
+        with _STARTERS[server](scratch) as root, ExitStack() as stack:
+            participants = [Participant(entry, scratch / "contenders") for entry in entries]
             for participant in participants:
                 stack.callback(participant.forget)
             contest = _Contest(root, participants, results, limit)
             contest.warm_up(warm)
             for number in range(repeat):
                 contest.round(number, source)
-    except (Missing, MutatorError) as why:  # the rest of the report is measured regardless
+    except (Missing, MutatorError) as why:  # the rest of the benchmark continues
         for result in results.values():
             result.out, result.why = "skipped" if isinstance(why, Missing) else "failed", str(why)
-        _say(f"  {server}: {why}")
+        _log(f"  {server}: {why}")
     return Traffic(server, size, tuple(results.values()))
 
 
 class _Contest:
-    """The contenders, and the server that they use."""
+    """The contenders of one server, and their results."""
 
     def __init__(self, root: str, participants: list[Participant], results: dict[str, Moved], limit: float) -> None:
         self._root = root
@@ -94,54 +94,55 @@ class _Contest:
         for name, write, read in self._move(f"round-{number}", order, source):
             self._results[name].write.append(write)
             self._results[name].read.append(read)
-            _say(f"  {name:<20} written in {write:6.2f} s, read in {read:6.2f} s")
+            _log(f"  {name:<20} written in {write:6.2f} s, read in {read:6.2f} s")
 
     def _move(self, title: str, order: list[Participant], source: Path) -> list[tuple[str, float, float]]:
-        """Return the seconds of writing and reading of each contender; each reads another one's file."""
+        """Return name, seconds of writing, seconds of reading of each contender; it reads the file of the next one."""
         storage = storage_for(self._root)
         directory = f"{self._root}/{title}"
         storage.make_directory(directory)
-        address = {one: f"{directory}/{one.place.name}" for one in order}
+        address = {participant: f"{directory}/{participant.directory.name}" for participant in order}
         with source.open("rb") as stream:
             whole = hash_of(blocks(stream))
         written: dict[Participant, float] = {}
-        for one in self._left(order):
-            with self._result_of(one):
-                written[one] = one.ask("write", self._limit, source=source, address=address[one])["seconds"]
+        for writer in self._remaining(order):
+            with self._result_of(writer):
+                command = {"source": source, "address": address[writer]}
+                written[writer] = writer.ask("write", self._limit, **command)["seconds"]
         done = []
         writers = list(written)
-        for one, other in zip(writers, writers[1:] + writers[:1], strict=True):
-            with self._result_of(one):
-                answer = one.ask("read", self._limit, address=address[other])
+        for reader, writer in zip(writers, writers[1:] + writers[:1], strict=True):
+            with self._result_of(reader):
+                answer = reader.ask("read", self._limit, address=address[writer])
                 if answer["hash"] != whole:
-                    raise Out("failed", f"it read other bytes than {other.entry.name} was given to write")
-                done.append((one.entry.name, written[one], answer["seconds"]))
+                    raise Out("failed", f"it read other bytes than {writer.entry.name} wrote")
+                done.append((reader.entry.name, written[reader], answer["seconds"]))
         storage.remove(directory)
         return done
 
-    def _left(self, order: list[Participant]) -> list[Participant]:
-        return [one for one in order if self._results[one.entry.name].out is None]
+    def _remaining(self, order: list[Participant]) -> list[Participant]:
+        return [participant for participant in order if self._results[participant.entry.name].out is None]
 
     @contextmanager
     def _result_of(self, participant: Participant) -> Iterator[Moved]:
-        """Return the result of a contender, and note in it that the contender is out."""
+        """Yield the result of a contender; if it drops out, record the reason there."""
         result = self._results[participant.entry.name]
         try:
             yield result
         except Out as out:
-            result.out, result.why = out.kind, str(out)
-            _say(f"  {participant.entry.name:<20} {out.kind}: {out}")
+            result.out, result.why = out.status, str(out)
+            _log(f"  {participant.entry.name:<20} {out.status}: {out}")
 
 
 @contextmanager
-def _s3(place: Path) -> Iterator[str]:
-    """Start moto, and yield a bucket; this process and its children find it by the environment."""
+def _s3(scratch: Path) -> Iterator[str]:
+    """Start moto, and yield a bucket; environment variables lead this process and its children to the server."""
     _needs("pytest", "boto3", "moto")
     from tests.support.s3_server import s3_server
 
-    files = place / "s3-server"  # large objects are in temporary files
+    files = scratch / "s3-server"  # moto keeps large objects in temporary files
     files.mkdir()
-    # The user's files and variables would apply to both sides, but are not meant for this server.
+    # The user's AWS configuration is not meant for this server.
     quiet = {"AWS_CONFIG_FILE": NO_FILE, "AWS_SHARED_CREDENTIALS_FILE": NO_FILE}
     with patch.dict(os.environ, quiet), ExitStack() as stack:
         os.environ.pop("AWS_PROFILE", None)
@@ -150,20 +151,20 @@ def _s3(place: Path) -> Iterator[str]:
                 server = stack.enter_context(s3_server())
             os.environ.update(server.environment)
             bucket = server.bucket()
-        except (OSError, ValueError) as fault:  # it ended before it printed its port: moto without its extra
+        except (OSError, ValueError) as fault:  # it ended before it printed its port: moto without its extra `server`
             raise Missing(f"moto's server did not start: {fault}") from None
         yield bucket
 
 
 @contextmanager
-def _hdfs(place: Path) -> Iterator[str]:
+def _hdfs(scratch: Path) -> Iterator[str]:
     """Start HDFS with its files in a directory, and yield its address."""
     _needs("pytest", "hdfs_native")
     import pytest
 
     from tests.support.hdfs_server import Hdfs
 
-    files = place / "hdfs-server"
+    files = scratch / "hdfs-server"
     files.mkdir()
     try:
         server = Hdfs(files)
@@ -195,5 +196,5 @@ def _file(path: Path, size: int, seed: int) -> Path:
     return path
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

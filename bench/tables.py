@@ -12,14 +12,14 @@ __all__ = ["write_feeds", "write_masters"]
 
 
 def write_masters(directory: Path, tables: int, rows: int, seed: int = 1) -> int:
-    """Write masters with so many rows in all; return their size in bytes."""
+    """Write masters with ``rows`` rows in all; return their size in bytes."""
     return sum(
         write_master(directory / _name(number), rows // tables, seed * tables + number) for number in range(tables)
     )
 
 
 def write_feeds(directory: Path, tables: int, master_rows: int, rows: int, seed: int = 1) -> int:
-    """Write a feed of one file for each master, so many mutations in all; return their size in bytes."""
+    """Write a feed of one file for each master, ``rows`` mutations in all; return their size in bytes."""
     size = 0
     for number in range(tables):
         random = np.random.default_rng((seed, 5, number))

@@ -1,6 +1,4 @@
-"""Raw seconds of bytes to a server and back, and what follows from them: speeds, shares, whether the targets are
-reached.
-"""
+"""The seconds of transfers to a server and back, and the figures computed from them: speeds, shares, targets."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ MIB = 1 << 20
 
 @dataclass
 class Moved:
-    """The seconds of one contender, a number a round, or the reason why there are none."""
+    """The seconds of one contender, one number per round, or the reason why it did not run."""
 
     name: str
     write: list[float] = field(default_factory=list)
@@ -46,7 +44,7 @@ class Traffic:
 
     @property
     def name(self) -> str:
-        """Return its name in a report."""
+        """Return the title of its table."""
         return f"{self.server}: {self.size / MIB:g} MiB to a server on loopback and back"
 
     @property
@@ -55,18 +53,18 @@ class Traffic:
         return next((result for result in self.results if find(result.name).ours), None)
 
     def speed(self, result: Moved, way: Way) -> float | None:
-        """Return the median of MiB per second."""
+        """Return the median speed in MiB per second; None if the contender did not run."""
         seconds = result.seconds(way)
         return self.size / MIB / median(seconds) if seconds else None
 
     def share(self, result: Moved, way: Way) -> float | None:
-        """Return mutator's speed divided by another's: the median of the rounds in which both ran."""
+        """Return mutator's speed divided by that of a client: the median of the rounds in which both ran."""
         pairs = list(zip(self.ours.seconds(way), result.seconds(way), strict=False)) if self.ours else []
         return median(theirs / ours for ours, theirs in pairs) if pairs else None
 
 
 def traffic_targets(traffics: Sequence[Traffic]) -> list[Target]:
-    """Compare the speeds with the targets, one for each client that is not mutator's."""
+    """Compare the speeds with the targets: one for writing and one for reading, for each client but mutator's."""
     return [
         _target(traffic, result, way)
         for traffic in traffics

@@ -10,24 +10,24 @@ __all__ = ["FAMILY", "SIZES", "WORK", "Workload", "parse_size", "workloads"]
 
 SIZES = {"smoke": 20_000, "200k": 200_000, "1m": 1_000_000, "4m": 4_000_000, "12m": 12_000_000}
 WORK = ("5%", "50%", "100", "scaling", "parquet", "avro", "bridge", "partitions", "tables", "s3", "hdfs")
-AVRO_PART = 10  # of the rows: it is read a record at a time
-FAMILY = ("mutator aligned", "mutator shuffle")  # whose scaling is measured
+AVRO_PART = 10  # Avro has a tenth of the rows, because it is read record by record
+FAMILY = ("mutator aligned", "mutator shuffle")  # the contenders of the workload "scaling"
 SCOPES = ("mutator partition scope", "mutator table scope")
 STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet"}
 STORED |= dict.fromkeys(("partitions", "tables", "single runs"), "text")
-# Many partitions or tables, and how many rows each has at most; fewer if the master is small.
+# Numbers of partitions and tables, and the most rows of each.
 PARTITIONS, PARTITION_ROWS = 1000, 12_000
 TABLES, TABLE_ROWS, SINGLE_RUNS = 200, 20_000, 20
-MANY_FROM = SIZES["1m"]  # rows
+MANY_FROM = SIZES["1m"]  # rows; a smaller master has only the FEW_… partitions and tables
 FEW_PARTITIONS, FEW_TABLES, FEW_SINGLE_RUNS = 2 * TOUCHED, 4, 2
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A master of so many rows, a feed of so many mutations, both written in a format.
+    """A master and a feed, with their numbers of rows and mutations, and the contenders that merge them.
 
-    ``form`` selects the contenders (``catalogue.MERGES``), ``only`` names some of them, None means all. The master has
-    ``parts`` partitions, or there are as many tables; 0 if the master is one directory.
+    form: selects the contenders (``catalogue.MERGES``). only: names of some of them; None: all. parts: number of
+    partitions of the master, or of tables; 0 if the master is one directory.
     """
 
     work: str
@@ -44,7 +44,7 @@ class Workload:
         return self.form.startswith("partitions")
 
     def small(self, rows: int) -> Workload:
-        """Return the same workload with at most so many rows, for warming up."""
+        """Return the same workload with at most ``rows`` rows, for warming up."""
         parts = min(self.parts, FEW_PARTITIONS)
         rows = min(rows, self.rows)
         rows -= rows % parts if parts else 0
@@ -57,7 +57,7 @@ class Workload:
 
 
 def parse_size(text: str) -> int:
-    """Return a number of rows: one of the names, or a number.
+    """Return a number of rows, given as a name of SIZES or as a number.
 
     >>> parse_size("4m"), parse_size("50000")
     (4000000, 50000)
@@ -69,7 +69,7 @@ def parse_size(text: str) -> int:
 
 
 def workloads(rows: int, work: str) -> list[Workload]:
-    """Return the workloads of one name: a share like ``5%``, a number of mutations, ``scaling``, a format, ``bridge``.
+    """Return the workloads of one name: a share like ``5%``, a number of mutations, or a word of ``WORK``.
 
     >>> [(w.name, w.mutations) for w in workloads(4_000_000, "5%")]
     [('5 % into 4 M', 200000)]

@@ -1,8 +1,8 @@
 """The bridge: a merge into Parquet by way of text, and its two halves, each compared with Spark SQL.
 
-Spark SQL's ORC is zstd as ours, with the level 1 that ours has where its own would be 3. Tried with 2 M rows, by CPU
-time: whole lines, cut by ``split`` or made by ``concat_ws``, took 0.6 and 0.75 of its CSV's time; but such lines know
-neither NULL nor a delimiter in a value, so they are no text to bring a table back from.
+Spark SQL writes ORC with zstd at level 1, as mutator does; its own default would be level 3. In an experiment with 2 M
+rows, whole lines that ``split`` parsed or ``concat_ws`` built took 0.6 and 0.75 of the CPU time of its CSV. But such
+lines cannot represent NULL or a delimiter within a value, so a table cannot be restored from them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BridgeExport", "BridgeImport", "BridgeRun", "SparkOrc", "SparkText"]
 
-# Text that Spark SQL reads as it wrote it, if no value has a line end in it.
+# With these options Spark SQL reads back the values that it wrote, unless a value contains a line end.
 TEXT_OPTIONS = {"sep": ",", "quote": '"', "escape": "\\", "nullValue": "\\N", "emptyValue": ""}
 ORC_OPTIONS = {"compression": "zstd", "orc.compression.zstd.level": "1"}
 
@@ -59,13 +59,13 @@ class OnSpark(Contender):
 
 
 class BridgeRun(OnSpark):
-    """``bridge run``. first: there is no text copy yet. again: there is one, left by a run that had no feed files."""
+    """``bridge run``. first: without a text copy. again: with the text copy of a run that had no feed files."""
 
     def __init__(self, which: str) -> None:
         self.which = which
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Make, for ``again``, the table and its text copy."""
+        """Copy the master as the table; for ``again``, also make its text copy."""
         self.table, self.text, self.kept = state / "table", state / "text", state / "kept"
         state.mkdir(parents=True, exist_ok=True)
         if not self.kept.exists():
@@ -80,10 +80,10 @@ class BridgeRun(OnSpark):
 
     def reset(self) -> None:
         """Restore table and text copy."""
-        for place in (self.table, self.text):
-            shutil.rmtree(place, ignore_errors=True)
-            if (self.kept / place.name).exists():
-                linked(self.kept / place.name, place)
+        for directory in (self.table, self.text):
+            shutil.rmtree(directory, ignore_errors=True)
+            if (self.kept / directory.name).exists():
+                linked(self.kept / directory.name, directory)
 
     def run(self, feed: Path, output: Path) -> Ran:
         """Merge; return how it was done."""
@@ -133,7 +133,7 @@ class BridgeImport(OnSpark):
     """``bridge import``."""
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Make the text, by an export."""
+        """Make the text by an export."""
         self.master = state / "text"
         if not self.master.exists():
             state.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ class BridgeImport(OnSpark):
 
 
 class SparkOrc(BridgeImport):
-    """Spark SQL's ORC, of the text that the bridge has written; malformed rows are refused, as mutator does."""
+    """Spark SQL's ORC, from the text that the bridge has written; it refuses malformed rows, as mutator does."""
 
     def run(self, feed: Path, output: Path) -> Ran:
         """Write text as ORC."""
@@ -159,7 +159,7 @@ class SparkOrc(BridgeImport):
 
 
 def columns() -> str:
-    """Return the schema as SQL, so that neither side must infer it."""
+    """Return the schema as SQL, so that Spark need not infer it."""
     return ", ".join(f"{name} {TYPES[name]}" for name in MASTER_FIELDS)
 
 
@@ -171,7 +171,7 @@ def new_run() -> str:
 
 
 def linked(source: Path, to: Path) -> None:
-    """Copy a directory by hard links: no contender writes to an existing file."""
+    """Copy a directory with hard links, because no contender writes to an existing file."""
     shutil.copytree(source, to, copy_function=os.link)
 
 

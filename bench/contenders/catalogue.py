@@ -8,7 +8,7 @@ from bench.environment import DELTA, HUDI, ICEBERG, Environment
 
 __all__ = ["MERGES", "SERVERS", "Entry", "everyone", "find"]
 
-TABLE = "writes Parquet, text for the digest is made untimed"
+TABLE = "writes Parquet; text for the digest is made untimed"
 PARQUET_TABLE = "keeps a table; text for the digest is made untimed"
 PLAIN = "no counts, checksums, tombstones or atomic publish"
 
@@ -24,9 +24,9 @@ class Entry:
     environment: Environment | None = None
     ours: bool = False
     jvm: bool = True  # has a Spark that reports the bytes shuffled
-    needs: tuple[str, ...] = ()  # modules beyond those of the project
-    form: str = "text"  # its workloads: a format of master and feed, a part of the bridge, parts of a master
-    whole: bool = False  # each run is one or several processes, including their start
+    needs: tuple[str, ...] = ()  # modules without which it is skipped
+    form: str = "text"  # key of MERGES: the workloads that it runs in
+    whole: bool = False  # a run starts its own processes, and their start is timed
 
 
 TEXT = [
@@ -58,7 +58,7 @@ TEXT = [
     Entry("hudi merge", "lakehouse:Hudi", TABLE, environment=HUDI),
 ]
 
-# Contenders that merge columns in another way than lines.
+# Contenders whose class for columns is not the one for lines.
 COLUMNS = {"spark_sql:SparkSql": "spark_sql_parquet:SparkSqlParquet", "polars_join:Polars": "polars_join:PolarsColumns"}
 
 PARQUET = [
@@ -77,7 +77,7 @@ AVRO = [
     Entry(
         "fastavro alone",
         "fastavro_read:FastAvro",
-        "only reads: ID, order value, op code and end of every record",
+        "only reads ID, order value, op code and end of every record",
         jvm=False,
         form="avro",
     ),
@@ -89,7 +89,7 @@ BRIDGE = [
     Entry(
         "bridge again",
         "bridge:BridgeRun",
-        "merge, import; the text copy is there, made untimed",
+        "merge, import; the text copy was made untimed",
         ("again",),
         ours=True,
         form="bridge",
@@ -108,12 +108,12 @@ IMPORT = [
     Entry("spark sql orc", "bridge:SparkOrc", "reads the same text as CSV; zstd of the same level", form="import"),
 ]
 
-# The part of a master with partitions that Spark SQL reads and rewrites.
+# By reach, the partitions that Spark SQL reads and rewrites.
 REACHES = {
-    "whole": "names no partition: reads and writes all",
-    "touched": "names no partition: reads all, writes what a semi-join with the feed leaves",
-    "named": "asks the feed for its partitions first, reads and writes these; lists all directories",
-    "catalogue": "the same, but a catalogue in the driver's memory knows the directories",
+    "whole": "names no partition: reads and writes all of them",
+    "touched": "names no partition: reads all, writes those that a semi-join with the feed leaves",
+    "named": "collects the partitions of the feed first, reads and writes only these; lists all directories",
+    "catalogue": "the same, but a catalogue in the driver's memory has the directories",
 }
 PARTITIONS = [
     *(
@@ -126,7 +126,7 @@ PARTITIONS = [
             form="partitions",
         )
         for scope, differs in (
-            ("partition", "trusts that no record moves"),
+            ("partition", "relies on records staying in their partitions"),
             ("table", "looks for each ID in all partitions"),
         )
     ),
@@ -143,7 +143,7 @@ PARTITIONS = [
     ),
 ]
 
-# Whole processes: Spark's start is part of each run, once or again and again.
+# Whole processes: Spark starts in each run, once or once per table.
 RUN_MANY = Entry(
     "mutator run-many", "whole_processes:MutatorMany", "one process; masters are managed, made untimed", ours=True
 )
@@ -162,7 +162,7 @@ SINGLE = [
     Entry(
         "mutator single runs",
         "whole_processes:MutatorSingle",
-        "a spark-submit a table; masters are managed, made untimed",
+        "one spark-submit per table; masters are managed, made untimed",
         ours=True,
     ),
 ]
@@ -181,13 +181,13 @@ MERGES = {
     "single runs": [replace(entry, form="single runs", whole=True, jvm=False) for entry in SINGLE],
 }
 
-# By server: mutator, then the ways of the server's own client.
+# By server: mutator, then the server's own client.
 SERVERS = {
     "s3": [
         Entry(
             "mutator on s3",
             "transfers:Mutator",
-            "appears whole, refused where one is; 8 threads send parts, one request reads",
+            "appears when complete, never replaces a file; 8 threads send parts, one request reads",
             ("boto3",),
             ours=True,
             jvm=False,
@@ -214,7 +214,7 @@ SERVERS = {
         Entry(
             "mutator on hdfs",
             "transfers:Mutator",
-            "each block synced, appears whole, refused where one is",
+            "each block synced, appears when complete, never replaces a file",
             ("hdfs_native",),
             ours=True,
             jvm=False,
@@ -238,5 +238,5 @@ def everyone() -> list[Entry]:
 
 
 def find(name: str, form: str = "text") -> Entry:
-    """Return the contender of that name, for a format that it merges."""
+    """Return the contender with that name and form."""
     return next(entry for entry in everyone() if (entry.name, entry.form) == (name, form))

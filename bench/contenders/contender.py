@@ -16,7 +16,7 @@ class Skipped(Exception):
 
 @dataclass
 class Ran:
-    """A run's own report: the plan it chose, other figures, and a function that returns the bytes shuffled, untimed."""
+    """A run's own report. how: the plan that it chose. shuffled: returns the bytes shuffled; it is not timed."""
 
     how: str = ""
     shuffled: Callable[[], int] = lambda: 0
@@ -28,13 +28,13 @@ class Contender(ABC):
 
     @abstractmethod
     def start(self, scratch: Path) -> dict[str, str]:
-        """Start what is needed by all runs, with scratch space; return versions by name.
+        """Start the session or client of all runs, with a scratch directory; return versions by name.
 
         Raises Skipped.
         """
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Prepare the master for the merges below ``state``, unless it is there."""
+        """Prepare the master below ``state`` for the merges, unless this has been done."""
         self.master = master
 
     def reset(self) -> None:  # noqa: B027  # most do not change their input
@@ -45,11 +45,11 @@ class Contender(ABC):
         """Merge the feed; when this returns, the result is on disk."""
 
     def export(self, output: Path, to: Path) -> Path | None:
-        """Return a directory with the result of the last run as files of rows, made below ``to`` if it is a table.
+        """Return a directory of files with the rows of the last result; if the result is a table, write them to ``to``.
 
         None: the run has no result.
         """
         return output
 
-    def stop(self) -> None:  # noqa: B027  # most have nothing to end
+    def stop(self) -> None:  # noqa: B027  # most have nothing to stop
         """Stop what ``start`` has started."""

@@ -13,10 +13,10 @@ __all__ = ["DeltaRs"]
 
 
 class DeltaRs(Contender):
-    """The feed is folded by Polars; ``merge`` updates, inserts and deletes in one commit."""
+    """Polars folds the feed; ``merge`` updates, inserts and deletes in one commit."""
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Import."""
+        """Import the package."""
         import deltalake
 
         return {"deltalake": deltalake.__version__}

@@ -1,4 +1,4 @@
-"""The work of fastavro in a merge of Avro, and nothing else."""
+"""fastavro alone: the part of its work in a merge of Avro."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROJECTED = ("id", "time", "op")
 class FastAvro(Contender):
     """Read ID, order value, op code and end of every record; write nothing.
 
-    The files go to as many processes as there are cores; these are started before the clock is.
+    The files go to as many processes as there are cores; the processes start before the clock does.
     """
 
     def start(self, scratch: Path) -> dict[str, str]:

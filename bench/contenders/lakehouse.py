@@ -1,4 +1,4 @@
-"""Delta, Iceberg and Hudi on Spark: ``MERGE INTO`` a table that was made of the same rows."""
+"""Delta, Iceberg and Hudi on Spark: ``MERGE INTO`` a table with the same rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Lakehouse(Contender):
         jars = {"spark.jars.packages": self.environment.jar, "spark.jars.ivy": str(CACHE / "ivy")}
         try:
             self.spark = session(scratch, **jars, **self._settings(scratch))
-        except Exception as fault:  # noqa: BLE001  # whichever class this Spark has for a JVM that did not start
+        except Exception as fault:  # noqa: BLE001  # the class for a JVM that did not start depends on the Spark version
             raise Skipped(
                 f"{self.environment.jar}: Maven cannot be reached, or Spark did not start ({fault})"
             ) from None
@@ -94,7 +94,7 @@ class Lakehouse(Contender):
 
 
 class Delta(Lakehouse):
-    """Delta, as its documentation sets it up."""
+    """Delta, configured as in its documentation."""
 
     environment = DELTA
     settings: ClassVar[dict[str, str]] = {
@@ -115,7 +115,7 @@ class Hudi(Lakehouse):
     }
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Write the master as a table, and keep Parquet's codec."""
+        """Write the master as a table; with Parquet, use its codec."""
         self.codec = {} if is_text(master) else {"hoodie.parquet.compression.codec": "snappy"}
         for name, value in self.codec.items():
             self.spark.conf.set(name, value)
@@ -134,7 +134,7 @@ class Hudi(Lakehouse):
 
 
 class Iceberg(Lakehouse):
-    """Iceberg in a catalogue that is a directory; its paths are absolute, so a reset rolls back."""
+    """Iceberg with a directory as its catalogue; its paths are absolute, so a reset rolls back instead of copying."""
 
     environment = ICEBERG
     settings: ClassVar[dict[str, str]] = {

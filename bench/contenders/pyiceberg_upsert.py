@@ -14,13 +14,13 @@ NAME = "bench.master"
 
 
 class PyIceberg(Contender):
-    """The feed is folded by Polars, late mutations are dropped by comparing with the table's times.
+    """Polars folds the feed; a comparison with the table's times drops late mutations.
 
-    ``upsert`` knows no deletes: these are a second commit.
+    ``upsert`` does not support deletes: they are a second commit.
     """
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Import."""
+        """Import the package."""
         import pyiceberg
 
         return {"pyiceberg": pyiceberg.__version__}
@@ -44,7 +44,7 @@ class PyIceberg(Contender):
         self.pristine = mark.read_text(encoding="utf-8")
 
     def reset(self) -> None:
-        """Register the table as it was: its files are never changed."""
+        """Register the original table again: its files never change."""
         self.catalogue.drop_table(NAME)
         self.catalogue.register_table(NAME, self.pristine)
 

@@ -26,7 +26,7 @@ class SparkSqlParquet(SparkSql):
         from pyspark.sql import functions as f
 
         last = f.row_number().over(Window.partitionBy("id").orderBy(f.desc("time")))
-        return "row_number of all rows", self._all(feed).withColumn("place", last).where("place = 1 and op <> 'D'")
+        return "row_number of all rows", self._all(feed).withColumn("rank", last).where("rank = 1 and op <> 'D'")
 
     def _max_by(self, feed: Path) -> tuple[str, DataFrame]:
         from pyspark.sql import functions as f
@@ -58,7 +58,7 @@ class SparkSqlParquet(SparkSql):
         return f"left join + union, {how}", rows.select("id", *_decided()).union(added.select(*MASTER_FIELDS))
 
     def _full_join(self, feed: Path) -> tuple[str, DataFrame]:
-        """Fold the feed, full outer join with the master, decide row by row."""
+        """Fold the feed, join it with the master (full outer join), decide row by row."""
         rows = self._master().alias("master").join(fold(self.spark, feed).alias("feed"), "id", "full").where(KEPT)
         return "full outer join", rows.select("id", *_decided())
 

@@ -1,11 +1,14 @@
 """Spark SQL on a master in Hive-style directories, which it changes in place: ``partitionOverwriteMode=dynamic``.
 
-Spark replaces the directories for which a plan has rows. How far a plan reaches, a user has to say: it reads and writes
-all partitions (``whole``); reads all and writes those that a semi-join with the feed leaves (``touched``); asks the
-feed for its partitions, and names them (``named``); or names them to a catalogue, which knows where they are, so that
-not all directories need be listed (``catalogue``, in the driver's memory: no metastore is asked).
+Spark replaces the directories for which a plan has rows. The user chooses the reach of a plan:
 
-Where rows are shuffled, they are brought together by partition, or each task would write a file of each.
+- ``whole`` reads and writes all partitions;
+- ``touched`` reads all partitions, and writes those that a semi-join with the feed leaves;
+- ``named`` collects the partitions of the feed, and names them in the query;
+- ``catalogue`` names them to a catalogue that has their paths, so that Spark need not list all directories. The
+  catalogue is in the driver's memory; no metastore is used.
+
+Shuffled rows are grouped by partition. Otherwise each task would write a file to each partition.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ __all__ = ["SparkSqlPartitions"]
 
 KEY = ["store", "id"]
 TABLE = "master"  # in the catalogue
-# Text stays whole lines, of which only key, time and op code are cut out.
+# Rows of text stay whole lines, from which only key, time and op code are extracted.
 LINE = ["line"]
 COLUMNS = ["name", "stock", "price"]
 
@@ -141,7 +144,7 @@ def _window(master: DataFrame, mutations: DataFrame, rest: list[str]) -> DataFra
 
     rows = master.withColumn("op", f.lit("U")).unionByName(mutations).repartition("store")
     last = f.row_number().over(Window.partitionBy(*KEY).orderBy(f.desc("time")))
-    return rows.withColumn("place", last).where("place = 1 and op <> 'D'")
+    return rows.withColumn("rank", last).where("rank = 1 and op <> 'D'")
 
 
 def _left_join(master: DataFrame, mutations: DataFrame, rest: list[str]) -> DataFrame:

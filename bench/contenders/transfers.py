@@ -1,6 +1,6 @@
 """Bytes to a server and back: mutator's storage, and the servers' own clients in their simplest use.
 
-All hash what they read while the clock runs, so that a client which keeps nothing has to hand over every byte, too.
+All of them hash the bytes that they read while the clock runs, so every client must deliver every byte.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BLOCK = 1 << 20
 
 
 class Transfer(ABC):
-    """One way to a server. ``write`` and ``read`` are timed."""
+    """A client of a server. ``write`` and ``read`` are timed."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -63,10 +63,10 @@ class Mutator(Transfer):
 
 
 class Boto3(Transfer):
-    """The transfer manager, as boto3 sets it up: ten threads, parts and ranges of 8 MiB."""
+    """The transfer manager with boto3's defaults: ten threads, parts and ranges of 8 MiB."""
 
     def start(self, scratch: Path) -> dict[str, str]:
-        """Make the client."""
+        """Create the client."""
         import boto3
 
         self._client = boto3.client("s3")
@@ -78,7 +78,7 @@ class Boto3(Transfer):
             self._client.upload_fileobj(stream, *_bucket_and_key(address))
 
     def read(self, address: str) -> str:
-        """Receive the ranges in order, with a target that cannot seek."""
+        """Receive the ranges in order, because the target cannot seek."""
         sink = _Sink()
         self._client.download_fileobj(*_bucket_and_key(address), sink)
         return sink.hash.hexdigest()
@@ -100,7 +100,7 @@ class Boto3Request(Boto3):
 
 
 class HdfsNative(Transfer):
-    """The client's file, and the iterator that its documentation recommends for reading."""
+    """The client's file for writing, and for reading the iterator that its documentation recommends."""
 
     _client: Client | None = None
 

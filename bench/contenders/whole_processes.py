@@ -16,7 +16,7 @@ from bench.layout import SETTINGS
 __all__ = ["MutatorMany", "MutatorSingle", "SparkSqlLoop"]
 
 ROOT = Path(__file__).resolve().parents[2]
-# As in every session here.
+# As in every session of the benchmark (bench.contenders.spark).
 SUBMIT = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -26,7 +26,7 @@ SUBMIT = {
 
 
 class WholeProcesses(Contender):
-    """Commands that run to their end within a run."""
+    """Contenders whose runs start processes and wait until they end."""
 
     def start(self, scratch: Path) -> dict[str, str]:
         """Start nothing."""
@@ -101,7 +101,7 @@ class MutatorMany(OfManaged):
 
 
 class MutatorSingle(OfManaged):
-    """``spark-submit jobs/bulk_mutate.py`` again and again."""
+    """``spark-submit jobs/bulk_mutate.py``, once per table."""
 
     def _all(self, master: Path, feed: Path, output: Path) -> str:
         import pyspark

@@ -1,4 +1,4 @@
-"""The benchmark measures what it says: its data, its digest, its report, and one small run."""
+"""The benchmark is correct: its data, its digest, its report, and one small run of each workload."""
 
 import doctest
 import json
@@ -44,10 +44,10 @@ def contents(directory):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    place = tmp_path_factory.mktemp("data")
-    write_master(place / "master", 5000)
-    write_feed(place / "feed", 5000, 1000)
-    return place
+    directory = tmp_path_factory.mktemp("data")
+    write_master(directory / "master", 5000)
+    write_feed(directory / "feed", 5000, 1000)
+    return directory
 
 
 def test_a_seed_gives_the_same_bytes(data, tmp_path):
@@ -87,14 +87,14 @@ def test_rows_have_the_promised_size(data):
 
 @pytest.fixture(scope="module", params=["parquet", "orc", "avro"])
 def columns(request, data, tmp_path_factory):
-    place = tmp_path_factory.mktemp(request.param)
-    convert(data / "master", place / "master", MASTER_FIELDS, request.param)
-    convert(data / "feed", place / "feed", FEED_FIELDS, request.param)
-    return place
+    directory = tmp_path_factory.mktemp(request.param)
+    convert(data / "master", directory / "master", MASTER_FIELDS, request.param)
+    convert(data / "feed", directory / "feed", FEED_FIELDS, request.param)
+    return directory
 
 
 @pytest.mark.parametrize("which", ["master", "feed"])
-def test_columns_hold_the_rows_of_the_text(data, columns, which):
+def test_columns_have_the_rows_of_the_text(data, columns, which):
     assert digest(data_files(columns / which)) == digest(data_files(data / which))
     assert len(data_files(columns / which)) >= 4
     assert format_of(data / which) == "text"
@@ -155,7 +155,7 @@ def test_a_contender_is_found_by_name_and_format():
 # --- digest
 
 
-def test_the_digest_knows_no_order_and_no_files(tmp_path):
+def test_the_digest_ignores_order_and_files(tmp_path):
     lines = [f"row {number},{number * 7}\n" for number in range(1000)]
     (tmp_path / "one").write_text("".join(lines), encoding="ascii")
     random.Random(1).shuffle(lines)
@@ -184,7 +184,7 @@ def test_lines_may_cross_blocks(tmp_path, monkeypatch):
     assert digest([tmp_path / "one"]) == whole
 
 
-def test_hidden_files_are_no_data(tmp_path):
+def test_hidden_files_are_not_data(tmp_path):
     for name in ("part-0", "_SUCCESS", ".part-0.crc", "_mutator/manifest.json", "deep/part-1"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -234,7 +234,7 @@ def test_the_report_has_the_share_of_fastavro():
 
 
 def test_the_report_has_the_speed_of_the_bridge():
-    workload = next(one for one in workloads(4_000_000, "bridge") if one.form == "export")
+    workload = next(workload for workload in workloads(4_000_000, "bridge") if workload.form == "export")
     seconds = {"bridge export": 2.0, "spark sql text": 3.0}
     results = [Result(name, [Run(time, 0, 0, 0)], more={"text bytes": 180e6}) for name, time in seconds.items()]
     outcome = Outcome(workload, tuple(results))
@@ -270,7 +270,7 @@ def test_the_table_has_medians_and_ratios():
     assert "took too long" in lines[-1]
 
 
-def test_who_did_not_run_is_named_with_the_reason():
+def test_a_contender_that_did_not_run_is_named_with_the_reason():
     outcome = Outcome(workloads(4_000_000, "5%")[0], (Result("polars", out="skipped", why="polars is not installed"),))
 
     assert "skipped: polars is not installed" in table(outcome)
@@ -311,7 +311,7 @@ def test_unequal_contents_and_failures_end_with_1(tmp_path, capsys):
     assert "UNEQUAL, 5 % into 1,000: 1,000 rows" in capsys.readouterr().err
 
 
-def test_the_examples_of_the_docstrings_hold():
+def test_the_examples_of_the_docstrings_are_correct():
     assert doctest.testmod(bench.workload).failed == 0
     assert doctest.testmod(bench.storage).failed == 0
 
@@ -353,7 +353,7 @@ def traffic(*writes):
     return Traffic("s3", 100 << 20, tuple(results))
 
 
-def test_a_share_is_taken_in_each_round_by_itself():
+def test_a_share_is_computed_for_each_round():
     found = traffic([1.0, 2.0, 4.0], [1.0, 1.8, 2.0])
 
     assert found.speed(found.results[0], "write") == 50
@@ -368,7 +368,7 @@ def test_mutator_is_compared_with_each_client():
     assert found[2].measured == "50% (100 MiB/s against 200 MiB/s)"
 
 
-def test_a_server_that_is_not_here_is_named_with_the_reason():
+def test_a_server_that_cannot_start_is_named_with_the_reason():
     found = Traffic("hdfs", 1 << 20, (Moved("hdfs-native", out="skipped", why="no jar"),))
 
     assert "skipped: no jar" in traffic_table(found)
@@ -383,14 +383,14 @@ def test_a_client_that_failed_ends_with_1(tmp_path, capsys):
     assert "FAILED, s3: boto3 request: no reason" in capsys.readouterr().err
 
 
-def test_other_bytes_than_were_written_are_a_failure(tmp_path, monkeypatch):
+def test_reading_other_bytes_is_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr("bench.storage.hash_of", lambda parts: "another")
-    monkeypatch.setattr("bench.storage._STARTERS", {"s3": lambda place: nullcontext(f"{place}/served")})
+    monkeypatch.setattr("bench.storage._STARTERS", {"s3": lambda scratch: nullcontext(f"{scratch}/served")})
 
     found = exchange("s3", SERVERS["s3"][:1], tmp_path, size=1000, repeat=1, limit=60, seed=1)
 
     assert found.results[0].out == "failed"
-    assert "it read other bytes than mutator on s3 was given to write" in found.results[0].why
+    assert "it read other bytes than mutator on s3 wrote" in found.results[0].why
 
 
 # --- everything
@@ -430,11 +430,13 @@ def small_run(work, only, out):
     ("only", "count"),
     [
         pytest.param("mutator aligned,spark sql full join", 2, marks=pytest.mark.soak),
-        pytest.param("mutator,spark sql", 7, marks=pytest.mark.soak),  # all plans: their results are nowhere else held
+        pytest.param(
+            "mutator,spark sql", 7, marks=pytest.mark.soak
+        ),  # all plans, whose results only this test compares
     ],
 )
 def test_a_small_run_on_parquet(only, count, tmp_path):
-    """That of mutator has to be the same as theirs."""
+    """The result of mutator must equal those of the others."""
     results, printed = small_run("parquet", only, tmp_path)
 
     assert len(results) == count
@@ -463,7 +465,7 @@ def test_a_small_run_on_avro(tmp_path):
     ],
 )
 def test_a_small_run_of_the_bridge(only, count, tmp_path):
-    """What is exported is what is imported, and what the bridge merges is what is merged without it."""
+    """An import restores the exported rows, and the bridge merges to the same rows as a merge without it."""
     command = [sys.executable, "-m", "bench", "--size", "5000", "--work", "bridge", "--repeat", "1", "--out", tmp_path]
 
     done = subprocess.run(

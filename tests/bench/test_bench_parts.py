@@ -1,4 +1,4 @@
-"""The benchmark of many partitions and of many tables: its data, the plans of Spark SQL, what follows from figures."""
+"""The benchmark of many partitions and of many tables: its data, the plans of Spark SQL, its figures."""
 
 import json
 import shutil
@@ -36,30 +36,30 @@ def rows_of(directory):
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    place = tmp_path_factory.mktemp("text")
-    write_partitioned_master(place / "master", PARTITIONS, ROWS)
-    write_partitioned_feed(place / "feed", PARTITIONS, ROWS, MUTATIONS)
-    return place
+    directory = tmp_path_factory.mktemp("text")
+    write_partitioned_master(directory / "master", PARTITIONS, ROWS)
+    write_partitioned_feed(directory / "feed", PARTITIONS, ROWS, MUTATIONS)
+    return directory
 
 
 @pytest.fixture(scope="module")
 def parquet(text, tmp_path_factory):
-    place = tmp_path_factory.mktemp("parquet")
-    convert(text / "master", place / "master", PARTITIONED_MASTER_FIELDS, "parquet")
-    convert(text / "feed", place / "feed", PARTITIONED_FEED_FIELDS, "parquet")
-    return place
+    directory = tmp_path_factory.mktemp("parquet")
+    convert(text / "master", directory / "master", PARTITIONED_MASTER_FIELDS, "parquet")
+    convert(text / "feed", directory / "feed", PARTITIONED_FEED_FIELDS, "parquet")
+    return directory
 
 
-def merged(place):
-    """Return the rows that a merge of the feed leaves, by the plainest of ways."""
+def merged(directory):
+    """Return the rows after a merge of the feed, computed in the simplest way."""
     last = {}
-    for row in [*([*row, "U"] for row in rows_of(place / "master")), *rows_of(place / "feed")]:
+    for row in [*([*row, "U"] for row in rows_of(directory / "master")), *rows_of(directory / "feed")]:
         if row[0] not in last or int(row[5]) > int(last[row[0]][5]):
             last[row[0]] = row
     return [row[:-1] for row in last.values() if row[-1] != "D"]
 
 
-def test_rows_stand_in_the_directory_of_their_store(text):
+def test_rows_are_in_the_directory_of_their_store(text):
     for path in data_files(text / "master"):
         rows = rows_of(path.parent)
         assert len(rows) == ROWS // PARTITIONS
@@ -67,7 +67,7 @@ def test_rows_stand_in_the_directory_of_their_store(text):
     assert len({row[0] for row in rows_of(text / "master")}) == ROWS
 
 
-def test_a_feed_touches_few_partitions_and_moves_nothing(text):
+def test_a_feed_touches_a_few_partitions_and_moves_no_record(text):
     stores = {row[0]: row[1] for row in rows_of(text / "master")}
     feed = rows_of(text / "feed")
     inserted = [row for row in feed if row[0] not in stores]
@@ -89,7 +89,7 @@ def test_a_seed_gives_the_same_partitions_and_tables(text, tmp_path):
         assert digest(data_files(tmp_path / one), tmp_path / one) == digest(data_files(other), other)
 
 
-def test_tables_have_a_master_and_a_feed_of_their_own(tmp_path):
+def test_each_table_has_its_own_master_and_feed(tmp_path):
     write_masters(tmp_path / "masters", 3, 300)
     write_feeds(tmp_path / "feeds", 3, 300, 30)
 
@@ -110,12 +110,12 @@ def whole(directory):
     return digest(data_files(directory), directory)
 
 
-def test_columns_of_partitions_hold_the_rows_of_the_text(text, parquet):
+def test_columns_of_partitions_have_the_rows_of_the_text(text, parquet):
     assert whole(parquet / "master") == whole(text / "master")
     assert len(data_files(parquet / "master")) == PARTITIONS
 
 
-def test_a_field_that_only_the_directory_has_counts(parquet, tmp_path):
+def test_a_field_in_the_directory_name_is_in_the_digest(parquet, tmp_path):
     """Spark writes such files."""
     shutil.copytree(parquet / "master", tmp_path / "master")
     for path in data_files(tmp_path / "master"):
@@ -125,16 +125,16 @@ def test_a_field_that_only_the_directory_has_counts(parquet, tmp_path):
 
 
 def test_a_row_in_another_directory_is_noticed(text, parquet, tmp_path):
-    for place in (text, parquet):
-        shutil.copytree(place / "master", tmp_path / place.name)
-        (tmp_path / place.name / "store=3").rename(tmp_path / place.name / "store=99")
+    for directory in (text, parquet):
+        shutil.copytree(directory / "master", tmp_path / directory.name)
+        (tmp_path / directory.name / "store=3").rename(tmp_path / directory.name / "store=99")
 
     assert whole(tmp_path / text.name) != whole(text / "master")
-    with pytest.raises(ValueError, match="a row of another store in store=99"):
+    with pytest.raises(ValueError, match="store=99 contains a row of another store"):
         whole(tmp_path / parquet.name)
 
 
-def test_a_directory_may_say_nothing_of_a_partition():
+def test_a_directory_need_not_name_a_partition():
     assert partition_of("country=ch/store=7") == {"country": "ch", "store": "7"}
     assert partition_of("table_001") == {}
 
@@ -167,7 +167,7 @@ QUICK = {("window", "whole", "text"), ("left join", "catalogue", "parquet")}
     ],
 )
 def test_a_plan_of_spark_sql_merges_into_partitions(spark, text, plan, reach, form, request, tmp_path):
-    place = request.getfixturevalue(form)
+    directory = request.getfixturevalue(form)
     contender = SparkSqlPartitions(plan, reach)
     contender.spark = spark
     (tmp_path / "expected").mkdir()
@@ -177,21 +177,23 @@ def test_a_plan_of_spark_sql_merges_into_partitions(spark, text, plan, reach, fo
         with path.open("a", encoding="ascii") as file:
             file.write(",".join(row) + "\n")
 
-    contender.prepare(place / "master", tmp_path)
+    contender.prepare(directory / "master", tmp_path)
     for _ in range(2):
         contender.reset()
-        contender.run(place / "feed", tmp_path / "output")
+        contender.run(directory / "feed", tmp_path / "output")
         assert whole(contender.export(tmp_path / "output", tmp_path / "text")) == whole(tmp_path / "expected")
 
     left_alone = {row[1] for row in merged(text)} - {row[1] for row in rows_of(text / "feed")}
-    rewritten = [store for store in left_alone if not same_file(place / "master", contender.table, f"store={store}")]
+    rewritten = [
+        store for store in left_alone if not same_file(directory / "master", contender.table, f"store={store}")
+    ]
     assert len(left_alone) == PARTITIONS - TOUCHED
     assert len(rewritten) == (PARTITIONS - TOUCHED if reach == "whole" else 0)
 
 
-def same_file(one, other, directory):
-    (first,), (second,) = (data_files(place / directory) for place in (one, other))
-    return first.samefile(second)
+def same_file(master, table, partition):
+    (before,), (after,) = (data_files(directory / partition) for directory in (master, table))
+    return before.samefile(after)
 
 
 # --- figures
@@ -228,7 +230,7 @@ def test_ten_times_the_partitions_are_compared_with_the_few():
     assert (target.reached, target.measured) == (False, "1.60 times (2.00 s, 3.20 s)")
 
 
-def test_single_runs_count_for_all_tables():
+def test_single_runs_are_scaled_to_all_tables():
     seconds = [{"mutator run-many": 20.0, "spark sql loop window": 39.0}, {"mutator single runs": 15.0}]
     outcomes = made_up(workloads(12_000_000, "tables"), seconds)
 
