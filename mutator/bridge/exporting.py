@@ -13,14 +13,14 @@ from typing import Any
 
 from mutator.bridge.contract import Batches, Table
 from mutator.bridge.tasks import write_file
-from mutator.bridge.text_dataset import TEXT, check_apart, make_manifest, output_dialect, spec_of
-from mutator.dataset.commit.publish import publish
+from mutator.bridge.text_dataset import TEXT, make_manifest, output_dialect, spec_of
+from mutator.dataset.commit.publish import check_apart, publish
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.each import checked, guarded
 from mutator.errors import error
 from mutator.formats.files.contract import Dialect
-from mutator.storage import absolute, writable_storage_for
+from mutator.storage import located_to_write
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Se
     run: a unique id. delimiter: one byte. feed: feed files merged into the table before, so that they are not merged
     again. Raises StateError if the table changes meanwhile; then nothing is published.
     """
-    to = absolute(to)
-    to = writable_storage_for(to).resolve(to)
+    _, to = located_to_write(to)
     if to != table.name:  # else ``publish`` reports that the output exists
         check_apart(to, table.name, "table and text")
     schema, dialect = output_dialect(table.schema, TEXT, delimiter=delimiter)

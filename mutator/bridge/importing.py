@@ -8,15 +8,15 @@ from operator import attrgetter
 from typing import Any
 
 from mutator.bridge.tasks import read_range
-from mutator.bridge.text_dataset import check_apart, make_manifest, output_dialect, read_dataset, spec_of, text_ranges
+from mutator.bridge.text_dataset import make_manifest, output_dialect, read_dataset, spec_of, text_ranges
 from mutator.bridge.write import Target, write_table
-from mutator.dataset.commit.publish import publish
+from mutator.dataset.commit.publish import check_apart, publish
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import Manifest
 from mutator.engine.each import Each
 from mutator.errors import error
 from mutator.rules.file_names import first_few
-from mutator.storage import absolute, writable_storage_for
+from mutator.storage import located_to_write, storage_for
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,14 @@ class Imported:
 
 def text_copy(path: str) -> tuple[str, Manifest]:
     """Return the absolute path of a text copy, and its manifest."""
-    path = absolute(path)
-    storage = writable_storage_for(path)
-    path = storage.resolve(path)
+    storage, path = located_to_write(path)
     return path, read_dataset(storage, path)
 
 
 def whole_copy(path: str) -> tuple[str, Manifest]:
     """Return path and manifest of a text copy; raises StateError if its files differ from the manifest."""
     path, known = text_copy(path)
-    problems = differing_parts(writable_storage_for(path), path, known.parts())
+    problems = differing_parts(storage_for(path), path, known.parts())
     if problems:
         raise error("manifest.files", path=path, what=first_few(problems))
     return path, known
@@ -55,8 +53,7 @@ def import_to_path(
     store, and for a value that is not of its field's type.
     """
     source, known = whole_copy(source)
-    to = absolute(to)
-    to = writable_storage_for(to).resolve(to)
+    _, to = located_to_write(to)
     if to != source:  # then the output exists
         check_apart(to, source, "text and table")
     text_schema, ranges = text_ranges(source, known)

@@ -22,14 +22,15 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.manifest import DataFile, Manifest
 from mutator.engine.each import Each, checked, guarded
-from mutator.errors import MutatorError, error
+from mutator.errors import error
 from mutator.errors.display import without_secrets
+from mutator.errors.exceptions import suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.file_names import first_few, is_hidden
 from mutator.rules.partition_paths import values_of
-from mutator.storage import Storage, absolute, blocks, storage_for, walk, writable_storage_for
+from mutator.storage import blocks, link_or_copy, located_to_write, storage_for, walk
 
 _WORK = posixpath.join(manifest.DIRECTORY, "work")  # where tasks write
 _PROBED_AT_ONCE = 1 << 10  # files that a task probes
@@ -44,9 +45,9 @@ class PathTable:
         codec: of written files, as in ``output.codec``.
         """
         self._codec = codec
-        self.given, path = without_secrets(path), absolute(path)
-        self._storage, self._each = writable_storage_for(path), each
-        self.name = self._path = self._storage.resolve(path)
+        self.given, self._each = without_secrets(path), each
+        self._storage, self._path = located_to_write(path)
+        self.name = self._path
         self._known = read_manifest(self._storage, self._path)
         self._seen = tuple(list_files(self._storage, self._path))
         steps = [self._seen[at : at + _PROBED_AT_ONCE] for at in range(0, len(self._seen), _PROBED_AT_ONCE)]
@@ -165,8 +166,7 @@ class PathTable:
             # Checksums (.crc) that Spark writes beside a file go with the file.
             elif entry.type == "file" and _is_foreign(entry.path, self._path) and entry.name != SUCCESS:
                 self._storage.make_directory(target)
-                if not self._storage.link_new(entry.path, name):
-                    _copy(self._storage, entry.path, name)
+                link_or_copy(entry.path, name)
 
     def _staging(self, run: str) -> str:
         directory, name = posixpath.split(self._path)
@@ -235,17 +235,6 @@ def _export(work: Work, schema: Any, file_range: FileRange, number: int, attempt
     return guarded(lambda: work(read_range(file_range, schema), number, attempt))
 
 
-def _copy(storage: Storage, path: str, target: str) -> None:
-    try:
-        with storage.open(path) as source, storage.create_new(target) as stream:
-            for block in blocks(source):
-                stream.write(block)
-    except MutatorError as fault:
-        if fault.kind != "storage.exists":
-            raise
-        raise FileExistsError(target) from None
-
-
 def _carry(staged: str, path: str, one: ProbedFile, number: int, attempt: int) -> Any:
     return guarded(_carried, staged, path, one)
 
@@ -255,9 +244,8 @@ def _carried(staged: str, path: str, one: ProbedFile) -> DataFile:
     storage, name = storage_for(staged), posixpath.relpath(one.file.path, path)
     target = posixpath.join(staged, name)
     storage.make_directory(posixpath.dirname(target))
-    with suppress(FileExistsError):  # another attempt made the same, complete file
-        if not storage.link_new(one.file.path, target):
-            _copy(storage, one.file.path, target)
+    with suppress(FileExistsError), suppressed("storage.exists"):  # another attempt made the same, complete file
+        link_or_copy(one.file.path, target)
     content = FileContent(one.file.path, one.file.bytes)
     digest = one.checksum
     if digest is None:

@@ -10,10 +10,10 @@ from mutator.bridge.contract import Table, TableFile
 from mutator.bridge.importing import text_copy
 from mutator.bridge.state_log import Entry, State
 from mutator.dataset.manifest import DIRECTORY, FeedFile
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import first_few, is_run_id
-from mutator.storage import Storage, blocks, entries_of
+from mutator.storage import Storage, entries_of, link_or_copy
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,10 @@ def settle(table: Table, base: TextBase) -> tuple[Entry | None, str]:
     remove_older(base, found)
     if found.fields != fields_of(table):
         return None, "its fields have changed"
-    try:
+    with suppressed("path.missing", "storage.missing"):
         _, known = text_copy(base.path_of(found.text))
-    except MutatorError as fault:
-        if fault.kind not in ("path.missing", "storage.missing"):
-            raise
-        return None, "its text copy is gone"
-    return (found, "") if known.commit == found.dataset else (None, "its text copy is another one")
+        return (found, "") if known.commit == found.dataset else (None, "its text copy is another one")
+    return None, "its text copy is gone"
 
 
 def fields_of(table: Table) -> tuple[str, ...]:
@@ -100,10 +97,8 @@ def _keep_rejected(base: TextBase, text: str) -> None:
         base.storage.make_directory(rejected)
         if base.storage.renames:
             base.storage.rename_new(one.path, target)
-            continue
-        with base.storage.open(one.path) as source, base.storage.create_new(target) as stream:
-            for block in blocks(source):
-                stream.write(block)
+        else:
+            link_or_copy(one.path, target)
 
 
 def _is_text(name: str) -> bool:

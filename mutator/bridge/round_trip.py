@@ -41,7 +41,7 @@ from mutator.pipeline.report import Report
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_paths import directory_of
 from mutator.rules.truth_table import MASTER_OUTCOMES
-from mutator.storage import absolute, writable_storage_for
+from mutator.storage import located_to_write
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,7 @@ def run(
 
 def _text_base(table: Table, base: str) -> TextBase:
     """Return the base directory of the text copy. Raises ConfigError if it overlaps the table or is a dataset."""
-    path = absolute(base)
-    storage = writable_storage_for(path)
-    path = storage.resolve(path)
+    storage, path = located_to_write(base)
     if f"{path}/".startswith(f"{table.name}/") or f"{table.name}/".startswith(f"{path}/"):
         raise error("path.roles", path=path, roles="text and table")
     if storage.stat(posixpath.join(path, MANIFEST)) is not None:

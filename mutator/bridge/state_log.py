@@ -16,7 +16,7 @@ from typing import Any
 from mutator.bridge.contract import TableFile, files_of
 from mutator.dataset import checksummed_json
 from mutator.dataset.numbered_log import NumberedLog
-from mutator.errors import MutatorError, error
+from mutator.errors import error, suppressed
 from mutator.storage import entries_of, storage_for
 
 
@@ -49,12 +49,10 @@ class State:
 
     def add(self, entry: Entry) -> None:
         """Write a new entry. Raises StateError if another run has written one with its number."""
-        try:
+        with suppressed("storage.exists"):
             self._log.create(entry.number, entry)
-        except MutatorError as fault:
-            if fault.kind != "storage.exists":
-                raise
-            raise error("table.changed", table=entry.table, what="was merged, by another run") from None
+            return
+        raise error("table.changed", table=entry.table, what="was merged, by another run")
 
     def clear(self) -> None:
         """Remove all entries, damaged ones too."""

@@ -154,7 +154,7 @@ def united(found: Sequence[ProbedFile], path: str) -> tuple[Any, tuple[str, ...]
                     path=where[part.name],
                     other=part.type,
                     other_path=one.file.path,
-                    why="no type holds both",
+                    why="no type fits both",
                 )
             fields[part.name] = before.with_type(data_type).with_nullable(before.nullable or part.nullable)
     for name, part in fields.items():

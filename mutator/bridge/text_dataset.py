@@ -77,12 +77,6 @@ def make_manifest(
     )
 
 
-def check_apart(path: str, other: str, roles: str) -> None:
-    """Raise ConfigError if an output path is another path or lies below it."""
-    if path == other or path.startswith(other.rstrip("/") + "/"):
-        raise error("path.roles", path=path, roles=roles)
-
-
 def read_dataset(storage: Storage, path: str) -> Manifest:
     """Read the manifest of a text copy. Raises ConfigError if the directory is not a text copy, and StateError."""
     known = read_manifest(storage, path)

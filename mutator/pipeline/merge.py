@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
 from mutator.config import Config
-from mutator.dataset.commit.publish import check_output, publish
+from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.receipts import Receipts
 from mutator.engine.spark import blocks, partitions, records
 from mutator.engine.spark.shuffle import spark_faults
-from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up, check, check_written
@@ -28,7 +27,7 @@ from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.partition_plan import with_units
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.file_names import new_run_id
-from mutator.storage import absolute, storage_for, writable_storage_for
+from mutator.storage import located, located_to_write
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -177,12 +176,8 @@ def _silent(_: SparkContext) -> AbstractContextManager[object]:
 
 def _check_paths(master: str, feed: Sequence[str], output: str) -> str:
     """Return the output's full path. Raises ConfigError where it lies inside an input, StateError where it exists."""
-    output = absolute(output)
-    storage = writable_storage_for(output)
-    output = storage.resolve(output)
+    _, output = located_to_write(output)
     check_output(output)
     for role, given in (("master", master), *(("feed", path) for path in feed)):
-        path = storage_for(given).resolve(absolute(given))
-        if output == path or output.startswith(path.rstrip("/") + "/"):
-            raise error("path.roles", path=output, roles=f"{role} and output")
+        check_apart(output, located(given)[1], f"{role} and output")
     return output

@@ -22,7 +22,7 @@ from mutator.errors.display import key_text, printable
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
-from mutator.storage import absolute, blocks, storage_for, walk, writable_storage_for
+from mutator.storage import blocks, located_to_write, storage_for, walk
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -60,9 +60,8 @@ def verify(sc: SparkContext, path: str) -> Verification:
 
     Raises ConfigError where there is no manifest, StateError where it is damaged.
     """
-    given, path = path, absolute(path)
-    storage = writable_storage_for(path)
-    path = storage.resolve(path)
+    given = path
+    storage, path = located_to_write(path)
     if storage.stat(path) is None:
         raise error("path.missing", path=path, what="directory")
     known = read_manifest(storage, path)

@@ -49,6 +49,20 @@ def writable_storage_for(path: str) -> Storage:
     return storage
 
 
+def located(given: str) -> tuple[Storage, str]:
+    """Return the backend of a path as the user gave it, and the path's one spelling there."""
+    path = absolute(given)
+    storage = storage_for(path)
+    return storage, storage.resolve(path)
+
+
+def located_to_write(given: str) -> tuple[Storage, str]:
+    """Return the same for a path that will be written to. Raises ConfigError if the backend can only read."""
+    path = absolute(given)
+    storage = writable_storage_for(path)
+    return storage, storage.resolve(path)
+
+
 def same_storage(one: str, other: str) -> bool:
     """Return whether two paths have the same backend.
 
@@ -81,6 +95,18 @@ def read_if_exists(path: str) -> bytes | None:
     with suppressed("storage.missing"):
         return read_file(path)
     return None
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """Give a file a second path on its storage, which must not exist: by a link where possible, else as a copy.
+
+    Raises FileExistsError from a link, StorageError of the kind ``storage.exists`` from a copy.
+    """
+    storage = storage_for(target)
+    if not storage.link_new(source, target):
+        with storage.open(source) as stream, storage.create_new(target) as copy:
+            for block in blocks(stream):
+                copy.write(block)
 
 
 def absolute(path: str) -> str:

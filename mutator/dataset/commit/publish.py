@@ -67,6 +67,12 @@ def check_output(output: str) -> None:
         raise error("output.exists", path=output)
 
 
+def check_apart(path: str, other: str, roles: str) -> None:
+    """Raise ConfigError if a path that will be written is another path or lies below it. roles: of the two."""
+    if f"{path}/".startswith(f"{other.rstrip('/')}/"):
+        raise error("path.roles", path=path, roles=roles)
+
+
 def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str], Made]) -> Made:
     work = posixpath.join(staged, WORK)
     for name in ("tombstones", "order", "rejected", "filters"):

@@ -30,7 +30,7 @@ from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
 from mutator.plan.inspect.probe import probe_file, read_schema
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
-from mutator.storage import Entry, Storage, absolute, storage_for, writable_storage_for
+from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,7 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
 
     Raises ConfigError, DataError, StorageError or StateError, naming the path.
     """
-    master = absolute(master)
-    storage = writable_storage_for(master)
-    master = storage.resolve(master)
+    storage, master = located_to_write(master)
     paths = tuple(absolute(path) for path in feed)
     named = _has_names(config)
     survey = _survey_master(config, storage, master, named)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
-from mutator.storage import Storage, absolute, entries_of, storage_for, writable_storage_for
+from mutator.storage import Storage, entries_of, located_to_write, storage_for
 
 DIRECTORIES = ("master", "incr", "working", "output", "backup", "archive")
 
@@ -97,9 +97,7 @@ class Base:
 
 def open_base(given: str) -> Base:
     """Return the base at a path. Raises ConfigError if there is none."""
-    path = absolute(given)
-    storage = writable_storage_for(path)
-    path = storage.resolve(path)
+    storage, path = located_to_write(given)
     entry = storage.stat(path)
     if storage.renames and (entry is None or entry.type != "directory"):
         raise error("path.missing", path=given, what="directory" if entry is None else f"directory, but a {entry.type}")

@@ -13,7 +13,7 @@ from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version
 from mutator.errors import MutatorError, error
-from mutator.errors.exceptions import BUSY, rebuilt
+from mutator.errors.exceptions import BUSY, rebuilt, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
@@ -130,13 +130,10 @@ def _roll_back(one: Run) -> None:
 @contextmanager
 def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
     """Hold the lock and yield the recovery; None if another process is at work."""
-    try:
-        with locked(base, "look", config.lock_timeout):
-            yield recover(base, Log(base.path))
-    except MutatorError as fault:
-        if fault.kind not in BUSY:
-            raise
-        yield None
+    with suppressed(*BUSY), locked(base, "look", config.lock_timeout):
+        yield recover(base, Log(base.path))
+        return
+    yield None
 
 
 def status(path: str, config: Config) -> Status:
@@ -240,15 +237,14 @@ def _commit(base: Base, log: Log, version: Version, begun: Journal) -> None:
 
 
 def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
-    where = base.given
     if to not in (0, *log.numbers()):
-        raise error("base.version", path=where, why=f"there is no version {to}")
+        raise error("base.version", path=base.given, why=f"there is no version {to}")
     wanted = log.read(to).dataset if to else None
     if wanted is not None and wanted == log.latest().dataset == probe_dataset(base.storage, base.master).commit:
-        raise error("base.version", path=where, why=f"version {to} is the master already")
+        raise error("base.version", path=base.given, why=f"version {to} is the master already")
     found = base.find(wanted) if wanted is not None else probe_dataset(base.storage, _given(base, log))
     if found is None or base.storage.stat(found.path) is None:
-        raise error("base.version", path=where, why=f"the dataset of version {to} is not in backup/ any more")
+        raise error("base.version", path=base.given, why=f"the dataset of version {to} is not in backup/ any more")
     manifest = read_manifest(base.storage, found.path)
     if manifest is None:
         why = "what was given before the first run has no manifest: start a new base with it as its master"

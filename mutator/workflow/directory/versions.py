@@ -49,15 +49,10 @@ def publish(base: Base, log: Log) -> str:
         if found is None or (found.backup is not None and found.backup >= version.number):
             continue
         passage = base.passage(version.run)
-        try:
+        with suppress(FileExistsError), suppressed("storage.missing"):  # another process may have put a master there
             base.storage.rename_new(found.path, passage)
             failpoint("publish.passage")
             how = _put(base, passage, version)
-        except MutatorError as fault:
-            if fault.kind != "storage.missing":
-                raise
-        except FileExistsError:  # another process has put a master there
-            continue
     version = log.latest()
     if version.dataset is None or probe_dataset(base.storage, base.master).commit == version.dataset:
         return how
@@ -196,17 +191,14 @@ def _prune_outputs(base: Base, log: Log, keep: int) -> list[int]:
     """
     removed = []
     for dataset, version in _old(log, keep).items():
-        path, mark, mine = base.at(version.path or ""), _mark(base, dataset), True
+        path, mark, mine = base.at(version.path or ""), _mark(base, dataset), False
         if version.path is None or base.storage.stat(path) is None:
             base.storage.remove(mark)
             continue
-        try:
+        with suppressed("storage.exists"):  # another process was killed here, or removes it as well
             with base.storage.create_new(mark):
                 pass
-        except MutatorError as fault:
-            if fault.kind != "storage.exists":
-                raise
-            mine = False  # another process was killed here, or removes it as well
+            mine = True
         failpoint("archive.marked")
         if dataset in _old(log, keep) and not any(one.action == "restore" for one in journals(base)):
             base.storage.remove(path)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from mutator.errors import MutatorError
 from mutator.rules.file_names import is_hidden
-from mutator.storage import absolute, storage_for
+from mutator.storage import located
 from mutator.workflow.many.tables_file import Table
 
 
@@ -36,9 +36,7 @@ def bytes_of(table: Table) -> int:
 
 def _bytes_at(path: str) -> int:
     try:
-        path = absolute(path)
-        storage = storage_for(path)
-        path = storage.resolve(path)
+        storage, path = located(path)
         entry = storage.stat(path)
         if entry is None:
             found = storage.glob(path)

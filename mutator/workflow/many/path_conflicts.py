@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mutator.storage import absolute, storage_for
+from mutator.storage import located
 
 _MAGIC = re.compile(r"[*?[]")
 _Reads = str | tuple[str, ...]
@@ -87,5 +87,4 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _resolved(path: str) -> str:
-    path = absolute(path)
-    return storage_for(path).resolve(path).rstrip("/")
+    return located(path)[1].rstrip("/")

@@ -23,7 +23,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import Interrupted
 from mutator.pipeline.merge import carry_out, prepare
 from mutator.rules.file_names import new_run_id
-from mutator.storage import absolute, storage_for
+from mutator.storage import located
 from mutator.workflow import directory
 from mutator.workflow.many.attempt import Attempt, Stopped
 from mutator.workflow.many.event_log import Past, Record, recording
@@ -267,10 +267,8 @@ def done_before(table: Table, past: Past) -> Result | None:
     result = past.ended.get((table.name, place))
     if table.base is None:
         began = past.began.get((table.name, place), set())
-        path = absolute(place)
-        storage = storage_for(path)
         try:
-            there = published(storage, storage.resolve(path)) if began else None
+            there = published(*located(place)) if began else None
         except MutatorError:
             return None  # the run reports the fault
         if there is None or there.run not in began:

@@ -9,11 +9,12 @@ from typing import Any
 from mutator.config import Config
 from mutator.dataset import manifest, split_record
 from mutator.dataset.directory import read_manifest
+from mutator.dataset.split_record import SplitRecord
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.rules import file_names
 from mutator.rules.partition_paths import directory_of, values_of
-from mutator.storage import Storage, blocks, storage_for, walk
+from mutator.storage import read_if_exists, storage_for, walk
 
 Pair = tuple[str | None, str | None]  # directories of a partition in master and feed; None: it has none there
 
@@ -23,10 +24,9 @@ def pairs_of(config: Config, master: str, feed: str) -> dict[str, Pair]:
 
     Raises MutatorError if a directory is missing, damaged, or not partitioned as the other.
     """
-    storage = storage_for(feed)
-    if storage.stat(feed) is None:
+    if storage_for(feed).stat(feed) is None:
         raise error("path.missing", path=feed, what="split feed")
-    _check_record(storage, feed)
+    _check_record(feed)
     if storage_for(master).stat(master) is None:
         if not config.allow_empty_master:
             raise error("master.missing", path=master)
@@ -81,31 +81,33 @@ def _leaves(root: str) -> dict[str, str]:
     return found
 
 
-def _check_record(storage: Storage, feed: str) -> None:
-    """Raise StateError if the files of a split feed differ from its record; one split by other programs has none."""
-    path = posixpath.join(feed, split_record.PATH)
-    if storage.stat(path) is None:
+def _check_record(feed: str) -> None:
+    """Raise StateError if the files of a split feed differ from its record."""
+    record = _record_of(feed)
+    if record is None:
         return
-    with storage.open(path) as stream:
-        record = split_record.parse(b"".join(blocks(stream)), path)
     there = {posixpath.relpath(one.path, feed): one.bytes for one in walk(feed) if not file_names.is_hidden(one.name)}
     there = {name: size for name, size in there.items() if not file_names.is_hidden(name)}
     recorded = {part.path: part.bytes for file in record.files for part in file.parts}
     differ = sorted(name for name in {*there, *recorded} if there.get(name) != recorded.get(name))
     if differ:
-        raise error("split.damaged", path=path, why=f"the files differ from the record: {file_names.first_few(differ)}")
+        why = f"the files differ from the record: {file_names.first_few(differ)}"
+        raise error("split.damaged", path=posixpath.join(feed, split_record.PATH), why=why)
+
+
+def _record_of(feed: str) -> SplitRecord | None:
+    """Return the record of a split feed; None for one that another program has split."""
+    path = posixpath.join(feed, split_record.PATH)
+    data = read_if_exists(path)
+    return None if data is None else split_record.parse(data, path)
 
 
 def inputs_of(config: Config, master: str, feed: str, pairs: Mapping[str, Pair]) -> dict[str, Any]:
     """Return the inputs of a loop as JSON values, which must be the same when it is resumed."""
-    storage, path = storage_for(feed), posixpath.join(feed, split_record.PATH)
-    commit = None
-    if storage.stat(path) is not None:
-        with storage.open(path) as stream:
-            commit = split_record.parse(b"".join(blocks(stream)), path).commit
+    record = _record_of(feed)
     content = {without_secrets(path): _content(path) for pair in pairs.values() for path in pair if path is not None}
     places = {"master": without_secrets(master), "feed": without_secrets(feed)}
-    return {**places, "split": commit, "config": _settings(config), "content": content}
+    return {**places, "split": record and record.commit, "config": _settings(config), "content": content}
 
 
 def _content(directory: str) -> Any:

@@ -27,7 +27,7 @@ from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.merge import Engine, run
 from mutator.rules import file_names
-from mutator.storage import Storage, absolute, storage_for, writable_storage_for
+from mutator.storage import Storage, located, located_to_write, storage_for
 from mutator.storage.registry import same_storage
 from mutator.workflow.partitions.pairs import inputs_of, pairs_of
 from mutator.workflow.partitions.report import PartitionRun, PartitionRuns
@@ -52,9 +52,8 @@ def run_partitions(
     """
     started = time.monotonic()
     config = _config_of_partitions(config)
-    paths = [absolute(path) for path in (master, feed, output)]
-    storage = writable_storage_for(paths[2])
-    old, new, target = (storage_for(path).resolve(path) for path in paths)
+    storage, target = located_to_write(output)
+    (_, old), (_, new) = located(master), located(feed)
     pairs = pairs_of(config, old, new)
     with WorkDirectory(storage, target, inputs_of(config, old, new, pairs)) as work:
         done, warnings = [], list(config.warnings)

@@ -11,7 +11,7 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
-from mutator.storage import Storage, blocks
+from mutator.storage import Storage, read_if_exists
 from mutator.workflow.partitions.pairs import differing_inputs
 from mutator.workflow.partitions.report import PartitionRun
 
@@ -30,12 +30,9 @@ class WorkDirectory:
 
     def __enter__(self) -> WorkDirectory:
         storage = self._storage
-        if storage.renames and storage.stat(self._output) is not None:
-            raise error("output.exists", path=self._output)
-        begun = self._read()
-        if begun is None and not storage.renames and storage.stat(self._output) is not None:
-            raise error("output.exists", path=self._output)
-        if begun is not None and begun["partitions"] is not None and not storage.renames:
+        exists = storage.stat(self._output) is not None
+        begun = None if exists and storage.renames else self._read()
+        if exists and (begun is None or begun["partitions"] is not None):
             raise error("output.exists", path=self._output)
         storage.make_directory(self.path)
         if storage.holds:
@@ -44,9 +41,7 @@ class WorkDirectory:
                 raise error("output.busy", path=self._output, staging=self.path)
         if begun is None:
             with storage.create_new(self._record) as stream:
-                stream.write(
-                    checksummed_json.dump(_FORMAT, _VERSION, {"inputs": dict(self._inputs), "partitions": None})
-                )
+                stream.write(self._content(None))
         elif begun["inputs"] != self._inputs:
             what = differing_inputs(begun["inputs"], self._inputs)
             raise error("partition.resume", path=self._output, place=self.path, what=what)
@@ -57,26 +52,25 @@ class WorkDirectory:
         self._claim = None
 
     def _read(self) -> dict[str, Any] | None:
-        if self._storage.stat(self._record) is None:
-            return None
-        with self._storage.open(self._record) as stream:
-            data = b"".join(blocks(stream))
+        data = read_if_exists(self._record)
         try:
-            return checksummed_json.parse(data, _FORMAT, _VERSION)
+            return None if data is None else checksummed_json.parse(data, _FORMAT, _VERSION)
         except ValueError as fault:
             raise error("partition.resume", path=self._output, place=self.path, what=f"record ({fault})") from None
+
+    def _content(self, runs: list[dict[str, Any]] | None) -> bytes:
+        return checksummed_json.dump(_FORMAT, _VERSION, {"inputs": dict(self._inputs), "partitions": runs})
 
     def publish(self, done: Sequence[PartitionRun]) -> None:
         """Publish all partitions as the output, with a record of their runs."""
         storage = self._storage
         runs = [{**asdict(one), "counts": dict(one.counts)} for one in done]
-        content = checksummed_json.dump(_FORMAT, _VERSION, {"inputs": dict(self._inputs), "partitions": runs})
         success = posixpath.join(self.path, SUCCESS)
         if storage.stat(success) is None:
             with storage.create_new(success):
                 pass
         failpoint("runs.success")
-        storage.replace(self._record, content)
+        storage.replace(self._record, self._content(runs))
         failpoint("runs.recorded")
         if storage.renames:
             try:

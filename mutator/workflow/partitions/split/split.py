@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset.commit.publish import check_output, publish
+from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.manifest import SideFile
 from mutator.dataset.split_record import SplitFile, SplitRecord
@@ -28,7 +28,7 @@ from mutator.formats.content import Reject
 from mutator.plan.run_plan import SAMPLES, limits_of
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_transforms import PartitionField, text_of
-from mutator.storage import absolute, storage_for, writable_storage_for
+from mutator.storage import located, located_to_write, storage_for
 from mutator.workflow.partitions.split.files import FeedFile, feed_files
 from mutator.workflow.partitions.split.write import split_file
 
@@ -53,13 +53,10 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     published and no feed file has changed.
     """
     started = time.monotonic()
-    to = absolute(to)
-    to = writable_storage_for(to).resolve(to)
+    _, to = located_to_write(to)
     check_output(to)
     for path in feed:
-        found = storage_for(path).resolve(absolute(path))
-        if to == found or to.startswith(found.rstrip("/") + "/"):
-            raise error("path.roles", path=to, roles="feed and split feed")
+        check_apart(to, located(path)[1], "feed and split feed")
     files, ignored = feed_files(config, fields, feed)
     run, allowed = new_run_id(time.time()), limits_of(config).rejects["feed"]
     samples: list[dict[str, Any]] = []
