@@ -116,7 +116,7 @@ class BridgeExport(OnSpark):
     def run(self, feed: Path, output: Path) -> Ran:
         """Write ORC as text."""
         done = self._export(self.master, output)
-        return Ran(f"{len(done.manifest.files)} files", more={"text bytes": done.bytes})
+        return Ran(f"{done.files} files", more={"text bytes": done.bytes})
 
 
 class SparkText(OnSpark):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from mutator.bridge.tasks import read_range
-from mutator.bridge.text_dataset import make_manifest, output_dialect, read_dataset, spec_of, text_ranges
-from mutator.bridge.write import Target, write_table
+from mutator.bridge.text_dataset import (
+    Written,
+    make_manifest,
+    output_dialect,
+    read_dataset,
+    spec_of,
+    target_of,
+    text_ranges,
+)
+from mutator.bridge.write import write_table
 from mutator.dataset.commit.publish import check_apart, publish
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import Manifest
@@ -17,16 +23,6 @@ from mutator.engine.each import Each
 from mutator.errors import error
 from mutator.rules.file_names import first_few
 from mutator.storage import located_to_write, storage_for
-
-
-@dataclass(frozen=True)
-class Imported:
-    """The files that an import wrote."""
-
-    files: int
-    rows: int
-    bytes: int
-    litter: tuple[str, ...] = ()
 
 
 def text_copy(path: str) -> tuple[str, Manifest]:
@@ -46,7 +42,7 @@ def whole_copy(path: str) -> tuple[str, Manifest]:
 
 def import_to_path(
     source: str, to: str, file_format: str, run: str, each: Each, *, codec: str | None = None
-) -> Imported:
+) -> Written:
     """Write a text copy as files of a format to a directory that must not exist, with a directory for each partition.
 
     codec: as in ``output.codec``; None for the format's default. Raises DataError for a field that the format cannot
@@ -61,15 +57,11 @@ def import_to_path(
     schema, dialect = output_dialect(text_schema, file_format, codec=codec)
 
     def write(staging: str) -> Manifest:
-        target = Target.of(staging, file_format, schema, fields, run, codec)
+        target = target_of(staging, file_format, schema, fields, run, codec)
         made = write_table(each, target, ranges, read_rows(schema))
-        return make_manifest(
-            run, spec_of(file_format, schema, dialect, fields), sorted(made, key=attrgetter("path")), ()
-        )
+        return make_manifest(run, spec_of(file_format, schema, dialect, fields), made)
 
-    published = publish(to, run, write)
-    files = published.manifest.files
-    return Imported(len(files), sum(one.rows for one in files), sum(one.bytes for one in files), published.litter)
+    return Written.of(publish(to, run, write))
 
 
 def read_rows(schema: Any) -> Any:

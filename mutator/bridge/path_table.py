@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from mutator.bridge.contract import Batches, Partition, TableFile, Work, files_of
 from mutator.bridge.table_files import ProbedFile, list_files, milliseconds, probe_files, united
 from mutator.bridge.tasks import FileRange, read_range
-from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of
-from mutator.bridge.write import Target, seal, write_table
+from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of, target_of
+from mutator.bridge.write import seal, write_table
 from mutator.dataset import manifest
 from mutator.dataset.checksum import of_blocks
 from mutator.dataset.commit.staging import SUCCESS
@@ -136,7 +135,7 @@ class PathTable:
         # Files of failed attempts stay in there, and are removed with it.
         work = posixpath.join(staged, _WORK)
         self._storage.make_directory(work)
-        target = Target.of(work, self.format, self.schema, self.partition_fields, run, self._codec)
+        target = target_of(work, self.format, self.schema, self.partition_fields, run, self._codec)
         made = write_table(self._each, target, ranges, read, partitions)
         for directory in sorted({posixpath.dirname(one.path) for one in made}):
             self._storage.make_directory(posixpath.join(staged, directory).rstrip("/"))
@@ -145,11 +144,10 @@ class PathTable:
         self._storage.remove(work)
         failpoint("bridge.files.moved")
         self._copy_foreign(self._path, staged)
-        written = sorted([*carried, *made], key=attrgetter("path"))
         spec = spec_of(self.format, stored, dialect, self.partition_fields)
         for directory in sorted({posixpath.dirname(one.path) for one in walk(staged)}):
             self._storage.sync(directory)
-        seal(self._storage, staged, make_manifest(run, spec, written, ()))
+        seal(self._storage, staged, make_manifest(run, spec, [*carried, *made]))
         failpoint("bridge.table.written")
         files = [asdict(one) for one in list_files(self._storage, staged)]
         for members in files:

@@ -19,13 +19,13 @@ from typing import Any
 
 from mutator.bridge.contract import Partition, Table, files_of
 from mutator.bridge.digests import changed_partitions, digests_of
-from mutator.bridge.exporting import Exported, export
+from mutator.bridge.exporting import export
 from mutator.bridge.importing import read_rows, text_copy
 from mutator.bridge.recovery import TextBase, consumed, fields_of, remove_older, settle
 from mutator.bridge.report import BridgeReport
 from mutator.bridge.state_log import Entry, State
 from mutator.bridge.tasks import FileRange
-from mutator.bridge.text_dataset import TEXT, output_dialect, text_ranges
+from mutator.bridge.text_dataset import TEXT, Written, output_dialect, text_ranges
 from mutator.config import Config
 from mutator.dataset.commit.staging import staging
 from mutator.dataset.manifest import DIRECTORY, Manifest
@@ -113,7 +113,7 @@ def _text_base(table: Table, base: str) -> TextBase:
     return TextBase(path, base, new_run_id(time.time()), storage, State(path))
 
 
-def _export(table: Table, base: TextBase, config: Config) -> tuple[Exported, Entry]:
+def _export(table: Table, base: TextBase, config: Config) -> tuple[Written, Entry]:
     delimiter = one_byte(config)
     entries, files = base.state.entries(), table.files()
     name = f"export-{base.run}"
@@ -122,7 +122,7 @@ def _export(table: Table, base: TextBase, config: Config) -> tuple[Exported, Ent
     if table.files() != files:
         raise error("table.changed", table=table.name, what="was exported")
     number = max((one.number for one in entries), default=0) + 1
-    entry = Entry(number, base.run, table.name, name, exported.manifest.commit, files, fields_of(table))
+    entry = Entry(number, base.run, table.name, name, exported.dataset, files, fields_of(table))
     base.state.add(entry)
     failpoint("bridge.exported")
     remove_older(base, entry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,23 @@ class FileRange:
     window: Window = field(default_factory=Window)
     checksum: str | None = None
     partition: tuple[tuple[str, str | None], ...] = ()  # (field, value) of all its rows, as its directory has them
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where and how the files of a table are written."""
+
+    directory: str
+    format: str  # a key of FILE_FORMATS
+    schema: Any  # of the files: pa.Schema
+    dialect: Dialect
+    run: str
+    partition_fields: tuple[str, ...] = ()  # those that the schema lacks, because the directories of files have them
+
+    def file_name(self, number: int, attempt: int) -> str:
+        """Return the name of a task's file, different for each attempt."""
+        again = f"-{attempt}" if attempt else ""
+        return f"part-{number:05d}-{self.run}{again}{FILE_FORMATS[self.format].suffix}"
 
 
 def read_range(file_range: FileRange, schema: Any) -> Iterator[Any]:
@@ -105,37 +123,23 @@ def _shown(value: Any) -> str:
     return repr(found)[:60]
 
 
-def write_file(
-    directory: str,
-    name: str,
-    file_format: str,
-    schema: Any,
-    dialect: Dialect,
-    batches: Iterable[Any],
-    *,
-    empty: bool = False,
-) -> DataFile | None:
+def write_file(target: Target, name: str, batches: Iterable[Any], *, empty: bool = False) -> DataFile | None:
     """Write batches to a file that appears once it is complete; return its entry for the manifest.
 
     empty: write the file even if there are no rows; else it is left out and None returned.
     """
     source = iter(batches)
-    first = next((batch for batch in source if batch.num_rows), None)
-    if first is None and not empty:
+    first = [*islice((batch for batch in source if batch.num_rows), 1)]
+    if not first and not empty:
         return None
-    path = posixpath.join(directory, name)
+    path = posixpath.join(target.directory, name)
     with storage_for(path).create_new(path) as stream:
         staged = StagedFile(stream, name, WHOLE)
-        writer = FILE_FORMATS[file_format].writer(staged, schema, dialect)  # type: ignore[arg-type]
+        writer = FILE_FORMATS[target.format].writer(staged, target.schema, target.dialect)  # type: ignore[arg-type]
         rows = 0
-        for batch in [] if first is None else _both(first, source):
+        for batch in chain(first, source):
             writer.write(batch)
             rows += batch.num_rows
         writer.close()
     failpoint("bridge.file.written")
     return staged.data_file(rows)
-
-
-def _both(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest

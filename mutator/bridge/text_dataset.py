@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
-from mutator.bridge.tasks import FileRange
+import pyarrow as pa
+
+from mutator.bridge.tasks import FileRange, Target
+from mutator.dataset.commit.publish import Published
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
 from mutator.errors import error
@@ -21,6 +26,24 @@ from mutator.rules import schema_evolution as schemas
 from mutator.storage import Storage
 
 TEXT = "escaped"  # the file format of text copies
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files that an export or import wrote."""
+
+    files: int
+    rows: int
+    bytes: int
+    litter: tuple[str, ...] = ()
+    dataset: str = ""  # commit ID of their manifest
+
+    @classmethod
+    def of(cls, published: Published[Manifest]) -> Written:
+        """Return the files of a published manifest."""
+        files = published.manifest.files
+        rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+        return cls(len(files), rows, size, published.litter, published.manifest.commit)
 
 
 def output_dialect(
@@ -40,6 +63,15 @@ def output_dialect(
         raise error("config", where=f"--format {file_format}", faults=fault) from None
 
 
+def target_of(
+    directory: str, file_format: str, schema: Any, partition_fields: Sequence[str], run: str, codec: str | None
+) -> Target:
+    """Return the target for rows of a schema. Raises ConfigError or DataError if the format cannot store them."""
+    inner = pa.schema([field for field in schema if field.name not in partition_fields])
+    stored, dialect = output_dialect(inner, file_format, codec=codec)
+    return Target(directory, file_format, stored, dialect, run, tuple(partition_fields))
+
+
 def spec_of(file_format: str, schema: Any, dialect: Dialect, partition_fields: Sequence[str]) -> dict[str, Any]:
     """Return the manifest's specification of a dataset that has no key yet."""
     spec: dict[str, Any] = {
@@ -57,7 +89,11 @@ def spec_of(file_format: str, schema: Any, dialect: Dialect, partition_fields: S
 
 
 def make_manifest(
-    run: str, spec: dict[str, Any], files: Sequence[DataFile], beside: Sequence[SideFile], feed: Sequence[FeedFile] = ()
+    run: str,
+    spec: dict[str, Any],
+    files: Sequence[DataFile],
+    beside: Sequence[SideFile] = (),
+    feed: Sequence[FeedFile] = (),
 ) -> Manifest:
     """Return the manifest of written files. feed: feed files merged into the table before."""
     return Manifest(
@@ -70,7 +106,7 @@ def make_manifest(
         hash=None,
         horizon=None,
         snapshot=None,
-        files=tuple(files),
+        files=tuple(sorted(files, key=attrgetter("path"))),
         beside=tuple(beside),
         feed=tuple(feed),
         counts={"output rows": sum(part.rows for part in files)},

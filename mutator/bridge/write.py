@@ -3,47 +3,22 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from mutator.bridge.contract import Batches, Partition
-from mutator.bridge.exporting import part_name
 from mutator.bridge.rows_by_partition import by_partition
-from mutator.bridge.tasks import write_file
-from mutator.bridge.text_dataset import output_dialect
+from mutator.bridge.tasks import Target, write_file
 from mutator.dataset import manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.manifest import DataFile, Manifest
 from mutator.engine.each import Each, checked, guarded
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.partition_paths import directory_of
 from mutator.storage import Storage, storage_for
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where and how the files of a table are written."""
-
-    directory: str
-    format: str  # a key of FILE_FORMATS
-    schema: Any  # of the files: pa.Schema without the partition fields
-    dialect: Dialect
-    partition_fields: tuple[str, ...]
-    run: str
-
-    @classmethod
-    def of(
-        cls, directory: str, file_format: str, schema: Any, partition_fields: Sequence[str], run: str, codec: str | None
-    ) -> Target:
-        """Return the target for rows of a schema. Raises ConfigError or DataError if the format cannot store them."""
-        inner = pa.schema([field for field in schema if field.name not in partition_fields])
-        stored, dialect = output_dialect(inner, file_format, codec=codec)
-        return cls(directory, file_format, stored, dialect, tuple(partition_fields), run)
 
 
 def write_table(
@@ -61,9 +36,7 @@ def write_table(
     results = checked(each(ranges, partial(_write, target, read, wanted)))
     made = [file for part in results for file in part]
     if not made and not target.partition_fields:  # without a file nothing would say which fields the table has
-        name = part_name(target.run, 0, 0, FILE_FORMATS[target.format].suffix)
-        directory, file_format = target.directory, target.format
-        file = write_file(directory, name, file_format, target.schema, target.dialect, (), empty=True)
+        file = write_file(target, target.file_name(0, 0), (), empty=True)
         made = [] if file is None else [file]
     return made
 
@@ -85,18 +58,14 @@ def _write(
     number: int,
     attempt: int,
 ) -> Any:
-    name = part_name(target.run, number, attempt, FILE_FORMATS[target.format].suffix)
+    name = target.file_name(number, attempt)
     return guarded(lambda: list(_written(target, wanted, read(file_range), name)))
 
 
 def _written(target: Target, wanted: frozenset[Partition] | None, batches: Batches, name: str) -> Iterator[DataFile]:
-    directory, fields = target.directory, target.partition_fields
-
-    def write(path: str, rows: Iterable[Any]) -> DataFile | None:
-        return write_file(directory, path, target.format, target.schema, target.dialect, rows)
-
+    fields = target.partition_fields
     if not fields:
-        file = write(name, batches)
+        file = write_file(target, name, batches)
         yield from () if file is None else (file,)
         return
     # A task has the rows of one text file, so they fit in memory; an open file for each partition could be thousands.
@@ -108,7 +77,7 @@ def _written(target: Target, wanted: frozenset[Partition] | None, batches: Batch
                 rows_of.setdefault(partition, []).append(rows.take(pa.array(numbers)))
     for partition, parts in rows_of.items():
         path = posixpath.join(directory_of(fields, partition), name)
-        storage_for(directory).make_directory(posixpath.dirname(posixpath.join(directory, path)))
-        file = write(path, parts)
+        storage_for(target.directory).make_directory(posixpath.dirname(posixpath.join(target.directory, path)))
+        file = write_file(target, path, parts)
         assert file is not None
         yield replace(file, partition=dict(zip(fields, partition, strict=True)))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from mutator.bridge.contract import Table
+    from mutator.bridge.text_dataset import Written
 
 _FORMATS = ("orc", "parquet", "avro")
 
@@ -60,21 +61,10 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
     with _spark(arguments) as spark:
         table = _opened(arguments, spark)
         exported = export(table, arguments.to, run, delimiter=delimiter)
-        report = {
-            "run": run,
-            "table": table.given,
-            "kind": table.format,
-            "text": without_secrets(arguments.to),
-            "fields": len(table.schema),
-            "partitioned_by": list(table.partition_fields),
-            "rows": exported.rows,
-            "files": len(exported.manifest.files),
-            "bytes": exported.bytes,
-            "litter": list(exported.litter),
-            "seconds": round(time.monotonic() - started, 3),
-        }
-    text = "exported {rows:,} rows of {table} ({kind}) to {text}: {files:,} files, {bytes:,} bytes; {seconds:.1f} s"
-    yield _answer(report, text, arguments)
+    names = {"run": run, "table": table.given, "kind": table.format, "text": without_secrets(arguments.to)}
+    shape = {"fields": len(table.schema), "partitioned_by": list(table.partition_fields)}
+    text = "exported {rows:,} rows of {table} ({kind}) to {text}"
+    yield _answer(text, names | shape, exported, started, arguments)
 
 
 def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -93,21 +83,18 @@ def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
             imported = import_to_path(arguments.source, arguments.path, arguments.format, run, each, codec=codec)
         else:
             imported = import_to_table(spark, arguments.source, arguments.table, arguments.format, run)
-    report = {
-        "run": run,
-        "text": without_secrets(arguments.source),
-        "table": without_secrets(arguments.path if arguments.table is None else arguments.table),
-        "rows": imported.rows,
-        "files": imported.files,
-        "bytes": imported.bytes,
-        "litter": list(imported.litter),
-        "seconds": round(time.monotonic() - started, 3),
-    }
-    text = "imported {rows:,} rows of {text} into {table}: {files:,} files, {bytes:,} bytes; {seconds:.1f} s"
-    yield _answer(report, text, arguments)
+    table = arguments.path if arguments.table is None else arguments.table
+    names = {"run": run, "text": without_secrets(arguments.source), "table": without_secrets(table)}
+    yield _answer("imported {rows:,} rows of {text} into {table}", names, imported, started, arguments)
 
 
-def _answer(report: Mapping[str, Any], text: str, arguments: argparse.Namespace) -> Answer:
+def _answer(
+    text: str, members: Mapping[str, Any], written: Written, started: float, arguments: argparse.Namespace
+) -> Answer:
+    """Return the report of an export or import. text: of its first half. members: of the JSON, before the figures."""
+    figures = {"rows": written.rows, "files": written.files, "bytes": written.bytes, "litter": list(written.litter)}
+    report = {**members, **figures, "seconds": round(time.monotonic() - started, 3)}
+    text += ": {files:,} files, {bytes:,} bytes; {seconds:.1f} s"
     return Answer(json.dumps(report, indent=1) if arguments.json else text.format(**report))
 
 

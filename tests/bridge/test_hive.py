@@ -511,7 +511,7 @@ def test_kill_of_the_jvm_in_the_commit_of_many_partitions(hive):
 
     def look(spark):
         table = HiveTable(spark, "many")
-        return {row[0] for row in table.read().collect()}, table.is_committed(json.loads(log.read_text()))
+        return {row[0] for row in table.read().collect()}, table.is_committed(Staged.of(json.loads(log.read_text())))
 
     hive.run(stage, 0)
     for number in range(1, 1 + int(os.environ.get("MUTATOR_JVM_KILLS", "1"))):

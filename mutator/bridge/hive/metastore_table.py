@@ -16,9 +16,9 @@ from mutator.bridge.hive.create import create_table
 from mutator.bridge.hive.frames import frame_of, on_batches
 from mutator.bridge.hive.staged_table import Staged
 from mutator.bridge.hive.table import HiveTable
-from mutator.bridge.importing import Imported, read_rows, whole_copy
+from mutator.bridge.importing import read_rows, whole_copy
 from mutator.bridge.rows_by_partition import by_partition
-from mutator.bridge.text_dataset import text_ranges
+from mutator.bridge.text_dataset import Written, text_ranges
 from mutator.engine.spark.shuffle import each_on
 from mutator.errors import error, suppressed
 from mutator.rules.partition_paths import values_of
@@ -91,10 +91,10 @@ class MetastoreTable:
 
     def retire(self, record: Mapping[str, Any]) -> None:
         """Remove the locations that a commit replaced."""
-        self._table.retire(record["staged"])
+        self._table.retire(Staged.of(record["staged"]))
 
 
-def import_to_table(spark: Any, source: str, name: str, file_format: str | None, run: str) -> Imported:
+def import_to_table(spark: Any, source: str, name: str, file_format: str | None, run: str) -> Written:
     """Replace all rows of a table by those of a text copy, in one step.
 
     file_format: a missing table is created with this format; None: the table must exist.
@@ -122,7 +122,7 @@ def import_to_table(spark: Any, source: str, name: str, file_format: str | None,
         raise
     table.commit(record)
     table.retire(record)
-    return Imported(len(record["files"]), rows, sum(int(one["bytes"]) for one in record["files"]))
+    return Written(len(record["files"]), rows, sum(int(one["bytes"]) for one in record["files"]))
 
 
 def _in_milliseconds(read: Callable[[Any], Batches], file_range: Any) -> Batches:

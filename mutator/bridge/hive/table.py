@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -97,15 +96,13 @@ class HiveTable(LiveTable):
             self._remove_reachable(staged)
             self._spark.catalog.refreshTable(self._quoted(self._table))
 
-    def is_committed(self, record: Staged | Mapping[str, Any]) -> bool:
+    def is_committed(self, staged: Staged) -> bool:
         """Return whether the table has the staged locations."""
-        staged = _staged(record)
         with self._metastore.faults(self.name):
             return _has_moved(staged, self._locations())
 
-    def retire(self, record: Staged | Mapping[str, Any]) -> None:
+    def retire(self, staged: Staged) -> None:
         """Remove the locations that a commit replaced, except those that are live again."""
-        staged = _staged(record)
         with self._metastore.faults(self.name):
             self._remove_reachable(staged)
             live = self._locations().values()
@@ -310,10 +307,6 @@ class HiveTable(LiveTable):
 
 def _empty(root: str, partition: str) -> str:
     return f"{root}/{EMPTY}/{partition}"
-
-
-def _staged(record: Staged | Mapping[str, Any]) -> Staged:
-    return record if isinstance(record, Staged) else Staged.of(record)
 
 
 def _has_moved(staged: Staged, locations: Mapping[str, str]) -> bool:
