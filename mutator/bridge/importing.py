@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from mutator.bridge.tasks import read_range
 from mutator.bridge.text_dataset import (
@@ -58,16 +57,7 @@ def import_to_path(
 
     def write(staging: str) -> Manifest:
         target = target_of(staging, file_format, schema, fields, run, codec)
-        made = write_table(each, target, ranges, read_rows(schema))
+        made = write_table(each, target, ranges, partial(read_range, schema=schema))
         return make_manifest(run, spec_of(file_format, schema, dialect, fields), made)
 
     return Written.of(publish(to, run, write))
-
-
-def read_rows(schema: Any) -> Any:
-    """Return the function that reads a range as rows of a schema."""
-    return partial(_read, schema)
-
-
-def _read(schema: Any, file_range: Any) -> Any:
-    return read_range(file_range, schema)

@@ -149,11 +149,17 @@ class PathTable:
             self._storage.sync(directory)
         seal(self._storage, staged, make_manifest(run, spec, [*carried, *made]))
         failpoint("bridge.table.written")
-        files = [asdict(one) for one in list_files(self._storage, staged)]
-        for members in files:
-            members["path"] = posixpath.join(self._path, posixpath.relpath(members["path"], staged))
-        rows = sum(one.rows for one in made)
-        return {"place": staged, "files": files, "rows": rows, "before": [asdict(one) for one in self._seen]}
+        files = [
+            replace(one, path=posixpath.join(self._path, posixpath.relpath(one.path, staged)))
+            for one in list_files(self._storage, staged)
+        ]
+        before = [asdict(one) for one in self._seen]
+        return {
+            "place": staged,
+            "files": [asdict(one) for one in files],
+            "rows": sum(one.rows for one in made),
+            "before": before,
+        }
 
     def _copy_foreign(self, directory: str, target: str) -> None:
         """Link or copy the files in the table's directories that are not its data: other programs own them."""
@@ -184,7 +190,8 @@ class PathTable:
             cure = "use a table of the metastore, or import to a new directory"
             raise error("table.place", path=self._path, why=why, cure=cure)
         failpoint("bridge.table.exchanged")
-        if self._others(record) or self._missing(record):  # written to since the last check: swap back
+        before, there = self._replaced(record)
+        if before != there:  # written to since the last check: swap back
             self._storage.swap(record["place"], self._path)
             raise error("table.changed", table=self._path, what="was replaced")
 
@@ -199,22 +206,15 @@ class PathTable:
         there = list_files(self._storage, record["place"])
         return state(files_of(record["before"]), self._path), state(there, record["place"])
 
-    def _others(self, record: Mapping[str, Any]) -> list[str]:
-        before, there = self._replaced(record)
-        return sorted(name for name, _, _ in there - before)
-
-    def _missing(self, record: Mapping[str, Any]) -> bool:
-        before, there = self._replaced(record)
-        return not before <= there
-
     def discard(self, run: str) -> None:
         """Remove the directory that was staged."""
         self._storage.remove(self._staging(run))
 
     def retire(self, record: Mapping[str, Any]) -> None:
         """Remove the directory that was the table; raises StateError if it has new files."""
-        others = self._others(record)
-        if others:
+        before, there = self._replaced(record)
+        if there - before:
+            others = sorted(name for name, _, _ in there - before)
             raise error("table.left", path=record["place"], files=first_few(others))
         self._storage.remove(record["place"])
 

@@ -15,16 +15,17 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mutator.bridge.contract import Partition, Table, files_of
 from mutator.bridge.digests import changed_partitions, digests_of
 from mutator.bridge.exporting import export
-from mutator.bridge.importing import read_rows, text_copy
+from mutator.bridge.importing import text_copy
 from mutator.bridge.recovery import TextBase, consumed, fields_of, remove_older, settle
 from mutator.bridge.report import BridgeReport
 from mutator.bridge.state_log import Entry, State
-from mutator.bridge.tasks import FileRange
+from mutator.bridge.tasks import FileRange, read_range
 from mutator.bridge.text_dataset import TEXT, Written, output_dialect, text_ranges
 from mutator.config import Config
 from mutator.dataset.commit.staging import staging
@@ -209,7 +210,7 @@ def _stage(trip: _RoundTrip, merged: _Merged, noted: Entry) -> Entry:
     base.state.add(replace(noted, files=None))
     failpoint("bridge.begun")
     try:
-        record = table.stage(merged.ranges, read_rows(table.schema), base.run, merged.partitions)
+        record = table.stage(merged.ranges, partial(read_range, schema=table.schema), base.run, merged.partitions)
         failpoint("bridge.staged")
         check_signals()
         if table.files() != noted.files:

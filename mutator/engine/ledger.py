@@ -47,6 +47,12 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
     )
 
 
+def rejected_line(path: str, offset: int, line: int, reason: str, row: bytes) -> bytes:
+    """Return the line of a rejected row in the file of rejected rows."""
+    path = path.replace("\t", "\\t").replace("\n", "\\n")  # a directory's name may contain them
+    return f"{path}\t{offset}\t{line}\t{reason}\t".encode("utf-8", "surrogateescape") + row + b"\n"
+
+
 class _Rejects:
     """The file of rejected rows, created with its first row, and the samples for the report."""
 
@@ -81,5 +87,4 @@ class _Rejects:
             return
         if self.stream is None:
             self.stream = self._stack.enter_context(create(self._plan, self._staging, self._path))
-        path = path.replace("\t", "\\t").replace("\n", "\\n")  # a directory's name may contain them
-        self.stream.write(f"{path}\t{offset}\t{line}\t{reason}\t".encode("utf-8", "surrogateescape") + row + b"\n")
+        self.stream.write(rejected_line(path, offset, line, reason, row))

@@ -191,7 +191,7 @@ def check(plan: Plan, known: Manifest | None, result: Result) -> None:
     """Raise the error of a result that must not be published: rejects, limits, guards, and sums that do not add up."""
     counts = result.counts
     for side in ("master", "feed"):
-        _check_rejects(side, plan.limits.rejects[side], result)
+        check_rejects(side, plan.limits.rejects[side], result.counts[f"{side} rejected"], result.rejects.get(side, ()))
     if plan.full:
         _check_snapshot(plan, known, result)
     removed = counts["master removed"] + counts["master deleted by absence"]
@@ -227,13 +227,13 @@ def check_written(result: Result) -> None:
         raise error("sums", problems="; ".join(problems))
 
 
-def _check_rejects(side: str, allowed: int, result: Result) -> None:
-    count = result.counts[f"{side} rejected"]
+def check_rejects(side: str, allowed: int, count: int, samples: Sequence[RejectSample]) -> None:
+    """Raise DataError if more rows of a side were rejected than allowed. samples: the first of them."""
     if count <= allowed:
         return
     lines = [
         f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
-        for path, _, _, where, reason, row in result.rejects[side]
+        for path, _, _, where, reason, row in samples
     ]
     key = "reject.policy" if side == "feed" else "master.reject.policy"
     cure = f", or raise reject.limit ({allowed})" if allowed else f", or set {key}=quarantine to set them aside"

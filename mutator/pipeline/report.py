@@ -170,7 +170,7 @@ def report_of(
         tasks=len(plan.tasks),
         counts=made.counts,
         samples={name: [key_text(key) for key in keys] for name, keys in result.samples.items()},
-        rejects={side: [_reject(*row) for row in rows] for side, rows in result.rejects.items()},
+        rejects={side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()},
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
         carried=result.carried,
@@ -186,7 +186,8 @@ def report_of(
     )
 
 
-def _reject(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> dict[str, Any]:
+def reject_members(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> dict[str, Any]:
+    """Return a rejected row as the JSON of a report has it."""
     text = row.decode("utf-8", "backslashreplace")
     return {"path": path, "offset": offset, "line": line, "place": position, "reason": reason, "row": text}
 

@@ -16,8 +16,9 @@ from mutator.bridge.hive.create import create_table
 from mutator.bridge.hive.frames import frame_of, on_batches
 from mutator.bridge.hive.staged_table import Staged
 from mutator.bridge.hive.table import HiveTable
-from mutator.bridge.importing import read_rows, whole_copy
+from mutator.bridge.importing import whole_copy
 from mutator.bridge.rows_by_partition import by_partition
+from mutator.bridge.tasks import read_range
 from mutator.bridge.text_dataset import Written, text_ranges
 from mutator.engine.spark.shuffle import each_on
 from mutator.errors import error, suppressed
@@ -111,7 +112,7 @@ def import_to_table(spark: Any, source: str, name: str, file_format: str | None,
     table.adopt(schema)
     before, rows = table.files(), sum(part.rows for part in known.files)
     try:
-        record = table.stage(ranges, read_rows(table.schema), run, None)
+        record = table.stage(ranges, partial(read_range, schema=table.schema), run, None)
         if table.files() != before:
             raise error("table.changed", table=table.name, what="was replaced")
         if record["rows"] != rows:

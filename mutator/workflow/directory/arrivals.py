@@ -18,14 +18,21 @@ _UNFINISHED = (".tmp", "._copying_", ".filepart")
 
 
 @dataclass(frozen=True)
+class ReadyFile:
+    """A feed file that has arrived whole, and the files that say so."""
+
+    feed: Entry
+    marker: str | None  # path of its ready marker
+    control: Entry | None
+
+
+@dataclass(frozen=True)
 class Arrivals:
     """The feed files in incr/."""
 
-    ready: tuple[Entry, ...]
+    ready: tuple[ReadyFile, ...]
     waiting: tuple[tuple[str, str], ...]  # name, and why it waits
     seconds: float | None  # until the first file that is too young is old enough
-    markers: dict[str, str]  # path of a feed file -> path of its ready marker
-    controls: dict[str, Entry]  # path of a feed file -> its control file
     control_suffix: str | None
 
 
@@ -79,10 +86,8 @@ def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: flo
     """
     now = time.time() if clock is None else clock
     merged = set() if base.storage.renames else {file for version in versions for file in version.claimed}
-    ready: dict[str, Entry] = {}
+    ready: dict[str, ReadyFile] = {}
     waiting, seconds = [], []
-    markers: dict[str, str] = {}
-    controls: dict[str, Entry] = {}
     here = entries_of(base.at("incr"))
     returned = [entry for entry in here if entry.type == "directory" and entry.name.startswith(RETURNED)]
     for entries in (*(entries_of(directory.path) for directory in returned), here):
@@ -92,7 +97,7 @@ def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: flo
                 if why := directory.why_alone(name):
                     waiting.append((name, why))
                 continue
-            control, marker = directory.control(entry), directory.marker(entry)
+            control = directory.control(entry)
             why = _unfit(entry) or directory.why_incomplete(entry)
             age = now - (entry.modified if control is None else max(entry.modified, control.modified))
             if why is None and not config.claim_ready_suffix and age < config.claim_min_age:
@@ -103,20 +108,15 @@ def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: flo
             if why is not None:
                 waiting.append((name, why))
                 continue
-            ready[name] = entry
-            if marker is not None:
-                markers[entry.path] = marker
-            if control is not None:
-                controls[entry.path] = control
+            ready[name] = ReadyFile(entry, directory.marker(entry), control)
     if config.full:
         waiting += _hold_back_later_snapshots(ready)
-    wait = min(seconds, default=None)
-    return Arrivals(tuple(ready.values()), tuple(waiting), wait, markers, controls, config.control_suffix)
+    return Arrivals(tuple(ready.values()), tuple(waiting), min(seconds, default=None), config.control_suffix)
 
 
 def controls_of(found: Arrivals) -> tuple[Arrived, ...]:
     """Return the control files that vouch for the feed files that are ready."""
-    return tuple(arrived(found.controls[feed.path]) for feed in found.ready if feed.path in found.controls)
+    return tuple(arrived(ready.control) for ready in found.ready if ready.control is not None)
 
 
 def arrived(entry: Entry) -> Arrived:
@@ -124,7 +124,7 @@ def arrived(entry: Entry) -> Arrived:
     return Arrived(entry.name, entry.bytes, entry.modified, entry.tag)
 
 
-def _hold_back_later_snapshots(ready: dict[str, Entry]) -> list[tuple[str, str]]:
+def _hold_back_later_snapshots(ready: dict[str, ReadyFile]) -> list[tuple[str, str]]:
     """Leave only the oldest snapshot ready; return the others, which are merged one at a time, with why they wait."""
     oldest = min(map(_sequence, ready), default=None)
     later = [name for name in ready if _sequence(name) != oldest]

@@ -30,20 +30,19 @@ _CONTROLS = ".controls"
 def claim(base: Base, run: str, found: Arrivals) -> list[Arrived]:
     """Move feed files to working/<run>; return those that were moved. Another run has claimed any that are gone."""
     if not base.storage.renames:
-        return [arrived(entry) for entry in found.ready]
+        return [arrived(ready.feed) for ready in found.ready]
     directory = base.at("working", run)
     base.storage.make_directory(directory)
     failpoint("claim.directory")
     if found.control_suffix is not None:
         base.storage.make_directory(f"{directory}/{_CONTROLS}{found.control_suffix}")
     claimed = []
-    for entry in found.ready:
-        control = found.controls.get(entry.path)
+    for ready in found.ready:
+        entry, marker, control = ready.feed, ready.marker, ready.control
         if control is not None:  # first, for the same reason as a marker
             if not _move(base, control.path, f"{directory}/{control.name}"):
                 continue
             failpoint("claim.control")
-        marker = found.markers.get(entry.path)
         if marker is not None:  # first, so that it cannot stay behind and vouch for the next file of this name
             _move(base, marker, f"{directory}/{_MARKER}{file_names.base_name(marker)}")
             failpoint("claim.marker")

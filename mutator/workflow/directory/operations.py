@@ -155,7 +155,7 @@ def status(path: str, config: Config) -> Status:
             version=latest,
             made=_made(log, latest),
             master=base.shown(versions.master_of(base, latest)),
-            ready=tuple(entry.name for entry in found.ready),
+            ready=tuple(ready.feed.name for ready in found.ready),
             waiting=found.waiting,
             recovered=tuple(recovered.actions) if recovered else (),
             problems=tuple(problems),

@@ -85,7 +85,7 @@ class Run:
         self.controls = () if self.base.storage.renames else arrivals.controls_of(found)
         if not found.ready:
             return False
-        arrived = tuple(map(arrivals.arrived, found.ready))
+        arrived = tuple(arrivals.arrived(ready.feed) for ready in found.ready)
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived))
         failpoint("claim.journaled")

@@ -22,9 +22,13 @@ from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.manifest import SideFile
 from mutator.dataset.split_record import SplitFile, SplitRecord
 from mutator.engine.each import Each, checked, guarded
+from mutator.engine.ledger import rejected_line
+from mutator.engine.receipts import RejectSample
 from mutator.errors import error
 from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject
+from mutator.pipeline.accounting import check_rejects
+from mutator.pipeline.report import reject_members
 from mutator.plan.run_plan import SAMPLES, limits_of
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_transforms import PartitionField, text_of
@@ -59,14 +63,15 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         check_apart(to, located(path)[1], "feed and split feed")
     files, ignored = feed_files(config, fields, feed)
     run, allowed = new_run_id(time.time()), limits_of(config).rejects["feed"]
-    samples: list[dict[str, Any]] = []
+    samples: list[RejectSample] = []
 
     def write(staging: str) -> SplitRecord:
         split = partial(_task, staging, tuple(fields), allowed + SAMPLES)
         done: list[_Done] = checked(each(files, split))
         check_signals()  # Spark may have swallowed the exception of a signal
         samples.extend(_samples(files, done))
-        _check(done, allowed, samples)
+        check_rejects("feed", allowed, sum(file.rejected for file, _ in done), samples)
+        _check_rows(done)
         return SplitRecord(
             commit=str(uuid.uuid4()),
             run=run,
@@ -78,7 +83,8 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
 
     published = publish(to, run, write)
     seconds = round(time.monotonic() - started, 3)
-    return SplitFeed(published.manifest, tuple(samples), ignored, published.litter, seconds)
+    rejects = tuple(reject_members(*sample) for sample in samples)
+    return SplitFeed(published.manifest, rejects, ignored, published.litter, seconds)
 
 
 def _task(
@@ -87,31 +93,20 @@ def _task(
     return guarded(split_file, staging, fields, file, most)
 
 
-def _samples(files: Sequence[FeedFile], done: Sequence[_Done]) -> list[dict[str, Any]]:
-    """Return the first rejects as the report has them."""
+def _samples(files: Sequence[FeedFile], done: Sequence[_Done]) -> list[RejectSample]:
+    """Return the first rejects."""
     found = [
-        {
-            "path": made.source,
-            "offset": one.offset,
-            "line": one.line,
-            "place": file.source.position(one.offset, one.line),
-            "reason": one.reason,
-            "row": one.row[:200].decode("utf-8", "backslashreplace"),
-        }
+        RejectSample(
+            made.source, one.offset, one.line, file.source.position(one.offset, one.line), one.reason, one.row[:200]
+        )
         for file, (made, rejects) in zip(files, done, strict=True)
         for one in rejects
     ]
     return found[:SAMPLES]
 
 
-def _check(done: Sequence[_Done], allowed: int, samples: Sequence[dict[str, Any]]) -> None:
-    """Raise DataError if too many rows were rejected, StorageError if rows are missing."""
-    rejected = sum(file.rejected for file, _ in done)
-    if rejected > allowed:
-        shown = "\n".join("  {path}: {place}: {reason}: {row}".format(**one) for one in samples)
-        cure = ", or set reject.policy=quarantine to set them aside"
-        cure = f", or raise reject.limit ({allowed})" if allowed else cure
-        raise error("rejects", count=f"{rejected:,}", side="feed", limit=allowed, samples=shown, cure=cure)
+def _check_rows(done: Sequence[_Done]) -> None:
+    """Raise StorageError if rows are missing."""
     for file, _ in done:
         written = sum(part.rows for part in file.parts)
         if file.rows != written + file.rejected:
@@ -128,7 +123,5 @@ def _write_rejected(staging: str, run: str, done: Sequence[_Done]) -> tuple[Side
     with storage_for(staging).create_new(f"{staging}/{path}") as stream:
         staged = StagedFile(stream, path, 1 << 62)
         for source, one in rejects:
-            shown = source.replace("\t", "\\t").replace("\n", "\\n")  # a directory may be named so
-            place = f"{shown}\t{one.offset}\t{one.line}\t{one.reason}\t".encode("utf-8", "surrogateescape")
-            staged.write(place + one.row + b"\n")
+            staged.write(rejected_line(source, one.offset, one.line, one.reason, one.row))
     return (staged.side_file("rejected", len(rejects)),)
