@@ -19,16 +19,16 @@ from mutator.config import parsers
 from mutator.errors.display import printable
 
 if TYPE_CHECKING:
-    from mutator.workflow.many import Result
+    from mutator.workflow.many_tables import Result
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.engine.spark.session import spark_context
-    from mutator.workflow import many
+    from mutator.workflow import many_tables
 
-    tables = many.load(arguments.tables, arguments.settings)
+    tables = many_tables.load(arguments.tables, arguments.settings)
     with ExitStack() as stack:
-        summary = many.run(
+        summary = many_tables.run(
             tables,
             lambda: stack.enter_context(spark_context("mutator run-many")),
             only=arguments.only,

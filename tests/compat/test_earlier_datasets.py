@@ -25,7 +25,7 @@ from mutator.bridge import PathTable
 from mutator.bridge import run as run_bridge
 from mutator.cli import main
 from mutator.pipeline.verify import verify
-from mutator.workflow import directory, many
+from mutator.workflow import directory, many_tables
 from mutator.workflow.directory.verification import verify_base
 from mutator.workflow.partitions.runs import run_partitions
 from tests.support import local_engine
@@ -282,11 +282,10 @@ def test_a_split_feed_is_merged_partition_by_partition(case, copied):
 @cases_named("many")
 def test_many_tables_are_resumed_from_their_record(case, copied, monkeypatch):
     copied(case)
-    monkeypatch.setattr(
-        "mutator.workflow.many.attempt.Attempt.merge_on", lambda _, plan, staging: local_engine.merge(plan, staging)
-    )
-    tables = many.load("tables.toml", ["reject.policy=quarantine"])
-    done = many.run(tables, no_spark, resume=True)
+    attempt = "mutator.workflow.many_tables.attempt.Attempt"
+    monkeypatch.setattr(f"{attempt}.merge_on", lambda _, plan, staging: local_engine.merge(plan, staging))
+    tables = many_tables.load("tables.toml", ["reject.policy=quarantine"])
+    done = many_tables.run(tables, no_spark, resume=True)
 
     assert [(one.table, one.state) for one in done.results] == [("done", "done before"), ("failed", "done")]
     assert_answers(json.loads(done.json()), case / "next.json")

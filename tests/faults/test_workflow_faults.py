@@ -14,11 +14,11 @@ import pytest
 from mutator.dataset.commit import process as owner
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
-from mutator.workflow.directory import lock, operations, restore, status
+from mutator.workflow.directory import commands, lock, restore, status
 from mutator.workflow.directory import run as run_workflow
-from mutator.workflow.directory.base import Base, probe_dataset
-from mutator.workflow.directory.phases import Run
+from mutator.workflow.directory.layout import Base, probe_dataset
 from mutator.workflow.directory.recovery import recover
+from mutator.workflow.directory.run_phases import Run
 from tests.support import process_deaths
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
@@ -190,7 +190,7 @@ INTERLEAVINGS = [set(places) for places in itertools.combinations(range(12), 6)]
 
 
 def steps(path, begun):
-    """Do the phases of a run one by one, as ``operations`` does; a run that loses puts everything back."""
+    """Do the phases of a run one by one, as ``commands`` does; a run that loses puts everything back."""
     one = Run(Base(path), CONFIG, merge)
     begun.append(one)
     try:
@@ -204,7 +204,7 @@ def steps(path, begun):
         if merged:
             one.commit()
     except MutatorError:
-        operations._roll_back(one)
+        commands._roll_back(one)
         return
     yield
     if merged:
@@ -485,7 +485,7 @@ def test_old_backups_are_removed(kind):
         for name in NAMES:
             put(f"{path}/incr/{name}", FEEDS[name])
             assert run_workflow(path, replace(CONFIG, backup_keep=1), merge).version == NAMES.index(name) + 1
-        places = operations.history(path, CONFIG)
+        places = commands.history(path, CONFIG)
 
         kept = [place.version.number for place in places if place.path is not None]
         assert kept == ([3, 4] if kind != "s3" else [0, 3, 4])

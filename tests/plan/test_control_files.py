@@ -20,7 +20,7 @@ from mutator.plan.inspect.survey import survey_inputs
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory import status
-from mutator.workflow.directory.base import Base
+from mutator.workflow.directory.layout import Base
 from mutator.workflow.directory.recovery import recover
 from tests.support import plain_workflow
 from tests.support.failpoints import WORKFLOW_FAILPOINTS
@@ -425,7 +425,7 @@ def test_another_configuration_puts_control_files_back(place, monkeypatch):
         place.arrive("ups_2.txt", "a,newer")
         raise Interrupted(15)
 
-    monkeypatch.setattr(sys.modules["mutator.workflow.directory.phases"].Run, "roll_back", lambda self: None)
+    monkeypatch.setattr(sys.modules["mutator.workflow.directory.run_phases"].Run, "roll_back", lambda self: None)
     with suppress(Interrupted):
         run_workflow(str(place.path), configuration.parse(place.settings), die)
     monkeypatch.undo()
@@ -524,9 +524,9 @@ def no_lock(monkeypatch):
     """Let this process take over the lock of a dead one; other tests cover the lock's owner."""
     from contextlib import nullcontext
 
-    from mutator.workflow.directory import operations
+    from mutator.workflow.directory import commands
 
-    monkeypatch.setattr(operations, "locked", lambda *_: nullcontext())
+    monkeypatch.setattr(commands, "locked", lambda *_: nullcontext())
 
 
 @pytest.mark.thorough(keep=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mutator.workflow import many
+from mutator.workflow import many_tables
 from tests.support.job import rows
 
 __all__ = ["DEFAULTS", "Folder", "rows_of"]
@@ -41,8 +41,8 @@ class Folder:
         sections = "".join(f"[tables.{name}]\n" for name in self.names if f"[tables.{name}]" not in more)
         return self.put("tables.toml", f"[run]\n{run}\n{defaults}\n{more}\n{sections}")
 
-    def tables(self, *more: str, **sections: str) -> many.Tables:
-        return many.load(self.file(*more, **sections))
+    def tables(self, *more: str, **sections: str) -> many_tables.Tables:
+        return many_tables.load(self.file(*more, **sections))
 
     def expected(self, name: str) -> list[bytes]:
         number = self.names.index(name)

@@ -9,7 +9,7 @@ import pytest
 from mutator import cli
 from mutator.errors import MutatorError
 from mutator.pipeline import merge
-from mutator.workflow import many
+from mutator.workflow import many_tables
 from tests.support.many_tables import DEFAULTS, Folder, rows_of
 
 
@@ -27,7 +27,7 @@ def parts(output):
 
 
 def test_each_table_is_merged_as_if_alone(folder, sc):
-    done = many.run(folder.tables(), lambda: sc, at_once=3)
+    done = many_tables.run(folder.tables(), lambda: sc, at_once=3)
 
     assert states(done) == dict.fromkeys(folder.names, "done")
     assert done.exit_code == 0
@@ -45,7 +45,7 @@ def test_files_equal_those_of_a_single_run(folder, sc, tmp_path, engine, setting
         sc, table.config, master=table.master, feed=table.feed, output=tmp_path / "alone", engine=engine
     )
 
-    done = many.run(folder.tables(f"[tables.t1.settings]\n{settings}"), lambda: sc, only=["t1"], engine=engine)
+    done = many_tables.run(folder.tables(f"[tables.t1.settings]\n{settings}"), lambda: sc, only=["t1"], engine=engine)
 
     (result,) = done.results
     assert result.state == "done"
@@ -57,7 +57,7 @@ def test_files_equal_those_of_a_single_run(folder, sc, tmp_path, engine, setting
 def test_large_tables_are_merged_like_a_single_run(folder, sc, monkeypatch):
     monkeypatch.setattr("mutator.engine.spark.single_task._SMALL", 0)
 
-    done = many.run(folder.tables(), lambda: sc, at_once=3)
+    done = many_tables.run(folder.tables(), lambda: sc, at_once=3)
 
     assert done.exit_code == 0
     assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
@@ -68,7 +68,7 @@ def test_a_failing_table_does_not_stop_the_others(folder, sc):
     folder.put("feed/t2/ups_1.txt", "1,too few\n")
     folder.put("feed/t3/ups_1.txt", "not a number,t3,late\n")
 
-    done = many.run(folder.tables(), lambda: sc, at_once=2)
+    done = many_tables.run(folder.tables(), lambda: sc, at_once=2)
 
     failed = {one.table: (one.kind, one.code) for one in done.results if one.state == "failed"}
     assert failed == {"t0": ("master.missing", 2), "t2": ("rejects", 3), "t3": ("rejects", 3)}
@@ -83,8 +83,8 @@ def test_bases_and_outputs_in_one_file(folder, sc):
     folder.put("base/incr/ups_1.txt", "a,2,200\nb,1,200\n")
     more = '[tables.b]\nbase = "base"\nsettings.claim.min.age = "0s"\n'
 
-    first = many.run(folder.tables(more), lambda: sc)
-    again = many.run(folder.tables(more), lambda: sc, only=["b"])
+    first = many_tables.run(folder.tables(more), lambda: sc)
+    again = many_tables.run(folder.tables(more), lambda: sc, only=["b"])
 
     assert first.exit_code == 0
     (result,) = [one for one in first.results if one.table == "b"]
@@ -97,18 +97,18 @@ def test_the_largest_table_starts_first(folder, sc):
     begun = []
     tables = folder.tables()
 
-    many.run(tables, lambda: sc, at_once=1, tell=lambda result, ended, total: begun.append(result.table))
+    many_tables.run(tables, lambda: sc, at_once=1, tell=lambda result, ended, total: begun.append(result.table))
 
     assert begun == list(reversed(folder.names))
 
 
 def test_resume_merges_the_remaining_tables(folder, sc):
     feed = folder.put("feed/t2/ups_1.txt", "1,too few\n")
-    first = many.run(folder.tables(), lambda: sc)
+    first = many_tables.run(folder.tables(), lambda: sc)
     feed.write_text("1,t2 changed,200\nx,t2 new,200\n")
 
-    second = many.run(folder.tables(), lambda: sc, resume=True)
-    third = many.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
+    second = many_tables.run(folder.tables(), lambda: sc, resume=True)
+    third = many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
 
     assert first.undone == ("t2",)
     before = dict.fromkeys(folder.names, "done before")
@@ -121,11 +121,11 @@ def test_resume_merges_the_remaining_tables(folder, sc):
 
 def test_other_settings_do_not_undo_finished_tables(folder, sc):
     """Published outputs stay; a table is merged with the new settings only if its output was moved away."""
-    many.run(folder.tables(), lambda: sc)
+    many_tables.run(folder.tables(), lambda: sc)
     before = {path: path.stat().st_ino for path in (folder.root / "out").glob("*/part-*")}
     shutil.move(folder.root / "out/t2", folder.root / "away")
 
-    second = many.run(folder.tables(defaults=f"{DEFAULTS}num.reducer = 1\n"), lambda: sc, resume=True)
+    second = many_tables.run(folder.tables(defaults=f"{DEFAULTS}num.reducer = 1\n"), lambda: sc, resume=True)
 
     assert states(second) == {**dict.fromkeys(folder.names, "done before"), "t2": "done"}
     assert len(list((folder.root / "out/t2").glob("part-*"))) == 1
@@ -134,12 +134,12 @@ def test_other_settings_do_not_undo_finished_tables(folder, sc):
 
 
 def test_a_result_of_another_run_does_not_count_as_done(folder, sc):
-    first = many.run(folder.tables(), lambda: sc)
+    first = many_tables.run(folder.tables(), lambda: sc)
     shutil.rmtree(folder.root / "out/t1")
     shutil.copytree(folder.root / "out/t0", folder.root / "out/t1")
     shutil.rmtree(folder.root / "out/t2")
 
-    second = many.run(folder.tables(), lambda: sc, resume=True)
+    second = many_tables.run(folder.tables(), lambda: sc, resume=True)
 
     assert first.exit_code == 0
     found = states(second)
@@ -149,7 +149,7 @@ def test_a_result_of_another_run_does_not_count_as_done(folder, sc):
 
 def test_nothing_to_resume(folder):
     with pytest.raises(MutatorError, match="is not a record of a run") as caught:
-        many.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
+        many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
 
     assert caught.value.exit_code == 2
 
@@ -159,10 +159,10 @@ def test_two_runs_of_the_same_tables(folder, sc):
 
     def again(result, ended, total):
         with pytest.raises(MutatorError) as fault:
-            many.run(folder.tables(), lambda: sc)
+            many_tables.run(folder.tables(), lambda: sc)
         caught.append(fault.value.kind)
 
-    many.run(folder.tables(), lambda: sc, only=["t0"], tell=again)
+    many_tables.run(folder.tables(), lambda: sc, only=["t0"], tell=again)
 
     assert caught == ["many.busy"]
 
@@ -200,7 +200,7 @@ def test_workers_are_reused_for_the_next_table(folder, sc):
     """A worker that is left with unread input exits, and the next task waits for a new one."""
     before = workers(sc)
 
-    done = many.run(folder.tables(), lambda: sc, at_once=1)
+    done = many_tables.run(folder.tables(), lambda: sc, at_once=1)
 
     assert done.exit_code == 0
     assert workers(sc) & before

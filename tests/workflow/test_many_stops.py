@@ -15,8 +15,8 @@ from mutator.engine.spark import single_task
 from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import catch_signals
 from mutator.pipeline import merge as pipeline
-from mutator.workflow import many
-from mutator.workflow.many.attempt import Attempt
+from mutator.workflow import many_tables
+from mutator.workflow.many_tables.attempt import Attempt
 from tests.support.cluster import environment, run
 from tests.support.many_tables import Folder, rows_of
 
@@ -49,7 +49,7 @@ def hang(monkeypatch, table, before=lambda: None):
 def test_deadline_of_one_table(folder, sc, monkeypatch):
     hang(monkeypatch, "t1")
 
-    done = many.run(folder.tables('[tables.t1]\ndeadline = "1s"\n'), lambda: sc, at_once=2)
+    done = many_tables.run(folder.tables('[tables.t1]\ndeadline = "1s"\n'), lambda: sc, at_once=2)
 
     assert states(done) == {"t0": "done", "t1": "deadline", "t2": "done", "t3": "done"}
     (result,) = [one for one in done.results if one.table == "t1"]
@@ -58,7 +58,7 @@ def test_deadline_of_one_table(folder, sc, monkeypatch):
     assert sorted(path.name for path in (folder.root / "out").iterdir()) == ["t0", "t2", "t3"]
 
     monkeypatch.undo()
-    again = many.run(folder.tables(), lambda: sc, resume=True)
+    again = many_tables.run(folder.tables(), lambda: sc, resume=True)
 
     assert states(again)["t1"] == "done"
     assert rows_of(folder, "t1") == folder.expected("t1")
@@ -71,10 +71,10 @@ def test_start_of_spark_does_not_count_against_deadlines(folder, sc, monkeypatch
 
     clock = [1000.0]
     stopped = SimpleNamespace(monotonic=lambda: clock[0], time=time.time)
-    monkeypatch.setattr("mutator.workflow.many.attempt.time", stopped)
-    monkeypatch.setitem(many.run.__globals__, "time", stopped)
+    monkeypatch.setattr("mutator.workflow.many_tables.attempt.time", stopped)
+    monkeypatch.setitem(many_tables.run.__globals__, "time", stopped)
 
-    done = many.run(folder.tables('[tables.t1]\ndeadline = "10m"\n'), slow, only=["t1"])
+    done = many_tables.run(folder.tables('[tables.t1]\ndeadline = "10m"\n'), slow, only=["t1"])
 
     assert states(done) == {"t1": "done"}
     assert done.results[0].seconds == 0
@@ -83,7 +83,7 @@ def test_start_of_spark_does_not_count_against_deadlines(folder, sc, monkeypatch
 def test_deadline_of_all(folder, sc, monkeypatch):
     hang(monkeypatch, "t3")
 
-    done = many.run(folder.tables(run='deadline = "1s"'), lambda: sc, at_once=1)
+    done = many_tables.run(folder.tables(run='deadline = "1s"'), lambda: sc, at_once=1)
 
     assert states(done) == {**dict.fromkeys(folder.names, "not begun"), "t3": "deadline"}
     assert "4 tables: 1 deadline, 3 not begun" in done.text()
@@ -97,7 +97,7 @@ def test_a_publication_in_progress_is_finished(folder, sc, monkeypatch):
     # After the last check of the deadline, and before the output exists.
     monkeypatch.setattr(pipeline, "write_sidecar", lambda *words: (begun[0].stop("deadline"), write(*words))[1])
 
-    done = many.run(folder.tables(), lambda: sc, only=["t0"])
+    done = many_tables.run(folder.tables(), lambda: sc, only=["t0"])
 
     assert begun[0].is_stopping
     assert states(done) == {"t0": "done"}
@@ -110,7 +110,7 @@ def test_stopped_base_gets_its_feed_files_back(folder, sc, monkeypatch):
     hang(monkeypatch, "b")
     more = '[tables.b]\nbase = "base/{table}"\ndeadline = "1s"\nsettings.claim.min.age = "0s"\n'
 
-    done = many.run(folder.tables(more), lambda: sc, only=["b"])
+    done = many_tables.run(folder.tables(more), lambda: sc, only=["b"])
 
     assert states(done) == {"b": "deadline"}
     assert os.listdir(folder.root / "base/b/incr") == ["ups_1.txt"]
@@ -150,7 +150,7 @@ def test_second_signal_does_not_wait(folder, sc, monkeypatch):
     monkeypatch.setattr(Attempt, "merge_on", stubborn)
 
     with catch_signals():
-        done = many.run(folder.tables(), lambda: sc, at_once=1)
+        done = many_tables.run(folder.tables(), lambda: sc, at_once=1)
     release.set()
 
     assert states(done) == {**dict.fromkeys(folder.names, "not begun"), "t3": "left"}
@@ -165,7 +165,7 @@ def test_spark_that_cannot_start_is_tried_once(folder):
     tries = []
     fault = error("spark.missing", why="no Java")
 
-    done = many.run(folder.tables(), missing, at_once=1)
+    done = many_tables.run(folder.tables(), missing, at_once=1)
 
     assert states(done) == {**dict.fromkeys(folder.names, "not begun"), "t3": "failed"}
     assert (done.exit_code, tries) == (2, [1])
@@ -177,10 +177,10 @@ def test_bug_in_one_table_does_not_affect_others(folder, sc, monkeypatch):
             raise ZeroDivisionError("oops")
         return prepare(*words, **more)
 
-    prepare = many.run.__globals__["prepare"]
-    monkeypatch.setitem(many.run.__globals__, "prepare", broken)
+    prepare = many_tables.run.__globals__["prepare"]
+    monkeypatch.setitem(many_tables.run.__globals__, "prepare", broken)
 
-    done = many.run(folder.tables(), lambda: sc)
+    done = many_tables.run(folder.tables(), lambda: sc)
 
     assert states(done) == {**dict.fromkeys(folder.names, "done"), "t3": "failed"}
     assert done.exit_code == 70
@@ -195,7 +195,7 @@ def test_kill_and_resume(folder, sc):
 
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert sorted(path.name for path in (folder.root / "out").iterdir()) == ["t1", "t2", "t3"]
-    done = many.run(folder.tables(), lambda: sc, resume=True)
+    done = many_tables.run(folder.tables(), lambda: sc, resume=True)
     assert states(done) == {"t0": "done", "t1": "done before", "t2": "done before", "t3": "done before"}
     assert (done.results[1].report, done.results[2].counts["output rows"]) == (None, 31)
     assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
@@ -205,4 +205,4 @@ def test_threads_that_spark_cannot_distinguish(folder, monkeypatch):
     monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
 
     with pytest.raises(MutatorError, match="PYSPARK_PIN_THREAD is false"):
-        many.run(folder.tables(), lambda: pytest.fail("Spark is not needed"))
+        many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"))

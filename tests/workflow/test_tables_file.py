@@ -3,8 +3,8 @@
 import pytest
 
 from mutator.errors import MutatorError
-from mutator.workflow import many
-from mutator.workflow.many.path_conflicts import TablePaths, clashes
+from mutator.workflow import many_tables
+from mutator.workflow.many_tables.path_conflicts import TablePaths, clashes
 from tests.support.many_tables import Folder
 
 
@@ -15,7 +15,7 @@ def folder(tmp_path):
 
 def faults(path, overrides=()):
     with pytest.raises(MutatorError) as caught:
-        many.load(path, overrides)
+        many_tables.load(path, overrides)
     assert caught.value.exit_code == 2
     first, *found = str(caught.value).split("\n  ")
     assert first.endswith("the tables file cannot be used:")
@@ -25,7 +25,7 @@ def faults(path, overrides=()):
 def test_paths_are_relative_to_the_file(folder, monkeypatch):
     monkeypatch.chdir(folder.root.parent)
 
-    found = many.load(f"{folder.root.name}/{folder.file().name}")
+    found = many_tables.load(f"{folder.root.name}/{folder.file().name}")
 
     assert [table.master for table in found.tables] == [f"{folder.root.name}/master/{name}" for name in folder.names]
     assert found.record == f"{folder.root.name}/.tables.run"
@@ -61,7 +61,7 @@ def test_the_setting_nearest_to_the_table_wins(folder):
         split.bytes = "4m"
         """
 
-    found = many.load(folder.file(more, defaults=defaults), ["rsbm.backup.keep=9"])
+    found = many_tables.load(folder.file(more, defaults=defaults), ["rsbm.backup.keep=9"])
 
     t0, t1 = sorted(found.tables, key=lambda table: table.name)
     assert (t0.config.num_reducer, t0.config.reject_limit, t0.config.split_bytes) == (1, 2, 2 << 20)
@@ -137,12 +137,12 @@ def test_no_tables(folder, text):
 @pytest.mark.parametrize("text", ["[tables", "a = 1\na = 2\n"])
 def test_invalid_toml(folder, text):
     with pytest.raises(MutatorError, match=r"tables\.toml: the configuration cannot be read: "):
-        many.load(folder.put("tables.toml", text))
+        many_tables.load(folder.put("tables.toml", text))
 
 
 def test_override_of_the_command_line(folder):
     with pytest.raises(MutatorError, match="expected key=value"):
-        many.load(folder.file(), ["nonsense"])
+        many_tables.load(folder.file(), ["nonsense"])
     assert len(faults(folder.file(), ["num.reducer=none"])) == 2
 
 

@@ -20,7 +20,7 @@ from mutator.errors import StateError
 from mutator.errors.interrupts import catch_signals
 from mutator.pipeline.verify import verify
 from mutator.workflow import directory
-from mutator.workflow.directory import operations
+from mutator.workflow.directory import commands
 from mutator.workflow.directory.verification import verify_base
 from tests.support import local_engine
 from tests.support.cluster import ROOT, SAMPLE, environment, merged_sample, rows, submit
@@ -28,7 +28,7 @@ from tests.support.effort import share
 from tests.support.local_engine import on_partitions, shared_with
 from tests.support.workflow_base import BY_FIELD, BY_NAME, Place, refused
 
-run_module = sys.modules["mutator.workflow.directory.phases"]  # the package exports a function of this name
+run_module = sys.modules["mutator.workflow.directory.run_phases"]  # the package exports a function of this name
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ def test_restore_that_is_stopped_too_late_reports_it(by_name, monkeypatch, capsy
         by_name.arrive(f"ups_{number}.txt", f"a,{number}")
         by_name.run()
     monkeypatch.setattr(
-        operations, "failpoint", lambda name: name == "restore.committed" and os.kill(os.getpid(), signal.SIGTERM)
+        commands, "failpoint", lambda name: name == "restore.committed" and os.kill(os.getpid(), signal.SIGTERM)
     )
 
     assert main(["workflow", "restore", str(by_name.path), "--to", "1"]) == 143

@@ -16,7 +16,7 @@ from mutator.errors import MutatorError, error
 from mutator.storage import local
 from mutator.workflow.directory import history, restore
 from mutator.workflow.directory import run as run_workflow
-from mutator.workflow.directory.base import Base
+from mutator.workflow.directory.layout import Base
 from tests.support.child_process import in_child, points
 from tests.support.failpoints import FAILPOINTS, WORKFLOW_FAILPOINTS
 from tests.support.plain_workflow import (

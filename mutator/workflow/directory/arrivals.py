@@ -11,7 +11,7 @@ from mutator.dataset.version_log import Arrived, Version
 from mutator.plan.inspect import control_files
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
-from mutator.workflow.directory.base import Base
+from mutator.workflow.directory.layout import Base
 
 RETURNED = ".returned-"  # a directory in incr/: files that could not go back, because newer ones have their names
 _UNFINISHED = (".tmp", "._copying_", ".filepart")

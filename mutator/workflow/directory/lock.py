@@ -22,7 +22,7 @@ from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.storage import Entry, read_if_exists
-from mutator.workflow.directory.base import Base
+from mutator.workflow.directory.layout import Base
 
 _TRIES = 5
 _UNKNOWN = 60.0  # seconds after which the owner of an unreadable lock counts as dead

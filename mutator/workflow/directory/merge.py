@@ -11,7 +11,7 @@ from mutator.pipeline.merge import Engine, carry_out, prepare
 from mutator.pipeline.report import Report
 from mutator.rules import file_names
 from mutator.workflow.directory import claim
-from mutator.workflow.directory.phases import Merge, Merged, Task
+from mutator.workflow.directory.run_phases import Merge, Merged, Task
 
 
 def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:

@@ -11,7 +11,7 @@ from mutator.errors.display import printable
 from mutator.pipeline.verify import Verification, checksum_difference
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters
-from mutator.workflow.directory.base import Base, open_base, probe_dataset
+from mutator.workflow.directory.layout import Base, open_base, probe_dataset
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.workflow.directory import journal, versions
 from mutator.workflow.directory.arrivals import arrivals
-from mutator.workflow.directory.base import Base, Dataset, open_base, probe_dataset
 from mutator.workflow.directory.journal import Journal
+from mutator.workflow.directory.layout import Base, Dataset, open_base, probe_dataset
 from mutator.workflow.directory.lock import holder, locked
-from mutator.workflow.directory.phases import Merge, Run
 from mutator.workflow.directory.recovery import Recovered, abandon, recover
 from mutator.workflow.directory.results import KeptVersion, Outcome, Status
+from mutator.workflow.directory.run_phases import Merge, Run
 
 _LOOKS = 30  # tries for a lock that another process holds only to look
 _PATIENCE = 10.0  # seconds that a run waits for files whose only fault is that they are too young

@@ -24,7 +24,7 @@ from mutator import config as configuration
 from mutator.config import Config, parsers
 from mutator.config.sources import flat, layered, parse_override, parsed_file, read_settings
 from mutator.errors import MutatorError, error
-from mutator.workflow.many.path_conflicts import TablePaths, clashes
+from mutator.workflow.many_tables.path_conflicts import TablePaths, clashes
 
 _RUN = ("at-once", "deadline", "record")
 _TABLE = ("master", "feed", "output", "base", "config", "settings", "deadline")

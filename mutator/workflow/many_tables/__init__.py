@@ -12,8 +12,8 @@ Each table is merged as by ``mutator run`` or ``mutator workflow run``, with the
 even if other tables fail or the whole application is killed.
 """
 
-from mutator.workflow.many.scheduler import run
-from mutator.workflow.many.summary import Result, Summary
-from mutator.workflow.many.tables_file import Table, Tables, load
+from mutator.workflow.many_tables.scheduler import run
+from mutator.workflow.many_tables.summary import Result, Summary
+from mutator.workflow.many_tables.tables_file import Table, Tables, load
 
 __all__ = ["Result", "Summary", "Table", "Tables", "load", "run"]

@@ -25,11 +25,21 @@ from mutator.pipeline.merge import carry_out, prepare
 from mutator.rules.file_names import new_run_id
 from mutator.storage import located
 from mutator.workflow import directory
-from mutator.workflow.many.attempt import Attempt, Stopped
-from mutator.workflow.many.event_log import Past, Record, recording
-from mutator.workflow.many.largest_first import largest_first
-from mutator.workflow.many.summary import BEFORE, DEADLINE, DONE, FAILED, LEFT, NOT_BEGUN, STOPPED, Result, Summary
-from mutator.workflow.many.tables_file import Table, Tables
+from mutator.workflow.many_tables.attempt import Attempt, Stopped
+from mutator.workflow.many_tables.event_log import Past, Record, recording
+from mutator.workflow.many_tables.largest_first import largest_first
+from mutator.workflow.many_tables.summary import (
+    BEFORE,
+    DEADLINE,
+    DONE,
+    FAILED,
+    LEFT,
+    NOT_BEGUN,
+    STOPPED,
+    Result,
+    Summary,
+)
+from mutator.workflow.many_tables.tables_file import Table, Tables
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

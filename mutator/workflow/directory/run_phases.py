@@ -30,8 +30,8 @@ from mutator.rules import file_names
 from mutator.workflow.directory import arrivals, claim, journal
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
-from mutator.workflow.directory.base import Base
 from mutator.workflow.directory.journal import Journal
+from mutator.workflow.directory.layout import Base
 from mutator.workflow.directory.recovery import abandon, remove_output
 
 

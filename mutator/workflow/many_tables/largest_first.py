@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from mutator.errors import MutatorError
 from mutator.rules.file_names import is_hidden
 from mutator.storage import located
-from mutator.workflow.many.tables_file import Table
+from mutator.workflow.many_tables.tables_file import Table
 
 
 def largest_first(tables: Sequence[Table], at_once: int) -> list[Table]:

@@ -18,8 +18,8 @@ from mutator.engine.spark.shuffle import spark_faults
 from mutator.errors import MutatorError, error
 from mutator.pipeline.merge import engine_of
 from mutator.plan.run_plan import Plan
-from mutator.workflow.many.summary import DEADLINE, STOPPED
-from mutator.workflow.many.tables_file import Table
+from mutator.workflow.many_tables.summary import DEADLINE, STOPPED
+from mutator.workflow.many_tables.tables_file import Table
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

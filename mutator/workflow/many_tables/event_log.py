@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
 from mutator.errors import error
-from mutator.workflow.many.summary import Result
+from mutator.workflow.many_tables.summary import Result
 
 _FORMAT = 1
 
