@@ -13,7 +13,7 @@ from mutator.pipeline.report_lines import listed
 
 @dataclass(frozen=True)
 class BridgeReport:
-    """What a round trip did to a table and its text copy."""
+    """The effects of a round trip on a table and its text copy."""
 
     run: str
     table: str

@@ -47,7 +47,7 @@ from mutator.storage import located_to_write
 
 @dataclass(frozen=True)
 class _RoundTrip:
-    """What one call of ``run`` was given."""
+    """The arguments of one call of ``run``."""
 
     table: Table
     base: TextBase

@@ -66,7 +66,7 @@ def list_files(storage: Storage, path: str) -> list[TableFile]:
         raise error("path.kind", path=path, what=entry.type, cure="name the directory that it is in")
     for name in _LOGS:
         if storage.stat(posixpath.join(path, name)) is not None:
-            why = f"has a log, {name}, which says what of its files counts, and is not read here"
+            why = f"has a log, {name}, that decides which of its files count and that mutator does not read"
             raise error("table.place", path=path, why=why, cure="write its rows to a plain table, and name that")
     return sorted(_below(storage, path, ""))
 
@@ -74,7 +74,7 @@ def list_files(storage: Storage, path: str) -> list[TableFile]:
 def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFile]:
     for entry in storage.entries(directory):
         if entry.name.startswith(_AT_WORK):
-            why, cure = "holds what another program has not committed yet", "wait for it, or remove what it has left"
+            why, cure = "contains files that another program has not committed yet", "wait for it, or remove them"
             raise error("table.place", path=entry.path, why=why, cure=cure)
         if file_names.is_hidden(entry.name):
             continue

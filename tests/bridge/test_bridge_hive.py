@@ -539,7 +539,7 @@ def test_faults_are_named(hive):
         assert "no such table" in faults["missing"]
 
         code, said = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow", "--format", "avro")
-        assert (code, "holds orc" in said) == (2, True), said
+        assert (code, "stores orc" in said) == (2, True), said
         assert "leave out --format avro" in said
 
         # faults that only a task can find

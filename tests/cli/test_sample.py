@@ -228,7 +228,7 @@ def test_inserted_id_is_not_in_the_master():
 
 def test_upserting_twice_with_one_seed_names_the_cure():
     first = list(sample.upsert(100, 1, PRODUCTS))
-    with pytest.raises(ValueError, match="already holds the IDs that seed 1 inserts; use another seed"):
+    with pytest.raises(ValueError, match="already has the IDs that seed 1 inserts; use another seed"):
         list(sample.upsert(100, 1, chain(PRODUCTS, first)))
 
 

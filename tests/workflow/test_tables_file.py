@@ -107,7 +107,7 @@ def test_all_faults_at_once(folder):
     for fault in (
         "table: is not a known section; did you mean tables?",
         "tables.a.fed: is not a known key; did you mean feed?",
-        "tables.a.master: stands beside base, which has all of them; leave one out",
+        "tables.a.master: is given beside base, which contains it; leave one out",
         "tables.b.deadline: 'soon' must be a duration such as 90d, 12h, 30m or 45s",
         "tables.b.output: '['x']' must be a path, as text",
         "tables.b.settings: num.reducer: '0' must be a whole number from 1 to 999999",
@@ -157,7 +157,10 @@ A = place("a", master="/m/a", feed=("/f/a",), output="/o/a")
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (place("b", output="/o/a"), "tables.b.output: is /o/a, the output of table a, too; name a place of its own"),
+        (
+            place("b", output="/o/a"),
+            "tables.b.output: is /o/a, the output of table a, too; name another path",
+        ),
         (place("b", output="/o/x/../a/"), "tables.b.output: is /o/x/../a/, the output of table a, too"),
         (place("b", output="/o/a/b"), "tables.b.output: /o/a/b and /o/a, the output of table a, overlap"),
         (place("b", base="/o"), "tables.b.base: /o and /o/a, the output of table a, overlap"),
@@ -197,4 +200,4 @@ def test_links_to_one_directory_clash(tmp_path):
 def test_clashing_file(folder):
     found = faults(folder.file('[tables.t0]\noutput = "out/t1"\n'))
 
-    assert found == [f"tables.t1.output: is {folder.root}/out/t1, the output of table t0, too; name a place of its own"]
+    assert found == [f"tables.t1.output: is {folder.root}/out/t1, the output of table t0, too; name another path"]

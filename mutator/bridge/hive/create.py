@@ -66,6 +66,6 @@ def _type(data_type: Any, table: str, field: str) -> str:
     if found is None:
         cure = "import it to a directory of Parquet files"
         raise error(
-            "table.place", path=table, why=f"field {field} is {data_type}, which no table of Hive has", cure=cure
+            "table.place", path=table, why=f"field {field} is {data_type}, which Hive tables cannot store", cure=cure
         )
     return found

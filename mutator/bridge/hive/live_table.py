@@ -55,8 +55,11 @@ class LiveTable:
             for name in self.partition_fields:
                 data_type = self.schema.field(name).type
                 if pa.types.is_floating(data_type) or pa.types.is_timestamp(data_type):
-                    cure = "partition it by a text, a number that is whole or a decimal, a date or a boolean"
-                    raise self._unfit(f"is partitioned by {name}, which is {data_type} and has no one spelling", cure)
+                    cure = "partition it by a text, an integer, a decimal, a date or a boolean"
+                    raise self._unfit(
+                        f"is partitioned by {name}, which is {data_type}, a type whose values have several spellings",
+                        cure,
+                    )
 
     def files(self) -> tuple[TableFile, ...]:
         """Return every live data file: the state of the table."""
@@ -149,12 +152,12 @@ class LiveTable:
         else:
             file_format = provider
         if file_format not in FORMATS.values():
-            raise self._unfit(f"holds {file_format}", "only tables of ORC, Parquet and Avro files can be merged into")
+            raise self._unfit(f"stores {file_format}", "only tables of ORC, Parquet and Avro files can be merged into")
         if ("transactional", "true") in [(k, v.lower()) for k, v in self._metastore.items(entry.properties())]:
             raise self._unfit("is transactional, and its files belong to Hive", "merge into it with Hive's MERGE")
         if entry.bucketSpec().isDefined() or not entry.unsupportedFeatures().isEmpty():
             what = entry.unsupportedFeatures().mkString(", ") or "bucketing"
-            raise self._unfit(f"has what Spark cannot write ({what})", "copy its rows to a table without that")
+            raise self._unfit(f"has features that Spark cannot write ({what})", "copy its rows to a table without them")
         if self.partition_fields and not entry.tracksPartitionsInCatalog():
             raise self._unfit("has partitions that are not in the metastore", "run MSCK REPAIR TABLE")
         return file_format

@@ -107,7 +107,7 @@ def import_to_table(spark: Any, source: str, name: str, file_format: str | None,
     table = MetastoreTable(spark, name)
     if file_format not in (None, table.format):
         raise error(
-            "table.place", path=table.name, why=f"holds {table.format}", cure=f"leave out --format {file_format}"
+            "table.place", path=table.name, why=f"stores {table.format}", cure=f"leave out --format {file_format}"
         )
     table.adopt(schema)
     before, rows = table.files(), sum(part.rows for part in known.files)

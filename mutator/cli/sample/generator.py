@@ -134,7 +134,7 @@ def _choose(table: Table[Any], wanted: int, salt: str, rows: Iterable[Fields]) -
             chosen[key] = (time, fields)
     if len(chosen) < wanted:
         raise ValueError(
-            f"{wanted} records of the master are to change but it holds only {len(chosen)}; "
+            f"{wanted} records of the master are to change, but it has only {len(chosen)}; "
             "ask for fewer rows or give a larger master"
         )
     return [chosen[key][1] for _, key in sorted(largest)], newest

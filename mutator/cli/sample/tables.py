@@ -31,7 +31,7 @@ class UnusedKeys(Protocol):
 
 @dataclass(frozen=True)
 class Table(Generic[Time]):
-    """What the generator needs to know of a table. The key is its first `key_width` fields."""
+    """A sample table, for the generator. The key is its first `key_width` fields."""
 
     name: str
     columns: tuple[str, ...]
@@ -106,7 +106,7 @@ class _UnusedProductKeys:
 
     def __iter__(self) -> Iterator[Key]:
         if len(self._keys) < self._wanted:
-            raise ValueError(f"the master already holds the IDs that seed {self._seed} inserts; use another seed")
+            raise ValueError(f"the master already has the IDs that seed {self._seed} inserts; use another seed")
         return iter(self._keys)
 
 

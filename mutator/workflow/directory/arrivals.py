@@ -53,7 +53,7 @@ class _Directory:
         return bool(self._marker and name.endswith(self._marker)) or bool(self._feed_of(name))
 
     def why_alone(self, name: str) -> str | None:
-        """Return what a ready marker or control file without its feed file is; None if it has one."""
+        """Return the reason why a ready marker or control file waits without its feed file; None if it has one."""
         if self._marker and name.endswith(self._marker):
             return None if name.removesuffix(self._marker) in self.paths else "is a ready marker without its file"
         return None if self._feed_of(name) in self.fresh else "is a control file without its feed file"
@@ -120,7 +120,7 @@ def controls_of(found: Arrivals) -> tuple[Arrived, ...]:
 
 
 def arrived(entry: Entry) -> Arrived:
-    """Return what the log says of a feed file that has arrived: name, size, time, tag."""
+    """Return the log's record of a feed file that has arrived: name, size, time, tag."""
     return Arrived(entry.name, entry.bytes, entry.modified, entry.tag)
 
 

@@ -54,7 +54,7 @@ class Outcome:
         else:
             lines.append(f"version {self.version} became the master {self._how()}")
         lines += listed("skipped, merged before", self.skipped if self.report is None else ())
-        lines += listed("not taken", [f"{name}: {why}" for name, why in self.waiting])
+        lines += listed("not claimed", [f"{name}: {why}" for name, why in self.waiting])
         return "\n".join(lines)
 
     def _how(self) -> str:
@@ -87,7 +87,7 @@ class Status:
             who = self.running
             lines.append(f"state    at work: {who.run}, process {who.process} on {who.host}, since {who.since}")
         elif self.problems:
-            lines.append("state    needs a hand, see below")
+            lines.append("state    needs attention, see below")
         else:
             lines.append("state    idle")
         if made.number:

@@ -18,7 +18,7 @@ from mutator.engine.spark.shuffle import spark_faults
 from mutator.errors import MutatorError, error
 from mutator.pipeline.merge import engine_of
 from mutator.plan.run_plan import Plan
-from mutator.workflow.many_tables.summary import DEADLINE, STOPPED
+from mutator.workflow.many_tables.summary import State
 from mutator.workflow.many_tables.tables_file import Table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Attempt:
         self.table, self.run = table, run
         self._began = time.monotonic()
         self._latest, self._pool, self._context = latest, pool, context
-        self._why: str | None = None
+        self._why: State | None = None
         self._stop = threading.Event()
         self._sc: Any = None  # while a job may be running
 
@@ -66,8 +66,8 @@ class Attempt:
         """Whether ``stop`` was called."""
         return self._stop.is_set()
 
-    def stop(self, why: str) -> None:
-        """Stop it, unless it is being published. why: STOPPED or DEADLINE.
+    def stop(self, why: State) -> None:
+        """Stop it, unless it is being published. why: State.STOPPED or State.DEADLINE.
 
         Call this again until the table has ended, because a job that begins at this moment is not cancelled.
         """
@@ -80,9 +80,9 @@ class Attempt:
 
     def check(self) -> None:
         """Raise Stopped or StateError if ``stop`` was called."""
-        if self._why == DEADLINE:
+        if self._why == State.DEADLINE:
             raise error("many.deadline", table=self.table.name, seconds=f"{self.seconds:.1f}")
-        if self._why == STOPPED:
+        if self._why == State.STOPPED:
             raise Stopped
 
     def sleep(self, seconds: float) -> None:

@@ -55,7 +55,7 @@ def clashes(tables: Sequence[TablePaths]) -> list[str]:
     return found
 
 
-_CURE = "name a place of its own"
+_CURE = "name another path"
 
 
 def _all_paths(table: TablePaths) -> Iterator[tuple[str, str, bool]]:

@@ -28,17 +28,7 @@ from mutator.workflow import directory
 from mutator.workflow.many_tables.attempt import Attempt, Stopped
 from mutator.workflow.many_tables.event_log import Past, Record, recording
 from mutator.workflow.many_tables.largest_first import largest_first
-from mutator.workflow.many_tables.summary import (
-    BEFORE,
-    DEADLINE,
-    DONE,
-    FAILED,
-    LEFT,
-    NOT_BEGUN,
-    STOPPED,
-    Result,
-    Summary,
-)
+from mutator.workflow.many_tables.summary import Result, State, Summary
 from mutator.workflow.many_tables.tables_file import Table, Tables
 
 if TYPE_CHECKING:
@@ -124,7 +114,7 @@ class _Application:
             self._stop_all(stop)
         for table in tables:
             if table.name not in self._results:
-                state = LEFT if table.name in self._going else NOT_BEGUN
+                state = State.LEFT if table.name in self._going else State.NOT_BEGUN
                 self._end(Result(table.name, state))
         return self._results
 
@@ -134,7 +124,7 @@ class _Application:
             result = self._result_of(attempt)
             if result.kind in _FATAL:
                 self._begin_no_more()
-            if result.state != BEFORE:
+            if result.state != State.BEFORE:
                 result = replace(result, seconds=round(attempt.seconds, 3))
             self._events.put(result)
 
@@ -156,13 +146,13 @@ class _Application:
         try:
             return self._merged(attempt)
         except (Stopped, Interrupted):
-            return Result(name, STOPPED)
+            return Result(name, State.STOPPED)
         except MutatorError as fault:
-            state = DEADLINE if fault.kind == "many.deadline" else FAILED
+            state = State.DEADLINE if fault.kind == "many.deadline" else State.FAILED
             return Result(name, state, code=fault.exit_code, error=str(fault), kind=fault.kind, run=attempt.run)
         except Exception as fault:  # noqa: BLE001  # the other tables go on
             why = error("bug", what=f"{type(fault).__name__}: {fault}\n{traceback.format_exc()}")
-            return Result(name, FAILED, code=why.exit_code, error=str(why), kind=why.kind, run=attempt.run)
+            return Result(name, State.FAILED, code=why.exit_code, error=str(why), kind=why.kind, run=attempt.run)
 
     def _merged(self, attempt: Attempt) -> Result:
         table = attempt.table
@@ -175,11 +165,11 @@ class _Application:
             merge = directory.merge_by(table.config, attempt.merge_on, self._engine)
             done = directory.run(table.base, table.config, merge, sleep=attempt.sleep)
             report = None if done.report is None else asdict(done.report)
-            return Result(table.name, DONE, run=done.run, version=done.version, report=report)
+            return Result(table.name, State.DONE, run=done.run, version=done.version, report=report)
         prepared = prepare(table.config, table.master, table.feed, table.output, run=attempt.run, engine=self._engine)
         self._record.begun(table.name, table.output, attempt.run)
         _, made = carry_out(prepared, attempt.merge_on)
-        return Result(table.name, DONE, run=attempt.run, report=asdict(made))
+        return Result(table.name, State.DONE, run=attempt.run, report=asdict(made))
 
     def _context(self) -> SparkContext:
         """Return Spark, started by the main thread: only there can signals be deferred."""
@@ -250,7 +240,7 @@ class _Application:
             self._begin_no_more()
         for one in self._under_way():
             if one.is_stopping or (one.until is not None and now >= one.until):
-                one.stop(DEADLINE)
+                one.stop(State.DEADLINE)
 
     def _stop_all(self, stop: KeyboardInterrupt) -> None:
         """Begin no more tables, and wait for those being published; a second signal ends the wait."""
@@ -261,7 +251,7 @@ class _Application:
         with suppress(KeyboardInterrupt):
             while going := self._under_way():
                 for one in going:
-                    one.stop(STOPPED)
+                    one.stop(State.STOPPED)
                 with suppress(queue.Empty):
                     event = self._events.get(timeout=_AGAIN)
                     if event is not None:
@@ -284,7 +274,7 @@ def done_before(table: Table, past: Past) -> Result | None:
         if there is None or there.run not in began:
             return None
         if result is None or not result.is_done:
-            result = Result(table.name, DONE, run=there.run)
+            result = Result(table.name, State.DONE, run=there.run)
     elif result is None or not result.is_done:
         return None
-    return replace(result, state=BEFORE)
+    return replace(result, state=State.BEFORE)

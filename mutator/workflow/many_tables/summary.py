@@ -6,18 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from typing import Any
 
 from mutator.pipeline.report_lines import aligned
-
-DONE = "done"
-BEFORE = "done before"  # by the run that this one resumes
-FAILED = "failed"
-DEADLINE = "deadline"  # stopped: its time, or that of the run, was over
-STOPPED = "stopped"  # from outside, or with Spark
-LEFT = "left"  # it did not stop in time, and the process ended; a resumed run finds out
-NOT_BEGUN = "not begun"
-STATES = (DONE, BEFORE, FAILED, DEADLINE, STOPPED, LEFT, NOT_BEGUN)
 
 # Exit codes by priority: faults that need an operator come before those that only need another run.
 _TELLING = (70, 4, 3, 2, 5)
@@ -30,12 +22,24 @@ _COLUMNS = (
 )
 
 
+class State(StrEnum):
+    """What became of a table, in the order of a summary."""
+
+    DONE = "done"
+    BEFORE = "done before"  # by the run that this one resumes
+    FAILED = "failed"
+    DEADLINE = "deadline"  # stopped: its time, or that of the run, was over
+    STOPPED = "stopped"  # from outside, or with Spark
+    LEFT = "left"  # it did not stop in time, and the process ended; a resumed run finds out
+    NOT_BEGUN = "not begun"
+
+
 @dataclass(frozen=True)
 class Result:
     """The result of one table."""
 
     table: str
-    state: str  # one of STATES
+    state: State
     seconds: float | None = None  # None: it did not begin
     code: int = 0  # exit code that a run of this table alone would have had
     error: str | None = None
@@ -47,7 +51,7 @@ class Result:
     @property
     def is_done(self) -> bool:
         """Whether the table needs no other run."""
-        return self.state in (DONE, BEFORE)
+        return self.state in (State.DONE, State.BEFORE)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -56,12 +60,10 @@ class Result:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Result:
-        """Return a result from its JSON object. Raises TypeError or ValueError."""
+        """Return a result from its JSON object. Raises KeyError, TypeError or ValueError."""
         known = {part.name for part in fields(cls)}
-        made = cls(**{name: value for name, value in found.items() if name in known})
-        if made.state not in STATES:
-            raise ValueError(made.state)
-        return made
+        members = {name: value for name, value in found.items() if name in known}
+        return cls(**members | {"state": State(members["state"])})
 
 
 @dataclass(frozen=True)
@@ -112,19 +114,19 @@ class Summary:
 
     def _states(self) -> dict[str, int]:
         found = Counter(one.state for one in self.results)
-        return {state: found[state] for state in STATES if found[state]}
+        return {state: found[state] for state in State if found[state]}
 
     def _counts(self) -> dict[str, int]:
         total: Counter[str] = Counter()
         for one in self.results:
-            if one.state == DONE:
+            if one.state == State.DONE:
                 total.update(one.counts)
         return dict(total)
 
 
 def _cells(one: Result) -> tuple[str, ...]:
     remark = (one.error or "").split("\n")[0]
-    if one.state == DONE and one.report is None:
+    if one.state == State.DONE and one.report is None:
         remark = "nothing to merge"
     return (one.table, one.state, *_numbers(one.counts), _time(one.seconds), remark)
 

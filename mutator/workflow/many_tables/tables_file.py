@@ -160,7 +160,7 @@ class _Reader:
         if place["base"] is not None:
             for key in ("master", "feed", "output"):
                 if key in merged:
-                    self.faults.append(f"{where}.{key}: stands beside base, which has all of them; leave one out")
+                    self.faults.append(f"{where}.{key}: is given beside base, which contains it; leave one out")
         else:
             missing = [key for key in ("master", "feed", "output") if merged.get(key) in (None, [])]
             self.faults += [f"{where}.{key}: is missing, and so is base" for key in missing]
