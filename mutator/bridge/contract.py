@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mutator.rules.partition_paths import values_of
+
 Partition = tuple[str | None, ...]  # a value for each partition field, as text; None is NULL
 Batches = Iterator[Any]  # of pa.RecordBatch
 Work = Callable[[Batches, int, int], dict[str, Any]]  # (rows, number of the task, attempt) -> result
@@ -23,6 +25,11 @@ class TableFile:
     path: str
     bytes: int
     modified: int  # milliseconds since 1970, UTC
+
+    @property
+    def values(self) -> tuple[tuple[str, str | None], ...]:
+        """The partition fields and their values, as text; None is NULL."""
+        return values_of(self.partition) if self.partition else ()
 
 
 def files_of(found: Sequence[Mapping[str, Any]]) -> tuple[TableFile, ...]:

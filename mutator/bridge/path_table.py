@@ -28,7 +28,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.file_names import first_few, is_hidden
-from mutator.rules.partition_paths import values_of
 from mutator.storage import blocks, link_or_copy, located_to_write, storage_for, walk
 
 _WORK = posixpath.join(manifest.DIRECTORY, "work")  # where tasks write
@@ -177,10 +176,7 @@ class PathTable:
         return posixpath.join(directory, f".{name}.bridge-{run}")
 
     def _staying(self, gone: set[Partition]) -> list[ProbedFile]:
-        def partition(one: ProbedFile) -> Partition:
-            return tuple(value for _, value in values_of(one.file.partition))
-
-        return [one for one in self._probed if partition(one) not in gone]
+        return [one for one in self._probed if tuple(value for _, value in one.file.values) not in gone]
 
     def commit(self, record: Mapping[str, Any]) -> None:
         """Swap the staged directory with the table's."""
@@ -250,5 +246,5 @@ def _carried(staged: str, path: str, one: ProbedFile) -> DataFile:
         with storage.open(target) as stream:
             digest = of_blocks(blocks(stream), None)
     rows = one.rows if one.rows is not None else FILE_FORMATS[one.format].count(content, Dialect())
-    partition = dict(values_of(one.file.partition))
+    partition = dict(one.file.values)
     return DataFile(path=name, bucket=None, rows=rows, bytes=one.file.bytes, checksum=digest, partition=partition)

@@ -18,7 +18,6 @@ from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.probe import whole
 from mutator.rules import file_names
-from mutator.rules.partition_paths import values_of
 from mutator.rules.schema_evolution import normal, widened
 from mutator.storage import Entry, Storage, storage_for
 from mutator.storage.compression import sniff
@@ -53,7 +52,7 @@ class ProbedFile:
                 self.schema,
                 window=Window("", start, min(start + step, size) if step < size else None),
                 checksum=self.checksum,
-                partition=values_of(self.file.partition) if self.file.partition else (),
+                partition=self.file.values,
             )
 
 
@@ -129,7 +128,7 @@ def united(found: Sequence[ProbedFile], path: str) -> tuple[Any, tuple[str, ...]
     A field that some file lacks is nullable; a field of several types gets the type that all of them widen to.
     Raises DataError if there is no such type, or if files are partitioned by different fields.
     """
-    partitions = {tuple(name for name, _ in _values(one.file)) for one in found}
+    partitions = {tuple(name for name, _ in one.file.values) for one in found}
     if len(partitions) > 1:
         shown = " and ".join(", ".join(names) or "no field" for names in sorted(partitions))
         what = f"is partitioned by {shown}"
@@ -162,7 +161,3 @@ def united(found: Sequence[ProbedFile], path: str) -> tuple[Any, tuple[str, ...]
             fields[name] = part.with_nullable(True)
     # The values of directories are text.
     return pa.schema([*fields.values(), *(pa.field(name, pa.string()) for name in names)]), names
-
-
-def _values(file: TableFile) -> tuple[tuple[str, str | None], ...]:
-    return values_of(file.partition) if file.partition else ()

@@ -10,7 +10,6 @@ and new ones in the same style. Every fault is found at once. An empty value mea
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
@@ -20,7 +19,7 @@ from typing import Any
 
 from mutator.config import conflicts, parsers
 from mutator.config.settings import Config
-from mutator.config.sources import PREFIX, read_settings, shown
+from mutator.config.sources import PREFIX, read_settings, shown, suggestion
 from mutator.errors import error
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
@@ -49,8 +48,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
     stated = read("temporal.ordering.field.type", parsers.one_of("long", "decimal", "timestamp", "string"), None)
     for key in given:
         if key not in read.known and not key.startswith(_DEFAULT):
-            near = difflib.get_close_matches(key, read.known, n=1)
-            read.faults.append(f"{key}: is not a known setting" + (f"; did you mean {near[0]}?" if near else ""))
+            read.faults.append(f"{key}: is not a known setting{suggestion(key, read.known)}")
     order_type = _order_type(config, numeric, stated, read.faults)
     config = replace(config, order_type=order_type, order_stated=stated is not None)
     faults = [*read.faults, *conflicts.faults(config, given)]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -51,6 +52,16 @@ def parse_override(text: str) -> tuple[str, str]:
     if not mark or not key.strip():
         raise error("usage", what=f"-D {text}: expected key=value, for example -D num.reducer=8")
     return key.strip(), value
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message on an unknown name: the nearest known one, if any is near.
+
+    >>> suggestion("sync.mod", ["sync.mode"])
+    '; did you mean sync.mode?'
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _read_file(path: Path) -> dict[str, Any]:

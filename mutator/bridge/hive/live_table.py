@@ -13,9 +13,9 @@ from mutator.bridge.contract import TableFile
 from mutator.bridge.hive.insert import is_set, quote, refuse_careless, without_ansi
 from mutator.bridge.hive.metastore import Entry, Metastore, is_hidden
 from mutator.bridge.hive.spark_types import arrow_schema
-from mutator.bridge.hive.staged_table import partition_name, partition_values
+from mutator.bridge.hive.staged_table import partition_values
 from mutator.errors import MutatorError, error
-from mutator.rules.partition_paths import DEFAULT
+from mutator.rules.partition_paths import DEFAULT, directory_of
 
 CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 NAME = re.compile(r"(?:(\w+)\.)?(\w+)", re.ASCII)
@@ -118,7 +118,7 @@ class LiveTable:
 
     def _name(self, partition: Entry) -> str:
         spec = partition.spec()
-        return partition_name({field: spec.apply(field) for field in self.partition_fields})
+        return directory_of(self.partition_fields, [spec.apply(field) for field in self.partition_fields])
 
     def _files(self, locations: Mapping[str, str]) -> tuple[TableFile, ...]:
         """Return the files of locations (location -> partition name)."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mutator.bridge.contract import TableFile, files_of
 from mutator.errors import error
-from mutator.rules.partition_paths import DEFAULT, directory_of, values_of
+from mutator.rules.partition_paths import DEFAULT, values_of
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,6 @@ class Staged:
         moves = tuple(Move(**move) for move in record["moves"])
         files, left = files_of(record["files"]), files_of(record["left"])
         return cls(record["table"], record["run"], record["root"], moves, files, record["rows"], left)
-
-
-def partition_name(values: Mapping[str, str | None]) -> str:
-    """Return the name of a partition, as its directory has it.
-
-    >>> partition_name({"dt": "2026/01", "store": None})
-    'dt=2026%2F01/store=__HIVE_DEFAULT_PARTITION__'
-    """
-    return directory_of(tuple(values), tuple(values.values()))
 
 
 def partition_values(name: str) -> dict[str, str | None]:

@@ -273,8 +273,7 @@ def _differences(base: Base, log: Log, latest: Version) -> list[str]:
 
 def _made(log: Log, latest: Version) -> Version:
     """Return the version that made or restored the master."""
-    numbers = reversed(log.numbers())
-    found = (log.read(number) for number in numbers)
+    found = map(log.read, reversed(log.numbers()))
     made = (version for version in found if version.action not in UNCHANGED and version.dataset == latest.dataset)
     return next(made, NONE)
 

@@ -31,7 +31,6 @@ _UNKNOWN = 60.0  # seconds after which the owner of an unreadable lock counts as
 @dataclass(frozen=True)
 class _Lock:
     number: int
-    renewal: int
     entry: Entry
     owner: Owner | None  # None: the file cannot be read
 
@@ -150,14 +149,14 @@ def _release(base: Base, owner: Owner) -> None:
 
 
 def _newest(base: Base) -> _Lock | None:
-    found = [(int(match[1]), int(match[2]), entry) for match, entry in _files(base).entries()]
-    if not found:
+    entries = _files(base).entries()
+    if not entries:
         return None
-    number, renewal, entry = max(found, key=lambda lock: lock[:2])
+    match, entry = entries[-1]  # sorted by number and renewal, which have a fixed width
     content = read_if_exists(entry.path)
     if content is None:
         return _newest(base)  # it was renewed or released just now
-    return _Lock(number, renewal, entry, Owner.parse(content))
+    return _Lock(int(match[1]), entry, Owner.parse(content))
 
 
 def _is_alive(base: Base, lock: _Lock) -> bool:

@@ -12,6 +12,7 @@ from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
 from mutator.pipeline.report_lines import aligned, listed
 
+_ENDS = {"abandoned": "did not commit", "settled": "found nothing new"}
 _MODES = {
     "exchange": "in one atomic exchange",
     "two renames": "in two renames (this file system has no exchange: for a moment there was no master)",
@@ -94,10 +95,8 @@ class Status:
             lines.append(f"version  {made.number}, {made.rows:,} rows, {made.action}, {made.committed}")
         else:
             lines.append("version  none yet: the master is what was given")
-        if latest.action == "abandoned":
-            lines.append(f"         version {latest.number} only says that run {latest.run} did not commit")
-        if latest.action == "settled":
-            lines.append(f"         version {latest.number} only says that run {latest.run} found nothing new")
+        if latest.action in UNCHANGED:
+            lines.append(f"         version {latest.number} only says that run {latest.run} {_ENDS[latest.action]}")
         lines.append(f"master   {self.master}")
         lines.append(f"feed     {len(self.ready)} files ready, {len(self.waiting)} waiting")
         lines += listed("ready", self.ready)

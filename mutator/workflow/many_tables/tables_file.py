@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import difflib
 import posixpath
 import re
 import tomllib
@@ -22,7 +21,7 @@ from typing import Any
 
 from mutator import config as configuration
 from mutator.config import Config, parsers
-from mutator.config.sources import flat, layered, parse_override, parsed_file, read_settings
+from mutator.config.sources import flat, layered, parse_override, parsed_file, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.workflow.many_tables.path_conflicts import TablePaths, clashes
 
@@ -66,7 +65,7 @@ class Tables:
         """Return the tables with these names. Raises ConfigError for an unknown name."""
         known = {table.name: table for table in self.tables}
         wanted = set(names)
-        unknown = [f"{name}: is not one of its tables{_near(name, known)}" for name in sorted(wanted - set(known))]
+        unknown = [f"{name}: is not one of its tables{suggestion(name, known)}" for name in sorted(wanted - set(known))]
         if unknown:
             raise error("config", where=self.path, faults="\n  ".join(["--only names what is not there:", *unknown]))
         return tuple(table for table in self.tables if table.name in wanted)
@@ -106,7 +105,7 @@ class _Reader:
         """Return the tables without faults."""
         for name in given:
             if name not in ("run", "defaults", "tables"):
-                self.faults.append(f"{name}: is not a known section{_near(name, ('run', 'defaults', 'tables'))}")
+                self.faults.append(f"{name}: is not a known section{suggestion(name, ('run', 'defaults', 'tables'))}")
         defaults = self.section(given, "defaults", _TABLE)
         entries = given.get("tables", {})
         if not isinstance(entries, Mapping) or not entries:
@@ -123,7 +122,7 @@ class _Reader:
             return {}
         for key in found:
             if key not in known:
-                self.faults.append(f"{name}.{key}: is not a known key{_near(key, known)}")
+                self.faults.append(f"{name}.{key}: is not a known key{suggestion(key, known)}")
         return found
 
     def value(self, key: str, given: Any, convert: Callable[[str], Any]) -> Any:
@@ -214,8 +213,3 @@ def _faults_of(text: str, where: str) -> list[str]:
     """Return the faults of a configuration, each with its table."""
     first, *more = text.split("\n  ")
     return [f"{where}.settings: {one}" for one in more] or [f"{where}: {first}"]
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
