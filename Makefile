@@ -1,4 +1,4 @@
-# `make help` lists the targets; anything longer than a line is a script in .ci/.
+# `make help` lists the targets. Steps longer than a line are scripts in .ci/.
 
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))) python3)
@@ -12,14 +12,14 @@ PYTEST := -m pytest -n 3 --dist loadgroup
 UNIT := $(addprefix tests/,errors rules storage config formats dataset plan engine pipeline workflow bridge cli) \
 	tests/test_architecture.py mutator
 
-# Each of these could replace the Spark or the Python of the virtual environment.
+# Each of these variables could select a Spark or Python outside the virtual environment.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
-# A test starts hundreds of processes, and each would compile the package anew.
+# The tests start hundreds of processes; without .pyc files each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 # Spark resolves its own host name, which may fail on a bare machine.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-# Two Spark runs at once, or two apt-gets, would only wait for each other; `make -j` is allowed but changes nothing.
+# Targets run one at a time, even with `make -j`: two runs of Spark or of apt-get would only wait for each other.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help venv java hadoop demo lint test-unit test test-rest test-all test-spark35 soak bench zip clean

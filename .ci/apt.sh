@@ -18,11 +18,11 @@ fi
 echo "$what is missing; installing it." >&2
 apt-get update -qq >&2
 for package; do
-    # A name that nothing provides has no candidate, or no entry at all.
+    # A package that does not exist has no candidate, or no entry at all.
     if LC_ALL=C apt-cache policy "$package" | grep -q 'Candidate: [^(]'; then
         DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends "$package" >&2
         exit 0
     fi
 done
-echo "$what: this system offers none of: $*" >&2
+echo "$what: this system has none of these packages: $*" >&2
 exit 1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# demo.sh MUTATOR DIRECTORY merges the tutorial's data with the main job and shows three records before and after.
+# demo.sh MUTATOR DIRECTORY merges the sample products with the main job and shows three records before and after.
 set -eu
 mutator=$1
 build=$2
@@ -17,7 +17,7 @@ run "$mutator" run --config "$sample/bumu.properties" \
     --master "$sample/master" --feed "$sample/feed" --output "$output"
 run "$mutator" verify "$output"
 
-first_new() {  # the first upsert of an ID that neither the master nor a delete has
+first_new() {  # the first upsert whose ID is neither in the master nor in a delete
     awk -F, 'FILENAME != ARGV[3] { seen[$1]; next } !($1 in seen) { print $1; exit }' \
         "$sample/master/base_prod.txt" "$sample/feed/del_prod.txt" "$sample/feed/ups_prod.txt"
 }
@@ -26,7 +26,7 @@ show() {  # WHAT ID
     printf '\n%s\n' "$1"
     for stage in "master:$sample/master/base_prod.txt" "upsert:$sample/feed/ups_prod.txt" \
         "delete:$sample/feed/del_prod.txt" "result:$output/part-*"; do
-        # shellcheck disable=SC2086  # the result is a pattern
+        # shellcheck disable=SC2086  # the path of the result is a pattern
         row=$(cat ${stage#*:} | grep "^$2," || true)
         printf '  %-7s  %s\n' "${stage%%:*}" "${row:--}"
     done

@@ -1,5 +1,5 @@
 #!/bin/sh
-# hadoop.sh PYTHON DIRECTORY fetches the one jar with HDFS's servers, for the tests; pyspark brings the rest of Hadoop.
+# hadoop.sh PYTHON DIRECTORY fetches the jar with HDFS's servers for the tests; pyspark includes the rest of Hadoop.
 set -eu
 here=$(dirname "$0")
 python=$1
@@ -16,7 +16,7 @@ skip() {  # without the jar only the tests of HDFS are skipped
     exit 0
 }
 
-command -v mvn >/dev/null || "$here/apt.sh" "Maven" maven || skip "there is no Maven"
+command -v mvn >/dev/null || "$here/apt.sh" "Maven" maven || skip "Maven is missing"
 fresh=$directory/fetch
 rm -rf "$fresh"
 mkdir -p "$fresh"
@@ -24,4 +24,4 @@ trap 'rm -rf "$fresh"' EXIT
 # Only the jar, without its dependencies, which pyspark has.
 mvn --batch-mode --quiet -Dartifact="org.apache.hadoop:hadoop-client-minicluster:$version" \
     -DoutputDirectory="$fresh" dependency:copy >"$fresh/log" 2>&1 || skip "$(sed -n 's/.*\[ERROR\] //p' "$fresh/log" | head -n 1)"
-mv "$fresh/$jar" "$directory/$jar"  # so that the jar is complete, or absent
+mv "$fresh/$jar" "$directory/$jar"  # so that the jar is either complete or absent

@@ -1,5 +1,5 @@
 #!/bin/sh
-# java.sh [COMMAND...] runs the command with JAVA_HOME set to a Java that Spark can use; without a command it only looks for one.
+# java.sh [COMMAND...] runs the command with JAVA_HOME set to a Java that Spark can use; without a command it only checks that one exists.
 set -eu
 here=$(dirname "$0")
 oldest=17  # Spark 4 does not start on an older one
@@ -7,12 +7,12 @@ newest=${NEWEST_JAVA:-99}  # set by the make target of an older Spark
 range="$oldest or newer"
 [ "$newest" -eq 99 ] || range="$oldest to $newest"
 
-major() {  # of a java binary; 1.8 counts as 1, nothing as 0
+major() {  # prints the major version of a java binary; 1 for 1.8, 0 if unknown
     number=$("$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1) || true
     echo "${number:-0}"
 }
 
-find_java() {  # prints a JAVA_HOME. Spark obeys JAVA_HOME before PATH, hence the order
+find_java() {  # prints a JAVA_HOME; JAVA_HOME comes first because Spark prefers it to PATH
     for java in "${JAVA_HOME:-/nonexistent}/bin/java" "$(command -v java || true)" /usr/lib/jvm/*/bin/java; do
         [ -x "$java" ] || continue
         number=$(major "$java")
@@ -35,7 +35,7 @@ if ! found=$(find_java); then
 fi
 
 if [ "$found" != "$(readlink -f "${JAVA_HOME:-$found}")" ]; then
-    echo "JAVA_HOME names no Java that this Spark can use; taking $found" >&2
+    echo "JAVA_HOME is not a Java that this Spark can use; using $found instead" >&2
 fi
 export JAVA_HOME="$found"
 if [ $# -eq 0 ]; then
