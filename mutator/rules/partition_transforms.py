@@ -59,7 +59,7 @@ class PartitionField:
     name: str
     source: str | int  # name or ordinal of a field
     transform: str = "identity"  # date | year | month | prefix | bucket
-    argument: int | str | None = None  # the unit of a time, the characters of a prefix, the number of buckets
+    argument: Any = None  # the unit of a time, the characters of a prefix, the number of buckets
 
 
 class RowPartitions(NamedTuple):
@@ -196,11 +196,11 @@ def _derived(field: PartitionField, value: bytes | None) -> bytes | None:
     if not value or field.transform == "identity":
         return value
     if field.transform == "bucket":
-        return b"%d" % (murmur64a(value) % _number(field))
+        return b"%d" % (murmur64a(value) % field.argument)
     if field.transform == "prefix":
-        return value.decode("utf-8", "surrogateescape")[: _number(field)].encode("utf-8", "surrogateescape")
+        return value.decode("utf-8", "surrogateescape")[: field.argument].encode("utf-8", "surrogateescape")
     try:
-        seconds = parse_timestamp(value)[0] if field.argument is None else parse_long(value) // _ticks(field)
+        seconds = parse_timestamp(value)[0] if field.argument is None else parse_long(value) // TICKS[field.argument]
         if not FIRST_SECOND <= seconds <= LAST_SECOND:
             raise ValueError("is outside of the years 0001 to 9999 in UTC")
     except ValueError as reason:
@@ -231,16 +231,6 @@ def _reason(field: PartitionField, why: str, value: bytes) -> str:
 
 def _day_text(field: PartitionField, day: int) -> bytes:
     return _TIMES[field.transform](date_of(day)).encode()
-
-
-def _number(field: PartitionField) -> int:
-    assert isinstance(field.argument, int)
-    return field.argument
-
-
-def _ticks(field: PartitionField) -> int:
-    assert isinstance(field.argument, str)
-    return TICKS[field.argument]
 
 
 # The same for columns: once for each different value, and once for each different partition value, mostly far fewer.
@@ -274,7 +264,7 @@ def _derived_column(field: PartitionField, values: Any) -> tuple[Ints, list[byte
     if field.transform == "prefix":
         found, bad = _prefixes(field, values), empty & False
     elif field.transform == "bucket":
-        numbers = hash_columns([ByteColumn.of_array(values)]) % np.uint64(_number(field))
+        numbers = hash_columns([ByteColumn.of_array(values)]) % np.uint64(field.argument)
         found, bad = pa.array(numbers.view(np.int64)), empty & False
     else:
         days, bad = _days(field, ByteColumn.of_array(values))
@@ -294,7 +284,7 @@ def _derived_text(field: PartitionField, value: Any) -> bytes:
 
 def _prefixes(field: PartitionField, values: Any) -> Any:
     try:
-        return pc.utf8_slice_codeunits(values.cast(pa.large_string()), 0, _number(field)).cast(pa.large_binary())
+        return pc.utf8_slice_codeunits(values.cast(pa.large_string()), 0, field.argument).cast(pa.large_binary())
     except pa.ArrowInvalid:  # some values are not UTF-8
         return pa.array([_derived(field, value) for value in values.to_pylist()], pa.large_binary())
 
@@ -305,6 +295,6 @@ def _days(field: PartitionField, values: ByteColumn) -> tuple[Ints, Flags]:
         seconds, _, _, bad = parse_timestamps(values)
     else:
         ticks, bad = parse_column("long", values)
-        seconds = ticks.to_numpy() // _ticks(field)
+        seconds = ticks.to_numpy() // TICKS[field.argument]
     bad = bad | (seconds < FIRST_SECOND) | (seconds > LAST_SECOND)
     return seconds // 86400, bad

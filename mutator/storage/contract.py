@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
-from mutator.storage.entry import Entry
+from mutator.errors import suppressed
+from mutator.storage.entry import Entry, walked
+from mutator.storage.globbing import matches
 
 
 class Storage(Protocol):
@@ -40,13 +42,18 @@ class Storage(Protocol):
     def entries(self, path: str) -> list[Entry]:
         """Return the entries of a directory, sorted by name. Links are not followed."""
 
-    @abstractmethod
     def walk(self, path: str) -> Iterator[Entry]:
         """Yield every entry below a directory except directories, in any order. Links are not followed."""
+        return walked(self.entries, path)
 
-    @abstractmethod
     def glob(self, pattern: str) -> list[Entry]:
         """Return the entries that match a pattern, sorted by path; ``*`` does not match hidden names."""
+        return matches(pattern, self._listed, self.stat)
+
+    def _listed(self, path: str) -> list[Entry]:
+        with suppressed("storage.missing"):  # it was removed just now
+            return self.entries(path)
+        return []
 
     @abstractmethod
     def open(self, path: str, offset: int = 0) -> BinaryIO:

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from mutator.errors import error, suppressed
+from mutator.errors import error
 from mutator.errors.failpoints import failpoint
-from mutator.storage import globbing, hdfs_client
+from mutator.storage import hdfs_client
 from mutator.storage.contract import Storage
-from mutator.storage.entry import Entry, walked
+from mutator.storage.entry import Entry
 from mutator.storage.hdfs_client import FAULTS, class_of, entry_of, reason_of, status_of, storage_error, translated
 from mutator.storage.hdfs_streams import Reader, create
 
@@ -62,15 +62,7 @@ class HdfsStorage(Storage):
         if len(found) == 1 and found[0].path == inner and not found[0].isdir:  # a file is listed as itself
             raise error("storage", path=path, why="is not a directory")
         entries = (entry_of(hdfs_client.join(path, posixpath.basename(one.path)), one) for one in found)
-        return sorted(entries, key=_by_bytes)
-
-    def walk(self, path: str) -> Iterator[Entry]:
-        """Yield every entry below a directory except directories."""
-        return walked(self.entries, path)
-
-    def glob(self, pattern: str) -> list[Entry]:
-        """Return the entries that match a pattern, sorted by path; ``*`` does not match hidden names."""
-        return globbing.matches(pattern, self._listed, self.stat)
+        return sorted(entries, key=lambda entry: entry.path.encode("utf-8", "surrogatepass"))
 
     def open(self, path: str, offset: int = 0) -> BinaryIO:
         """Open a file for reading from an offset in bytes."""
@@ -165,15 +157,6 @@ class HdfsStorage(Storage):
             raw.write(content)
             raw.finish()
             client.rename(raw.path, inner, overwrite=True)
-
-    def _listed(self, path: str) -> list[Entry]:
-        with suppressed("storage.missing"):  # it was removed just now
-            return self.entries(path)
-        return []
-
-
-def _by_bytes(entry: Entry) -> bytes:
-    return entry.path.encode("utf-8", "surrogatepass")
 
 
 def _move(client: Client, source: str, target: str) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import without_secrets
+from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
 from mutator.storage.stream import BLOCK, ReadStream
 
@@ -33,11 +34,10 @@ SCHEMES = {
 _SECONDS = 60  # without a byte from the server
 
 
-class RemoteStorage:
+class RemoteStorage(Storage):
     """The reading part of the storage contract."""
 
     renames = False
-    holds = False
 
     def stat(self, path: str) -> Entry | None:
         """Return the file at a path; None if it does not exist. If the server gives no size, the bytes are counted."""
@@ -66,10 +66,6 @@ class RemoteStorage:
     def open(self, path: str, offset: int = 0) -> BinaryIO:
         """Open a file for reading from an offset in bytes."""
         return cast(BinaryIO, _Remote(path, offset))
-
-    def unfinished(self, path: str) -> list[str]:
-        """Return nothing."""
-        return []
 
     def _refuse(self, *arguments: Any, **_: Any) -> Any:
         """Raise ConfigError: nothing is written."""

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from mutator.errors import error
-from mutator.storage import globbing
 from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
 from mutator.storage.s3_client import Address, client, code_of, faults, service_errors
@@ -86,10 +85,6 @@ class S3Storage(Storage):
                     raise error("storage.service", path=path, why="keys with '//' in them have no path")
                 if not one["Key"].endswith("/"):  # an empty object may represent a directory
                     yield _entry(address, one)
-
-    def glob(self, pattern: str) -> list[Entry]:
-        """Return the entries that match a pattern, sorted by path; ``*`` does not match hidden names."""
-        return globbing.matches(pattern, self.entries, self.stat)
 
     def open(self, path: str, offset: int = 0) -> BinaryIO:
         """Open an object for reading from an offset in bytes."""

@@ -37,7 +37,7 @@ class AvroFiles:
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Return the schema in the header."""
         with avro_container.faults():
-            return _file_schema(avro_container.opened(stream).schema)
+            return _file_schema(avro_container.opened(stream).output.schema)
 
     def count(self, content: Content, dialect: Dialect) -> int:
         """Return the sum of the row counts of the blocks."""

@@ -26,14 +26,21 @@ _BLOCK = 256 << 10  # bytes of a written block before compression
 
 
 @dataclass(frozen=True)
+class AvroOutput:
+    """How to write a file."""
+
+    schema: Mapping[str, Any]
+    codec: str | None = None  # a name of fastavro's
+    metadata: Mapping[str, str] = field(default_factory=dict)  # for the header, beside Avro's own
+    sync: bytes = b""  # 16 bytes between blocks; empty: random ones
+
+
+@dataclass(frozen=True)
 class Container:
     """The header of a file."""
 
-    schema: Mapping[str, Any]  # as written in the file
-    expanded: Mapping[str, Any]
-    codec: str
-    metadata: Mapping[str, str]  # without Avro's own
-    sync: bytes
+    output: AvroOutput  # how the file was written
+    expanded: Mapping[str, Any]  # its schema
     body: int  # byte offset of the first block
     head: bytes  # the header as it would be without logical types
 
@@ -54,7 +61,7 @@ def opened(stream: BinaryIO) -> Container:
         made, whole = io.BytesIO(), expanded(schema)
         fastavro.writer(made, parsed(physical(whole)), [], codec=codec, sync_marker=sync)
         own = {name: text for name, text in reader.metadata.items() if not name.startswith("avro.")}
-        return Container(schema, whole, codec, own, sync, found + _SYNC, made.getvalue())
+        return Container(AvroOutput(schema, codec, own, sync), whole, found + _SYNC, made.getvalue())
 
 
 def blocks(stream: BinaryIO, container: Container, window: Window, projected: Any) -> Iterator[tuple[int, Any]]:
@@ -100,7 +107,7 @@ def _next_block(stream: BinaryIO, container: Container, start: int) -> int | Non
     data = b""
     while block := stream.read(_STEP):
         data += block
-        found = data.find(container.sync)
+        found = data.find(container.output.sync)
         if found >= 0:
             return at + found + _SYNC
         at, data = at + len(data) - _SYNC, data[-_SYNC:]
@@ -125,16 +132,6 @@ class _Behind:
             data += self._stream.read(-1 if size < 0 else size - len(data))
         self._at += len(data)
         return data
-
-
-@dataclass(frozen=True)
-class AvroOutput:
-    """How to write a file."""
-
-    schema: Mapping[str, Any]
-    codec: str | None = None  # a name of fastavro's
-    metadata: Mapping[str, str] = field(default_factory=dict)  # for the header, beside Avro's own
-    sync: bytes = b""  # 16 bytes between blocks; empty: random ones
 
 
 class BlockWriter:

@@ -25,7 +25,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.column_rows import ColumnOutput
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable, Reject
-from mutator.formats.files.avro_container import AvroOutput, opened
+from mutator.formats.files.avro_container import opened
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
@@ -216,8 +216,7 @@ def _output_of(source: Source) -> _Output:
         return _Output("text", None, header_of(source))
     with FileContent(source.path, source.bytes, compression=source.compression).file() as stream:
         if source.file_format == "avro":
-            head = opened(stream)
-            return _Output("avro", AvroOutput(head.schema, head.codec, head.metadata, head.sync))
+            return _Output("avro", opened(stream).output)
         codec = _codec(source.file_format, stream)
     assert source.file_schema is not None
     codecs = FILE_FORMATS[source.file_format].codecs
