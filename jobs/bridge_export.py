@@ -1,4 +1,4 @@
-"""spark-submit entry of the bridge, a table as text: the options of `mutator bridge export`."""
+"""Export a table as text with spark-submit; the options are those of `mutator bridge export`."""
 
 import sys
 from pathlib import Path

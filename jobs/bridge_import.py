@@ -1,4 +1,4 @@
-"""spark-submit entry of the bridge, text as a table: the options of `mutator bridge import`."""
+"""Import text as a table with spark-submit; the options are those of `mutator bridge import`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""spark-submit entry of the bridge, a merge by way of text: the options of `mutator bridge run`."""
+"""Merge into a table by way of text with spark-submit; the options are those of `mutator bridge run`."""
 
 import sys
 from pathlib import Path

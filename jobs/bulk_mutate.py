@@ -1,4 +1,4 @@
-"""spark-submit entry of a merge: the options of `mutator run`, or the original `-Dconf.path=FILE IN_PATHS OUT_PATH`."""
+"""Merge with spark-submit: the options of `mutator run`, or the original `-Dconf.path=FILE IN_PATHS OUT_PATH`."""
 
 import sys
 from pathlib import Path

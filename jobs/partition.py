@@ -1,4 +1,4 @@
-"""spark-submit entry of the feed splitter: the options of `mutator partition`."""
+"""Split a feed by partitions with spark-submit; the options are those of `mutator partition`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""spark-submit entry that merges a split feed into a partitioned master, one run per partition."""
+"""Merge a split feed into a partitioned master with spark-submit, one run per partition."""
 
 import sys
 from pathlib import Path

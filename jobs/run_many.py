@@ -1,4 +1,4 @@
-"""spark-submit entry of many tables in one application: the options of `mutator run-many`."""
+"""Merge many tables in one application with spark-submit; the options are those of `mutator run-many`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""spark-submit entry of the directory workflow: the commands of `mutator workflow`."""
+"""Run the directory workflow with spark-submit; the commands are those of `mutator workflow`."""
 
 import sys
 from pathlib import Path
