@@ -53,9 +53,11 @@ def probe_file(
     file_format = wanted or container or _format_of_name(entry.name, named)
     if file_format is None:
         file_format = "escaped" if field_names else "text"
+    sequence = file_names.sequence(entry.name)
+    source = Source(entry.path, entry.name, entry.bytes, sequence, compression, file_format)
     if file_format == "text":
-        return _probe_text(config, storage, entry, compression)
-    return _probe_schema(config, storage, entry, file_format, compression, field_names)
+        return _probe_text(config, storage, source)
+    return _probe_schema(config, storage, source, field_names)
 
 
 def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | None, str | None]:
@@ -105,30 +107,21 @@ def _first_block(storage: Storage, path: str, compression: str | None) -> bytes:
         return next((block for block in content if block), b"")
 
 
-def _probe_text(config: Config, storage: Storage, entry: Entry, compression: str | None) -> Source:
+def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
     """Probe delimited text: its encoding, line ends, headers and first row."""
     try:
-        first = _first_block(storage, entry.path, compression)
+        first = _first_block(storage, source.path, source.compression)
         wide = lines.wide_encoding(first)
         if wide:
-            raise error("encoding", path=entry.path, encoding=wide)
-        with closing(_blocks(storage, entry.path, compression)) as content:
+            raise error("encoding", path=source.path, encoding=wide)
+        with closing(_blocks(storage, source.path, source.compression)) as content:
             ending = lines.line_end(content)
         bom = first.startswith(lines.UTF8_BOM)
-        with closing(_blocks(storage, entry.path, compression)) as content:
+        with closing(_blocks(storage, source.path, source.compression)) as content:
             header_end, row = _first_row(lines.rows(content, ending), config.header_lines, bom)
     except CorruptStream as fault:
-        raise error("damaged", path=entry.path, why=fault) from None
-    source = Source(
-        path=entry.path,
-        name=entry.name,
-        bytes=entry.bytes,
-        sequence=file_names.sequence(entry.name),
-        compression=compression,
-        ending=ending,
-        bom=bom,
-        header_end=header_end,
-    )
+        raise error("damaged", path=source.path, why=fault) from None
+    source = replace(source, ending=ending, bom=bom, header_end=header_end)
     if row is None:
         return source
     width, names = len(config.delimiter.split(row)), config.field_names
@@ -136,7 +129,7 @@ def _probe_text(config: Config, storage: Storage, entry: Entry, compression: str
         source,
         width=width,
         file_schema=FileSchema(headerless_schema(width, names), typed=False, named=bool(names)),
-        quotes=b'"' in row and ".csv" in entry.name.lower(),
+        quotes=b'"' in row and ".csv" in source.name.lower(),
     )
 
 
@@ -151,27 +144,20 @@ def _first_row(rows: Iterator[tuple[int, bytes]], header_lines: int, bom: bool) 
     return header_end, None
 
 
-def _probe_schema(
-    config: Config,
-    storage: Storage,
-    entry: Entry,
-    file_format: str,
-    compression: str | None,
-    field_names: tuple[str, ...],
-) -> Source:
+def _probe_schema(config: Config, storage: Storage, source: Source, field_names: tuple[str, ...]) -> Source:
     """Probe a file whose fields have names."""
-    delimited = not FILE_FORMATS[file_format].typed
+    file_format, delimited = source.file_format, not FILE_FORMATS[source.file_format].typed
     if delimited:
-        _check_delimited(config, entry, file_format)
+        _check_delimited(config, source)
     called = [field for field in (*config.id_fields, config.order_field, config.op_field) if isinstance(field, str)]
     header = config.header_lines > 0 or (bool(called) and file_format == "csv")  # only a header has those names
     dialect = Dialect(config.delimiter.literal or b",", config.csv_null, header, config.field_names)
 
     def read(dialect: Dialect) -> FileSchema:
-        with storage.open(entry.path) as stream:
-            if not entry.bytes and not delimited:
+        with storage.open(source.path) as stream:
+            if not source.bytes and not delimited:
                 raise NotReadable(f"it is empty, but {file_format} files never are")
-            return FILE_FORMATS[file_format].probe(whole(stream, compression), dialect)
+            return FILE_FORMATS[file_format].probe(whole(stream, source.compression), dialect)
 
     try:
         file_schema = read(dialect)
@@ -179,16 +165,11 @@ def _probe_schema(
             with_header = read(replace(dialect, header=True))
             file_schema = with_header if set(with_header.schema.names) <= set(dialect.names) else file_schema
     except (NotReadable, CorruptStream) as fault:
-        raise error("damaged", path=entry.path, why=fault) from None
+        raise error("damaged", path=source.path, why=fault) from None
     if file_format == "escaped" and field_names and not file_schema.named and len(file_schema.schema):
-        file_schema = replace(file_schema, schema=_named(config, entry, file_schema.schema, field_names), named=True)
-    return Source(
-        path=entry.path,
-        name=entry.name,
-        bytes=entry.bytes,
-        sequence=file_names.sequence(entry.name),
-        compression=compression,
-        file_format=file_format,
+        file_schema = replace(file_schema, schema=_named(config, source, file_schema.schema, field_names), named=True)
+    return replace(
+        source,
         file_schema=file_schema,
         dialect=dialect,
         ending=lines.LF if delimited else "",
@@ -198,35 +179,36 @@ def _probe_schema(
     )
 
 
-def _check_delimited(config: Config, entry: Entry, file_format: str) -> None:
+def _check_delimited(config: Config, source: Source) -> None:
     """Raise DataError where the delimiter or the number of headers does not suit CSV or escaped text."""
-    literal, title = config.delimiter.literal, {"csv": "CSV"}.get(file_format, file_format)
+    literal, file_format = config.delimiter.literal, source.file_format
+    title = {"csv": "CSV"}.get(file_format, file_format)
     if literal is None or len(literal) != 1:
         what = f"field.delim.regex is {config.delimiter.text}, and the fields of {title} have one byte between them"
-        raise error("format", path=entry.path, what=what, cure="set it to that byte")
+        raise error("format", path=source.path, what=what, cure="set it to that byte")
     if file_format == "escaped" and not separates(literal):
         what = f"field.delim.regex is {config.delimiter.text}, which occurs in escapes too"
-        raise error("format", path=entry.path, what=what, cure="set it to a byte other than a letter, digit, & or \\")
+        raise error("format", path=source.path, what=what, cure="set it to a byte other than a letter, digit, & or \\")
     if config.header_lines > 1:
         what = f"header.lines is {config.header_lines}, and {title} has one line with the names of its fields, or none"
-        raise error("format", path=entry.path, what=what, cure="set it to 1 or 0")
+        raise error("format", path=source.path, what=what, cure="set it to 1 or 0")
 
 
-def _named(config: Config, entry: Entry, schema: Any, field_names: tuple[str, ...]) -> Any:
+def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, ...]) -> Any:
     """Return the schema (a pa.Schema) of a feed file without a header, its fields named by position.
 
     Where order comes from file names, a delete file may have the ID fields alone. Raises DataError for another width.
     """
     last = len(field_names) - 1
     ids = [field if isinstance(field, str) else field_names[min(field, last)] for field in config.id_fields]
-    is_delete = config.op_field is None and file_names.is_delete_file(entry.name, config.delete_prefix)
+    is_delete = config.op_field is None and file_names.is_delete_file(source.name, config.delete_prefix)
     names = ids if config.by_file_name and is_delete and len(schema) == len(ids) else field_names
     if len(schema) != len(names):
         what = f"its first row has {len(schema)} fields, and should have {len(names)}: {', '.join(field_names)}"
         cure = "set field.delim.regex, or field.names, or header.lines=1, as the file has it"
         if len(schema) == 1:
             cure = "set field.delim.regex to the delimiter of its fields"
-        raise error("width", where=entry.path, what=what, cure=cure)
+        raise error("width", where=source.path, what=what, cure=cure)
     return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 
 

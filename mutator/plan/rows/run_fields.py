@@ -113,28 +113,22 @@ def has_fields(source: Source) -> bool:
 
 def check_key_types(schema: Any, fields: RunFields, path: str) -> None:
     """Raise DataError for an ID field that is nested, or a float, which has no exact text."""
-    for name in fields.ids:
-        data_type = schema.field(name).type
-        if not _has_exact_text(data_type):
-            allowed = "text, bytes, a whole number, a decimal, a boolean, a date or a time"
-            what = f"is of type {data_type}; a field of the ID must be {allowed}"
-            raise error("schema.field", path=path, field=name, what=what)
+    allowed = "text, bytes, a whole number, a decimal, a boolean, a date or a time"
+    _check_exact(schema, fields.ids, path, f"; a field of the ID must be {allowed}")
 
 
-def _has_exact_text(data_type: Any) -> bool:
-    """Return whether each value of a type has exactly one text, unlike floats."""
+def _check_exact(schema: Any, names: Sequence[str], path: str, why: str) -> None:
+    """Raise DataError unless each value of a field has exactly one text, unlike floats."""
     types = pa.types
-    inexact = (types.is_floating, types.is_nested, types.is_null, types.is_duration)
-    return not any(is_type(data_type) for is_type in inexact)
+    for name in names:
+        data_type = schema.field(name).type
+        if any(of(data_type) for of in (types.is_floating, types.is_nested, types.is_null, types.is_duration)):
+            raise error("schema.field", path=path, field=name, what=f"is of type {data_type}{why}")
 
 
 def named_partitioning(schema: Any, fields: RunFields, path: str) -> Partitioning:
     """Return the partitioning of rows of a pa.Schema. Raises DataError for a field without text."""
-    for name in fields.sources:
-        data_type = schema.field(name).type
-        if not _has_exact_text(data_type):
-            what = f"is of type {data_type}, and a partition cannot be made of it"
-            raise error("schema.field", path=path, field=name, what=what)
+    _check_exact(schema, fields.sources, path, ", and a partition cannot be made of it")
     words = dict(zip(fields.sources, key_type_names(schema, fields.sources), strict=True))
     types = []
     for one in fields.partitioning.fields:

@@ -7,7 +7,7 @@ op code column, a master row has as many fields, or one less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -97,24 +97,28 @@ def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master
     )
 
 
+def _fields_by_setting(config: Config, partition: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield (setting, field) of each field with a meaning. partition: fields that the partition is derived from."""
+    yield from (("id.field.ordinals", field) for field in config.id_fields)
+    if config.order_field is not None:
+        yield "temporal.ordering.field.ordinal", config.order_field
+    if config.op_field is not None:
+        yield "op.code.field.ordinal", config.op_field
+    yield from (("partitioned.by", field) for field in partition)
+
+
 def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
     """Raise ConfigError for an ordinal beyond the row width, or sides whose rows cannot get one layout."""
     if feed.width is not None:
-        for key, ordinals in (
-            ("id.field.ordinals", config.id_fields),
-            ("temporal.ordering.field.ordinal", (config.order_field,)),
-            ("op.code.field.ordinal", (config.op_field,)),
-            ("partitioned.by", feed.partition_sources),
-        ):
-            for ordinal in ordinals:
-                if ordinal is not None and ordinal >= feed.width:
-                    raise error(
-                        "width",
-                        where=key,
-                        what=f"field {ordinal} is beyond the {feed.width} fields of a row, split by "
-                        f"field.delim.regex = {feed.delimiter.text!r}",
-                        cure="correct the ordinal (they count from 0), the delimiter or field.count",
-                    )
+        for key, ordinal in _fields_by_setting(config, feed.partition_sources):
+            if ordinal >= feed.width:
+                raise error(
+                    "width",
+                    where=key,
+                    what=f"field {ordinal} is beyond the {feed.width} fields of a row, split by "
+                    f"field.delim.regex = {feed.delimiter.text!r}",
+                    cure="correct the ordinal (they count from 0), the delimiter or field.count",
+                )
     if config.op_field is not None and config.op_keep and not op_in_master and survey.master:
         raise error(
             "width",
@@ -125,36 +129,47 @@ def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_maste
 
 
 def _layouts(
-    config: Config, feed_width: int | None, master_width: int | None, op_in_master: bool
-) -> tuple[RowLayout, RowLayout]:
-    """Return the layouts of the feed and of the master.
+    config: Config, partitioning: Partitioning, feed_width: int | None, master_width: int | None, op_in_master: bool
+) -> tuple[RowLayout, RowLayout, RowLayout]:
+    """Return the layouts of the feed, of the master and of written rows.
 
     feed_width, master_width: number of fields, None for any. op_in_master: master rows carry the op code column.
     """
-    feed = RowLayout(
+    op, fields = config.op_field, partitioning.fields
+    if not config.partitioned_by and op is not None and not config.op_keep:  # their ordinals count fields as written
+        fields = moved(fields, lambda ordinal: ordinal + (ordinal >= op))
+    rows = RowLayout(
         delimiter=config.delimiter,
         id_fields=config.id_fields,
         order_field=config.order_field,
         order_type=config.order_type,
         width=feed_width,
-        op_field=config.op_field,
+        op_field=op,
         delete_codes=config.delete_codes,
         upsert_codes=config.upsert_codes,
-        cut_op=config.op_field is not None and not config.op_keep,
+        cut_op=op is not None and not config.op_keep,
         joint=config.joint,
+        partition=fields,
     )
-    op = config.op_field
     if op is None or op_in_master:
-        return feed, replace(feed, width=master_width, upsert_codes=None, deletes_allowed=False)
-    without = without_field(op)
-    order = config.order_field
-    return feed, replace(
-        feed,
-        id_fields=tuple(map(without, config.id_fields)),
+        master = replace(rows, width=master_width, upsert_codes=None, deletes_allowed=False)
+    else:
+        master = replace(_without_op(rows, op), width=master_width)
+    stored = rows if op is None or not rows.cut_op else _without_op(rows, op)
+    written = replace(stored, width=rows.output_width, upsert_codes=None)
+    return replace(rows, placed=partitioning.by_partition), master, written
+
+
+def _without_op(layout: RowLayout, op: int) -> RowLayout:
+    """Return a layout for rows without the op code column."""
+    without, order = without_field(op), layout.order_field
+    return replace(
+        layout,
+        id_fields=tuple(map(without, layout.id_fields)),
         order_field=None if order is None else without(order),
-        width=master_width,
         op_field=None,
         cut_op=False,
+        partition=moved(layout.partition, without),
     )
 
 
@@ -163,20 +178,20 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     _check_settings(config)
     known = survey.manifest
     feed_width, master_width, op_in_master = _decide_widths(config, survey)
-    feed, master = _layouts(config, feed_width, master_width, op_in_master)
-    feed, master, written = _partitioned(config, known, feed, master, op_in_master)
+    partitioning = partitioning_of(config.partitioned_by, config.key_scope, known)
+    feed, master, written = _layouts(config, partitioning, feed_width, master_width, op_in_master)
     _check_ordinals(config, survey, feed, op_in_master)
     notes = []
     if config.op_field is not None:
         there, left = ("with" if has else "without" for has in (op_in_master, config.op_keep))
         notes.append(f"the master's rows are {there} the op code column; rows are written {left} it")
     deletes = replace(feed, deletes=True, keys_only=config.by_file_name)
-    partitioning = replace(_partitioning(config, known), fields=written.partition)
+    partitioning = replace(partitioning, fields=written.partition)
     return RowPlan(
         block_type="text",
         layouts={"master": master, "feed": feed, "deletes": deletes, "written": written},
         output=None,
-        spec={**_spec(config, feed, known), **partitioning.spec()},
+        spec={**_spec(config, written, known), **partitioning.spec()},
         partitioning=partitioning,
         order_type=config.order_type,
         layout_of={source.path: "deletes" for source in survey.feed if is_delete_source(config, source)},
@@ -207,37 +222,6 @@ def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: boo
     return tuple(warnings)
 
 
-def _partitioning(config: Config, known: Manifest | None) -> Partitioning:
-    return partitioning_of(config.partitioned_by, config.key_scope, known)
-
-
-def _partitioned(
-    config: Config, known: Manifest | None, feed: RowLayout, master: RowLayout, op_in_master: bool
-) -> tuple[RowLayout, RowLayout, RowLayout]:
-    """Return the layouts of the feed, of the master and of written rows, with the ordinals of the partition fields."""
-    op = config.op_field
-    without: Callable[[int], int] = int if op is None else without_field(op)
-    cut = without if feed.cut_op else int
-    written = replace(
-        feed,
-        id_fields=tuple(map(cut, feed.id_fields)),
-        order_field=None if feed.order_field is None else cut(feed.order_field),
-        width=feed.output_width,
-        op_field=None if feed.cut_op else op,
-        cut_op=False,
-        upsert_codes=None,
-    )
-    partitioning = _partitioning(config, known)
-    fields = partitioning.fields
-    if not config.partitioned_by and feed.cut_op and op is not None:  # their ordinals count fields of written rows
-        fields = moved(fields, lambda ordinal: ordinal + (ordinal >= op))
-    return (
-        replace(feed, partition=fields, placed=partitioning.by_partition),
-        replace(master, partition=fields if op is None or op_in_master else moved(fields, without)),
-        replace(written, partition=moved(fields, cut)),
-    )
-
-
 def stored_text_row_plan(known: Manifest) -> RowPlan:
     """Return the row plan of a dataset of delimited text, as its manifest describes it."""
     spec = dict(known.spec)
@@ -256,16 +240,10 @@ def stored_text_row_plan(known: Manifest) -> RowPlan:
 
 def _check_settings(config: Config) -> None:
     """Raise ConfigError for settings that need field names or types, which delimited text lacks."""
-    for key, fields in (
-        ("id.field.ordinals", config.id_fields),
-        ("temporal.ordering.field.ordinal", (config.order_field,)),
-        ("op.code.field.ordinal", (config.op_field,)),
-        ("partitioned.by", tuple(one.source for one in config.partitioned_by)),
-    ):
-        for one in fields:
-            if isinstance(one, str):
-                what = f"'{one}' is a name, and the fields of delimited text have none"
-                raise error("width", where=key, what=what, cure="give its ordinal (from 0), or set field.names")
+    for key, field in _fields_by_setting(config, [level.source for level in config.partitioned_by]):
+        if isinstance(field, str):
+            what = f"'{field}' is a name, and the fields of delimited text have none"
+            raise error("width", where=key, what=what, cure="give its ordinal (from 0), or set field.names")
     for name, setting in (
         ("null.order", config.null_order != "reject"),
         ("output.schema", config.output_schema),
@@ -283,20 +261,15 @@ def _delimiter(spec: dict[str, str]) -> Delimiter:
     return delimiter.parse(spec["regex"])
 
 
-def _spec(config: Config, feed: RowLayout, known: Manifest | None) -> dict[str, Any]:
+def _spec(config: Config, written: RowLayout, known: Manifest | None) -> dict[str, Any]:
     """Return the specification of written rows, for the manifest: the next run must agree with it."""
-    written = without_field(config.op_field) if feed.cut_op and config.op_field is not None else int
-    width: int | str | None = feed.output_width
+    width: int | str | None = written.width
     if config.field_count == "any" or (config.field_count == "auto" and known and known.spec["width"] == "any"):
         width = "any"
+    by_field = {"by": "field", "ordinal": written.order_field, "type": config.order_type}
     return {
-        "key": {
-            "ordinals": [written(ordinal) for ordinal in config.id_fields],
-            "types": ["bytes"] * len(config.id_fields),
-        },
-        "order": {"by": "file name"}
-        if config.order_field is None
-        else {"by": "field", "ordinal": written(config.order_field), "type": config.order_type},
+        "key": {"ordinals": list(written.id_fields), "types": ["bytes"] * len(written.id_fields)},
+        "order": {"by": "file name"} if config.by_file_name else by_field,
         "op code": config.op_field if config.op_keep else None,
         "delimiter": _spec_delimiter(config.delimiter),
         "width": width,
