@@ -77,7 +77,7 @@ def on_spark(context: Callable[[], AbstractContextManager[SparkContext]], progre
 
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
         merge = engine_of(plan)
-        with context() as sc, spark_faults(sc), (progress or _silent)(sc):
+        with context() as sc, spark_faults(sc), (progress or nullcontext)(sc):
             return merge(sc, plan, staging)
 
     return merge_on
@@ -168,10 +168,6 @@ def identity(known: Manifest | None) -> tuple[str, int]:
         last = datetime.fromisoformat(known.committed)
         now = max(now, int(last.timestamp() * 1000))
     return new_run_id(now / 1000), now
-
-
-def _silent(_: SparkContext) -> AbstractContextManager[object]:
-    return nullcontext()
 
 
 def _check_paths(master: str, feed: Sequence[str], output: str) -> str:

@@ -33,55 +33,45 @@ from mutator.storage.registry import same_storage
 _AT_ONCE = 16  # files that a task copies
 
 
-class Carrier:
-    """Carries over the files of buckets without mutations; only tombstones that expire are rewritten."""
+def carry_over(task: UnitTask, staging: str | None, attempt: int) -> None:
+    """Carry over all files of a task without mutations; only tombstones that expire are rewritten."""
+    for index in dict.fromkeys(split.input for split in task.data):
+        _carry(task, staging, attempt, index)
+    if any(_expires(task, task.plan.inputs[split.input]) for split in task.buried):
+        merge_tombstones(task.plan, None, task.tombstones(), task.output)
+        task.close()
+        return
+    for index in dict.fromkeys(split.input for split in task.buried):
+        _carry(task, staging, attempt, index)
 
-    def __init__(self, task: UnitTask, staging: str | None, attempt: int) -> None:
-        self._task, self._staging, self._attempt = task, staging, attempt
 
-    def carry_over(self) -> None:
-        """Carry over all files of a task."""
-        task = self._task
-        for index in dict.fromkeys(split.input for split in task.data):
-            self._carry(index)
-        if any(self._expires(task.plan.inputs[split.input]) for split in task.buried):
-            merge_tombstones(task.plan, None, task.tombstones(), task.output)
-            task.close()
-            return
-        for index in dict.fromkeys(split.input for split in task.buried):
-            self._carry(index)
+def _expires(task: UnitTask, file: Input) -> bool:
+    before = task.plan.expire_before
+    if before is None:
+        return False
+    try:
+        with storage_for(file.source.path).open(file.source.path) as stream:
+            return oldest_tombstone(stream) < before
+    except (ArrowException, OSError, AttributeError, LookupError, ValueError):
+        return True  # its damage is found when it is read
 
-    def _expires(self, one: Input) -> bool:
-        before = self._task.plan.expire_before
-        if before is None:
-            return False
-        try:
-            with storage_for(one.source.path).open(one.source.path) as stream:
-                return oldest_tombstone(stream) < before
-        except (ArrowException, OSError, AttributeError, LookupError, ValueError):
-            return True  # its damage is found when it is read
 
-    def _carry(self, index: int) -> None:
-        task, one = self._task, self._task.plan.inputs[index]
-        source, part = one.source, one.source.part
-        assert part is not None
-        task.carried.append(index)
-        task.kept.append(part)
-        counts = task.tally.counts
-        if one.side == "tombstones":
-            counts["tombstones in"] += part.rows
-            counts["tombstones out"] += part.rows
-        else:
-            counts["master kept"] += part.rows
-            counts["output rows"] += part.rows
-        if self._staging is None:
-            return
-        link_or_copy(source.path, f"{self._staging}/{part.path}", part.checksum)
-        if source.order_part is not None and source.order_path is not None:
-            task.kept.append(source.order_part)
-            target = f"{self._staging}/{source.order_part.path}"
-            link_or_copy(source.order_path, target, source.order_part.checksum)
-        failpoint("task.carried", self._attempt)
+def _carry(task: UnitTask, staging: str | None, attempt: int, index: int) -> None:
+    file, counts = task.plan.inputs[index], task.tally.counts
+    source, part = file.source, file.source.part
+    assert part is not None
+    task.carried.append(index)
+    task.kept.append(part)
+    is_buried = file.side == "tombstones"
+    for name in ("tombstones in", "tombstones out") if is_buried else ("master kept", "output rows"):
+        counts[name] += part.rows
+    if staging is None:
+        return
+    link_or_copy(source.path, f"{staging}/{part.path}", part.checksum)
+    if source.order_part is not None and source.order_path is not None:
+        task.kept.append(source.order_part)
+        link_or_copy(source.order_path, f"{staging}/{source.order_part.path}", source.order_part.checksum)
+    failpoint("task.carried", attempt)
 
 
 def link_or_copy(source: str, target: str, checksum: str) -> None:

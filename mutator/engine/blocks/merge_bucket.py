@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from mutator.engine.blocks.carry import Carrier
+from mutator.engine.blocks.carry import carry_over
 from mutator.engine.blocks.master import from_shuffle
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations
@@ -33,24 +34,24 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
         splits = plan.local[group] if plan.strategy.join == "aligned" else ()
         files = BucketFiles(plan, staging, unit, attempt, stack)
         task = UnitTask(plan, unit, splits, files, stack)
-        carrier = Carrier(task, staging, attempt)
-        return task.receipt(lambda: merge_group(task, Sections(plan, elements, stack), carrier))
+        carry = partial(carry_over, task, staging, attempt)
+        return task.receipt(lambda: merge_group(task, Sections(plan, elements, stack), carry))
 
 
-def merge_group(task: UnitTask, sections: Sections, carrier: Carrier | None = None) -> None:
-    """Merge shuffled elements with the master's rows. carrier: carries over the files that no mutation concerns."""
+def merge_group(task: UnitTask, sections: Sections, carry: Callable[[], None] | None = None) -> None:
+    """Merge shuffled elements with the master's rows. carry: carries over the files, where there are no mutations."""
     plan = task.plan
     for found in sections.mutations():
         task.parts.append(found)
     if (
-        carrier is not None
+        carry is not None
         and plan.strategy.join == "aligned"
         and not len(task.parts)
         and not plan.full
         and plan.rows.carries
         and plan.strategy.buckets == plan.master_buckets
     ):
-        carrier.carry_over()
+        carry()
     elif plan.strategy.join == "shuffle":
         again = not plan.unique or len(task.parts) > 1
         task.merge(from_shuffle(plan, sections.rows(), again=again, stack=task.stack), sections.tombstones)
