@@ -36,7 +36,7 @@ class Output:
     """Inserted rows and tombstones, which are written by key after all other rows, and the form of these rows."""
 
     def __init__(self, plan: Plan, tally: Tally, exact: bool, stack: ExitStack, *, hashed: bool = False) -> None:
-        """exact: rows must stay one element each, because they go to several files or are numbered.
+        """Keep no rows yet. exact: rows must stay one element each, because they go to several files or are numbered.
 
         hashed: the hashes of their keys are needed in any case.
         """

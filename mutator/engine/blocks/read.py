@@ -174,7 +174,7 @@ class Feed:
 
 
 def mutations_of_run(plan: Plan, run: Run) -> Mutations:
-    """Read a run again."""
+    """Return the mutations of a run."""
     block = plan.block_type.load([run.rows], plan.rows.layouts[run.layout])
     inputs = np.frombuffer(run.inputs, np.int32).astype(np.int64)
     folded = None

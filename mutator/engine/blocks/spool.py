@@ -85,7 +85,7 @@ class Ahead:
     """Tables that are sorted by a column, read up to a value at a time."""
 
     def __init__(self, tables: Iterator[Any], by: str) -> None:
-        """by: the name of the column, which has integers."""
+        """Read the first table. by: the name of the column, which has integers."""
         self._tables, self._by = tables, by
         self._head = next(tables, None)
 

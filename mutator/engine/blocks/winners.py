@@ -30,7 +30,7 @@ class Winners:
     """One mutation a key, sorted by hash, and the decisions so far."""
 
     def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range = range(0)) -> None:
-        """parts: numbers of the hash parts that they belong to, where a task's feed is divided."""
+        """Decide nothing yet. parts: the numbers of their hash parts, if the feed of a task is divided."""
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
         self.met = np.zeros(len(found), np.bool_)
         self.mixed = found.mixed.copy()

@@ -2,7 +2,7 @@
 
     map      split -> runs of folded mutations, ((group, (), RUN, place), run); master rows only where they must move
     shuffle  repartitionAndSortWithinPartitions: by group; runs, then rows, then tombstones, each by place
-    reduce   merge the runs, stream the master against the winners, put what changed in its place
+    reduce   merge the runs, stream the master against the winners, replace the changed rows
 
 Where the feed is broadcast, there is one group, and the last step is a map over the master's splits.
 """

@@ -1,4 +1,4 @@
-"""Spark's daemon of Python workers with this program loaded, so that the workers which it forks need not load it.
+"""Spark's daemon of Python workers, with this program loaded before it forks them.
 
 Spark starts it as ``python -m mutator.engine.spark.daemon`` where ``spark.python.daemon.module`` says so.
 """
@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyspark.daemon
 import pyspark.worker  # which each worker would import
 
-# For what they load themselves: numpy, pyarrow and its Parquet reader take half a second of each worker.
+# For the modules that they import: numpy, pyarrow and its Parquet reader take half a second of each worker.
 from mutator.engine.spark import blocks, records  # noqa: F401
 
-pa.array(np.zeros(1))  # with the first one Arrow loads pandas, where that is installed: once here, not in each worker
+pa.array(np.zeros(1))  # the first array makes Arrow load pandas if it is installed: once here, not in each worker
 
 _worker = pyspark.daemon.worker
 
 
 def _work(sock: Any, authenticated: bool) -> int:
-    """Work as Spark's own worker does; a session that has ended needs no answer, and nobody a traceback of that."""
+    """Run Spark's own worker, without a traceback when the session that waits for it has ended."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         return _worker(sock, authenticated)
     return 1

@@ -1,9 +1,9 @@
 """The merge of a partitioned master: two steps in one Spark application, and one commit for all partitions.
 
     place    split -> routes: each row of the feed, and of a master without partitions, with its partition
-    touch    the partitions that anything came for; only now it is known what of the master is read
+    touch    the directories of the routes; only they show which files of the master must be read
     merge    route -> units, sorted by unit; a task merges one unit after the other (``partitions.merge``)
-    carry    the files of all other partitions become the output's, too, unread
+    carry    the files of all other partitions become files of the output without being read
 
 Where a record ID is unique in the whole table, rows are first brought together by ID (``partitions.place``,
 ``partitions.locate``).
@@ -59,8 +59,8 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
             )
         else:
             routes = tasks.mapPartitions(partial(read_tasks, shared, placed_as_read))
-        # On disk: where the table has no partitions yet, all its rows pass here, and Spark takes so many of these large
-        # elements into its heap, before it checks for free memory, that the heap overflows.
+        # On disk: all rows of a table without partitions pass here, and before Spark checks for free memory, it puts so
+        # many of these large elements into its heap that the heap overflows.
         routes = routes.persist(StorageLevel.DISK_ONLY)
         try:
             # -> Counter of the bytes of each directory

@@ -1,4 +1,4 @@
-"""Show how far a run is: a bar on a terminal, plain lines otherwise; on stderr."""
+"""Show the progress of a run on stderr: a bar on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 

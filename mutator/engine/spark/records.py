@@ -52,14 +52,15 @@ def last_mutations(
 ) -> RDD[Any]:
     """Return the last mutation of each key, without those that are deletes.
 
-    The slow program that means the same groups the RDD by key and takes the ``max`` of each group by precedence; this
-    one holds one mutation a key in memory.
+    The result is that of grouping the RDD by key and selecting the ``max`` of each group by precedence, but only one
+    mutation of a key is in memory at a time.
 
     key: a comparable value of None, bool, int, float, Decimal, str, bytes, date, datetime, or a tuple of them.
     precedence: a comparable value, the higher wins; it should be a total order. Where two mutations of a key have the
     same, the one with the greater ``repr`` wins, so that the result does not depend on arrival (for objects whose
     ``repr`` shows their content).
-    is_delete: tells which mutations remove their key; None for none. partitions: None for as many as the RDD has.
+    is_delete: returns whether a mutation removes its key; None if no mutation does. partitions: None for as many as
+    the RDD has.
 
     The result is sorted by key within each partition.
     """

@@ -22,9 +22,9 @@ from mutator.errors.interrupts import deferred_signals
 
 @contextmanager
 def spark_context(name: str) -> Iterator[SparkContext]:
-    """Give the Spark context of the running session, or of a new one that is stopped afterwards.
+    """Yield the Spark context of the running session, or of a new one that is stopped afterwards.
 
-    A new one runs on this machine with all its cores, unless ``spark-submit`` started us and says otherwise.
+    A new one runs on this machine with all its cores, unless ``spark-submit`` started this process with other settings.
     Raises ConfigError where Spark cannot start, or the session has no RDDs.
     """
     if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is not None:
@@ -36,7 +36,7 @@ def spark_context(name: str) -> Iterator[SparkContext]:
 
 @contextmanager
 def spark_session(name: str, hive: bool = False) -> Iterator[SparkSession]:
-    """Give the running session, or a new one that is stopped afterwards; with ``hive``, one that has a metastore."""
+    """Yield the running session, or a new one that is stopped afterwards; with ``hive``, one that has a metastore."""
     running = SparkSession.getActiveSession()
     if running is None and SparkContext._active_spark_context is not None:
         running = (SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder).getOrCreate()
@@ -58,7 +58,7 @@ def _own_session(name: str, hive: bool) -> Iterator[SparkSession]:
         yield session
     except KeyboardInterrupt:
         with contextlib.suppress(Py4JError, OSError):
-            _context(session).setLogLevel("OFF")  # tasks that are still running would fill the screen with their end
+            _context(session).setLogLevel("OFF")  # running tasks would fill the screen with the messages of their end
         raise
     finally:
         with contextlib.suppress(Py4JError, OSError):  # its JVM may be gone
@@ -89,7 +89,7 @@ def _open_metastore(session: SparkSession) -> None:
 
 
 def _with_causes(fault: Exception) -> str:
-    """Return the messages of a fault and of what caused it, in the JVM."""
+    """Return the messages of a fault and of its causes in the JVM."""
     cause: Any = getattr(fault, "java_exception", None) or getattr(fault, "_origin", None)
     lines = []
     while cause is not None:
@@ -127,12 +127,12 @@ def _start(name: str, hive: bool) -> SparkSession:
         )
     try:
         if _is_local(submitted):
-            # Workers of a local master must be this very interpreter with this very package, also where no virtual
-            # environment is activated and nothing is installed.
+            # Workers of a local master must be this interpreter with this package, even if no virtual environment is
+            # activated and nothing is installed.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             package = str(Path(__file__).resolve().parents[3])
             builder = builder.config("spark.executorEnv.PYTHONPATH", package)
-        # A JVM that is left while it starts would stay for ever.
+        # A JVM that is abandoned while it starts would run for ever.
         with deferred_signals():
             session = builder.getOrCreate()
     except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
@@ -148,7 +148,7 @@ def _start(name: str, hive: bool) -> SparkSession:
 
 @contextmanager
 def _quiet_gateway() -> Iterator[None]:
-    """Keep py4j from logging a traceback when its JVM dies in the middle of a call: who called raises it anyway.
+    """Keep py4j from logging a traceback when its JVM dies in the middle of a call: the caller raises its error anyway.
 
     It logs some of that through a logger of its own, and some through the root logger.
     """

@@ -96,7 +96,7 @@ def _is_gone(sc: SparkContext) -> bool:
 
 
 def _task_error(fault: Exception) -> MutatorError:
-    """Say why Spark gave up: an exception loses its class on the way from a worker, and its text is left."""
+    """Return why Spark gave up: on the way from a worker an exception loses its class, but not its text."""
     text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
     if "No module named 'pandas'" in text:
         return error("hive.pandas", where="a worker of Spark")
