@@ -197,7 +197,8 @@ class SplitContent(FileContent):
         source = one.source
         is_range = source.checksum is not None and split.end is not None
         chunk = (split.end or 0) - split.start or 1 if is_range else plan.chunk_of(one)
-        super().__init__(source.path, source.bytes, split.window(source), compression=source.compression, chunk=chunk)
+        window = source.window(split.start, split.end)
+        super().__init__(source.path, source.bytes, window, compression=source.compression, chunk=chunk)
         self._input = one
 
     def result(self) -> tuple[int, list[bytes]]:

@@ -25,7 +25,7 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.schema_rows import has_schema, schema_row_plan
 from mutator.plan.rows.text_rows import is_delete_source, text_row_plan
-from mutator.plan.splits import Input, Split, inputs_of, packed_tasks, splits_of
+from mutator.plan.splits import Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import HASH_NAME
@@ -150,7 +150,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         _check_spec(survey.master_path, known, rows.spec)
     strategy = choose(config, survey, rows, engine)
     _check_tombstones(survey, rows)
-    inputs = inputs_of(survey, rows)
+    master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
+    inputs = numbered(survey.tombstones, master, survey.feed, rows)
     size = config.split_bytes
     feed_chunk = size if size < _LARGE else size // _FEED_TASKS
     tasks, local = _tasks(size, inputs, strategy, feed_chunk)

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mutator.dataset import checksum
-from mutator.formats.content import Window
 from mutator.plan.inspect.source import Source
-from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.order_values import NO_SEQUENCE
 
@@ -40,16 +38,6 @@ class Split:
     number: int  # of the split in its file, from 0
     start: int
     end: int | None  # None: the whole (compressed) content
-
-    def window(self, source: Source) -> Window:
-        """Return the window that a reader needs."""
-        return source.window(self.start, self.end)
-
-
-def inputs_of(survey: Survey, shape: RowPlan) -> tuple[Input, ...]:
-    """Return the inputs of a run: tombstones, master, feed."""
-    master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
-    return numbered(survey.tombstones, master, survey.feed, shape)
 
 
 def numbered(

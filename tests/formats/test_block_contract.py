@@ -27,6 +27,7 @@ from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.pipeline.accounting import add_up
 from mutator.plan.inspect.source import Source
+from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.run_plan import Chunks, Limits, Plan
 from mutator.plan.splits import Split, numbered
@@ -215,6 +216,7 @@ class Dataset:
             limits=Limits({"master": 0, "feed": 0}),
             memory=memory,
             unique=unique or self.buckets is not None,
+            units=tuple(MergeUnit(group, groups, buckets) for group in range(groups)),
         )
 
     def _take(self, staging, result, plan):

@@ -103,8 +103,8 @@ class _BoundedFiles(BucketFiles):
 
     def note_rows(self, table: Any) -> None:
         """Extend the bounds to rows as they are written. table: pa.Table with the column "row"."""
-        block_type, rows = self.plan.block_type, table.column("row").combine_chunks()
-        layout = self.plan.rows.layouts["written"]
+        plan, rows = self.plan, table.column("row").combine_chunks()
+        block_type, layout = plan.block_type, plan.rows.layouts["written"]
         if rows.type == getattr(layout, "row_type", rows.type):
             self.note(block_type.load([block_type.pack(rows)], layout).keys(None)[0])
         else:

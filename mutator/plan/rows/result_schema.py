@@ -103,7 +103,9 @@ def result_rows(run: SchemaRun, schema: Any) -> ResultRows:
     """Return the rows of a pa.Schema. Raises ConfigError or DataError for a key, order or partition of a wrong type."""
     check_key_types(schema, run.fields, run.base.path)
     partitioning = named_partitioning(schema, run.fields, run.base.path)
-    return ResultRows(schema, order_type_of(run.config, schema, run.fields, run.base.path), partitioning)
+    config = run.config
+    order_type = order_type_of(config.order_type, schema, run.fields, run.base.path, stated=config.order_stated)
+    return ResultRows(schema, order_type, partitioning)
 
 
 def name_layouts(

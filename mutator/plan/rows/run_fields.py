@@ -146,20 +146,23 @@ def check_op_type(data_type: Any, name: str, path: str) -> None:
         raise error("schema.field", path=path, field=name, what=what)
 
 
-def order_type_of(config: Config, schema: Any, fields: RunFields, path: str) -> str:
-    """Return the order type: the field's, or for text the configuration's. Raises ConfigError, DataError."""
+def order_type_of(wanted: str, schema: Any, fields: RunFields, path: str, *, stated: bool) -> str:
+    """Return the order type: the field's, or for text the wanted one. Raises ConfigError, DataError.
+
+    stated: the wanted type is configured, not a default.
+    """
     if fields.order is None:
         return "sequence"
     data_type = schema.field(fields.order).type
-    found = column_order_type(data_type, config.order_type)
+    found = column_order_type(data_type, wanted)
     if found is None:
         what = f"is of type {data_type}, which has no order; it must be a number, a date, a timestamp or text"
         raise error("schema.field", path=path, field=fields.order, what=what)
-    if config.order_stated and found != config.order_type:
+    if stated and found != wanted:
         raise error(
             "config",
             where="temporal.ordering.field.type",
-            faults=f"{config.order_type}, and field {fields.order} is {data_type}; leave it out",
+            faults=f"{wanted}, and field {fields.order} is {data_type}; leave it out",
         )
     return found
 

@@ -61,7 +61,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
             before="known by position, as text",
             now="known by name",
         )
-    output = _output_format(config, survey)
+    output = _output_format(config.output_format, survey)
     stays_encoded = output == "avro" and _formats(survey) <= {"avro"}  # else types must be Arrow's own
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(config, survey, checked)
@@ -78,11 +78,11 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     return avro_row_plan(run, codec) if stays_encoded else column_row_plan(run, output, dialect)
 
 
-def _output_format(config: Config, survey: Survey) -> str:
+def _output_format(wanted: str | None, survey: Survey) -> str:
     known = survey.manifest
     before = known.spec["format"] if known is not None else None
     first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
-    output = config.output_format or before or first
+    output = wanted or before or first
     if output == "text":
         raise error(
             "config",
