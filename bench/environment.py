@@ -19,8 +19,8 @@ CACHE = ROOT / "build" / "bench-cache"
 class Environment:
     """A Spark from pip, and a jar from Maven that works with it.
 
-    Each one below is the newest release whose jar was in Maven when this was written, with the newest Spark of such a
-    jar. To use a new release, change its line.
+    Each one below was the newest release with a jar in Maven when this was written, for the newest Spark that has one.
+    To use a new release, change its line.
     """
 
     name: str

@@ -218,7 +218,7 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: the manifest has format version {version}, but this program knows {known}; use a newer program"
         ),
         "manifest.files": (
-            "{path}: the directory is not what its manifest says: {what}; restore it, or set master.adopt=true to use "
+            "{path}: the directory differs from its manifest: {what}; restore it, or set master.adopt=true to use "
             "the files that are there as an unmanaged master, which loses tombstones, row sequences and the rows of "
             "missing files"
         ),

@@ -300,7 +300,7 @@ def test_master_that_was_changed_can_be_adopted(by_name):
     with part.open("a") as stream:
         stream.write("z,by-hand\n")
     by_name.arrive("ups_3.txt", "b,3")
-    refused(by_name.run, 5, "is not what its manifest says", "master.adopt=true")
+    refused(by_name.run, 5, "differs from its manifest", "master.adopt=true")
 
     assert by_name.run(master_adopt="true").version == 2
     assert "z,by-hand" in by_name.rows()

@@ -445,7 +445,7 @@ def test_complete_dataset_without_a_version_is_left_and_reported(s3):
     version = Log(base).latest()
     storage_for(base).remove(last.path)
     (problem,) = look(base).problems
-    assert f"{version.path}: is no dataset of this base's versions" in problem
+    assert f"{version.path}: does not belong to any version of this base" in problem
     assert storage_for(base).stat(f"{base}/{version.path}") is not None
 
 

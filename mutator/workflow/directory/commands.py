@@ -148,7 +148,9 @@ def status(path: str, config: Config) -> Status:
         outputs = [dataset.path for dataset in base.datasets() if dataset.path.startswith(base.at("output/"))]
         known = set() if base.storage.renames else {base.at(made.path) for made in log.all() if made.path is not None}
         foreign = [path for path in outputs if path not in known] if recovered else []
-        problems += [f"{base.shown(path)}: is no dataset of this base's versions; move it away" for path in foreign]
+        problems += [
+            f"{base.shown(path)}: does not belong to any version of this base; move it away" for path in foreign
+        ]
         return Status(
             base=base.given,
             running=holder(base) if recovered is None else None,
