@@ -37,7 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
         needs = set(getattr(item, "fixturenames", ()))
-        needs |= {params.get(name) for name in ("place", "moving", "holding", *(["kind"] if "lake" in needs else []))}
+        needs |= {
+            params.get(name) for name in ("place", "moving", "holding", *(["storage_type"] if "lake" in needs else []))
+        }
         for server in ("hdfs", "s3"):
             if server in needs:
                 item.add_marker(pytest.mark.server)

@@ -42,14 +42,14 @@ BEFORE = [(1, "a,b", 100, "1"), (11, None, 100, "1"), (12, None, 100, "2"), (2, 
 def test_job_and_console_run_it_from_start_to_end(table):
     done = run([sys.executable, "-m", "mutator.cli", "bridge", "run", *places(table), "--json"], environment())
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert (told["exported"]["rows"], told["partitions"]) == (4, ["dt=1"])
+    answer = json.loads(done.stdout)
+    assert (answer["exported"]["rows"], answer["partitions"]) == (4, ["dt=1"])
 
     (table.parent / "feed" / "ups_2.txt").write_text("12,two,200,2\n")
     done = submit("local[2]", JOBS / "bridge_run.py", *places(table), "--json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert (told["exported"], told["partitions"]) == (None, ["dt=2"])
+    answer = json.loads(done.stdout)
+    assert (answer["exported"], answer["partitions"]) == (None, ["dt=2"])
     assert rows_of(table) == [(1, "one", 200, "1"), BEFORE[1], (12, "two", 200, "2"), BEFORE[3]]
 
 
@@ -103,8 +103,8 @@ def test_mistakes_are_reported(sc, tmp_path, table, capsys, words, code, what):
     except SystemExit as left:
         found = left.code
 
-    told = capsys.readouterr()
-    assert (found, told.out) == (code, "")
-    assert what in told.err
-    assert "Traceback" not in told.err
+    output = capsys.readouterr()
+    assert (found, output.out) == (code, "")
+    assert what in output.err
+    assert "Traceback" not in output.err
     assert sorted(tmp_path.rglob("*")) == before

@@ -28,15 +28,15 @@ from tests.support.columns_data import file_of, tables
 from tests.support.effort import law
 from tests.support.job import snapshot
 
-every_kind = pytest.mark.parametrize("kind", KINDS)
+every_format = pytest.mark.parametrize("file_format", KINDS)
 
 
 def exported(table, text, *, delimiter=b",", each=each):
     return export(PathTable(str(table), each), str(text), new_run(), delimiter=delimiter)
 
 
-def imported(text, to, kind, *, each=each):
-    return import_to_path(str(text), str(to), kind, new_run(), each)
+def imported(text, to, file_format, *, each=each):
+    return import_to_path(str(text), str(to), file_format, new_run(), each)
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def scratch(in_memory):
 
 
 @st.composite
-def files_of_a_table(draw, kind):
+def files_of_a_table(draw, file_format):
     """Draw the files of one table: some are empty, and some lack a field that others have."""
-    whole = draw(tables(kind, most=12))
+    whole = draw(tables(file_format, most=12))
     cuts = sorted(draw(st.lists(st.integers(0, len(whole)), min_size=1, max_size=3)))
     files, expected = {}, []
     for number, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(whole)], strict=True)):
@@ -59,7 +59,7 @@ def files_of_a_table(draw, kind):
         lost = draw(st.sampled_from([None, *whole.schema.names[1:]])) if number else None
         if lost is not None:
             part = part.drop_columns([lost])
-        files[f"f{number}.{kind}"] = part
+        files[f"f{number}.{file_format}"] = part
         blank = pa.nulls(len(part), whole.schema.field(lost).type) if lost else None
         expected.append(
             pa.table([blank if name == lost else part.column(name) for name in whole.schema.names], whole.schema)
@@ -67,21 +67,21 @@ def files_of_a_table(draw, kind):
     return files, pa.concat_tables(expected)
 
 
-def held_by(schema, kind):
+def stored_schema(schema, file_format):
     """Return the schema as files of the given format would store it, or None if the format cannot store it."""
     with suppress(MutatorError):
-        return output_dialect(schema, kind)[0]
+        return output_dialect(schema, file_format)[0]
 
 
 def table_of(directory):
     return pa.concat_tables([one for path in sorted(directory.rglob("part-*")) if (one := read(path)) is not None])
 
 
-@every_kind
+@every_format
 @given(data=st.data())
 @law(25)
-def test_table_comes_back_as_files_of_every_format(scratch, kind, data):
-    files, whole = data.draw(files_of_a_table(kind))
+def test_table_comes_back_as_files_of_every_format(scratch, file_format, data):
+    files, whole = data.draw(files_of_a_table(file_format))
     delimiter = data.draw(st.sampled_from([b",", b"\t", b"|", b";", b"\x01", b":"]))
     with scratch() as root:
         root = Path(root)
@@ -89,9 +89,9 @@ def test_table_comes_back_as_files_of_every_format(scratch, kind, data):
 
         assert done.rows == len(whole) == len(text_of(root / "text"))
         for other in KINDS:
-            schema = held_by(whole.schema, other)
+            schema = stored_schema(whole.schema, other)
             if schema is None:
-                assert other != kind
+                assert other != file_format
                 with pytest.raises(MutatorError, match=other):
                     imported(root / "text", root / other, other)
                 assert not (root / other).exists()
@@ -115,7 +115,7 @@ WIDER = [
 @pytest.mark.parametrize(("narrow", "wide", "some"), WIDER, ids=str)
 @pytest.mark.parametrize("first", ["narrow", "wide"])
 def test_narrow_type_in_one_file_is_the_wider_of_another(in_memory, narrow, wide, some, first):
-    parts = [pa.table({"v": pa.array(some, kind)}) for kind in (narrow, wide)]
+    parts = [pa.table({"v": pa.array(some, data_type)}) for data_type in (narrow, wide)]
     if first == "wide":
         parts.reverse()
     write(in_memory / "table", {"1.parquet": parts[0], "2.parquet": parts[1]})
@@ -141,13 +141,13 @@ def test_types_without_a_common_type_are_refused(in_memory):
     assert os.listdir(in_memory) == ["table"]
 
 
-@every_kind
-def test_empty_table_comes_back(in_memory, kind):
+@every_format
+def test_empty_table_comes_back(in_memory, file_format):
     schema = pa.schema([("id", pa.int32()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
-    files = {f"{number}.{kind}": schema.empty_table() for number in range(2)}
+    files = {f"{number}.{file_format}": schema.empty_table() for number in range(2)}
 
     done = exported(write(in_memory / "table", files), in_memory / "text")
-    kept = imported(in_memory / "text", in_memory / "back", kind)
+    kept = imported(in_memory / "text", in_memory / "back", file_format)
 
     assert (done.rows, kept.rows, kept.files) == (0, 0, 1)
     assert PathTable(str(in_memory / "back"), each).schema.types == schema.types
@@ -255,16 +255,16 @@ DIRECTORIES = {
 }
 
 
-@every_kind
-def test_partition_directories_come_back_unchanged(in_memory, kind):
+@every_format
+def test_partition_directories_come_back_unchanged(in_memory, file_format):
     files = {
-        f"dt={one}/at={other}/x.{kind}": pa.table({"id": [number, 100 + number]})
+        f"dt={one}/at={other}/x.{file_format}": pa.table({"id": [number, 100 + number]})
         for number, (one, other) in enumerate(zip(DIRECTORIES.values(), reversed(DIRECTORIES.values()), strict=True))
     }
     write(in_memory / "table", files)
 
     exported(in_memory / "table", in_memory / "text")
-    imported(in_memory / "text", in_memory / "back", kind)
+    imported(in_memory / "text", in_memory / "back", file_format)
 
     def places(root):
         return sorted(str(path.relative_to(root)) for path in root.rglob("at=*"))
@@ -479,11 +479,11 @@ def verified(path, monkeypatch=None):
     return found.problems
 
 
-@every_kind
-def test_written_files_are_verified(in_memory, kind):
-    write(in_memory / "table", {f"dt=1/1.{kind}": SOME, f"dt=2/1.{kind}": SOME})
+@every_format
+def test_written_files_are_verified(in_memory, file_format):
+    write(in_memory / "table", {f"dt=1/1.{file_format}": SOME, f"dt=2/1.{file_format}": SOME})
     exported(in_memory / "table", in_memory / "text")
-    imported(in_memory / "text", in_memory / "back", kind)
+    imported(in_memory / "text", in_memory / "back", file_format)
 
     for one in (in_memory / "text", in_memory / "back"):
         assert verified(one) == ()
@@ -497,9 +497,9 @@ def test_written_files_are_verified(in_memory, kind):
 def test_other_programs_read_imported_files(in_memory):
     write(in_memory / "table", {"dt=a%2Fb/1.orc": SOME, "dt=b/1.orc": SOME})
     exported(in_memory / "table", in_memory / "text")
-    for kind in ("orc", "parquet"):
-        imported(in_memory / "text", in_memory / kind, kind)
-        found = dataset.dataset(in_memory / kind, format=kind, partitioning="hive").to_table()
+    for file_format in ("orc", "parquet"):
+        imported(in_memory / "text", in_memory / file_format, file_format)
+        found = dataset.dataset(in_memory / file_format, format=file_format, partitioning="hive").to_table()
 
         assert sorted(map(str, found.to_pylist())) == sorted(
             str(row | {"dt": dt}) for row in SOME.to_pylist() for dt in ("a/b", "b")

@@ -39,9 +39,9 @@ def mutator(*words):
 
 def done(*words):
     """Run a command that must succeed; return its output."""
-    code, said = mutator(*words)
-    assert code == 0, said
-    return said
+    code, printed = mutator(*words)
+    assert code == 0, printed
+    return printed
 
 
 def text_of(value):
@@ -142,7 +142,7 @@ PARTITION_TYPES = {"dt": "STRING", "n": "INT", "on_day": "DATE"}
 def made(spark, name, how, fields, by=(), place=None):
     """Create a table: Hive's (STORED AS) or Spark's (USING); managed, or external if it has a location."""
     outer = [f"{field} {PARTITION_TYPES[field]}" for field in by]
-    inner = [f"{field} {kind}" for field, kind in fields.items()]
+    inner = [f"{field} {data_type}" for field, data_type in fields.items()]
     where = f"LOCATION '{place}'" if place else ""
     if how.startswith("USING"):
         clause = f"PARTITIONED BY ({', '.join(by)})" if by else ""
@@ -162,12 +162,12 @@ def fill(spark, name, fields, by):
         values += [LISTS[at], PAIRS[at], NESTED[at], *PARTITIONS[by][number % len(PARTITIONS[by])]]
         rows.append(values)
     rows.append(["null"] * len(FIELDS) + list(PARTITIONS[by][0]))
-    kinds = [*FIELDS.values(), *(PARTITION_TYPES[one] for one in by)]
+    types = [*FIELDS.values(), *(PARTITION_TYPES[one] for one in by)]
     if "plain" in fields:
-        kinds.insert(len(FIELDS), "TIMESTAMP_NTZ")
+        types.insert(len(FIELDS), "TIMESTAMP_NTZ")
         for number, values in enumerate(rows):
             values.insert(len(FIELDS), ["timestamp_ntz'0001-01-01 00:00:00'", "null"][number % 2])
-    selects = [", ".join(f"CAST({v} AS {k})" for v, k in zip(values, kinds, strict=True)) for values in rows]
+    selects = [", ".join(f"CAST({v} AS {k})" for v, k in zip(values, types, strict=True)) for values in rows]
     spark.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
     every = " UNION ALL ".join(f"SELECT {one}" for one in selects)
     spark.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(2) */ * FROM ({every})")
@@ -189,17 +189,17 @@ def test_everything_comes_back(hive, how, by, external, zone):
     def case(spark, root):
         spark.conf.set("spark.sql.session.timeZone", zone)
         fields = FIELDS | ({"plain": "TIMESTAMP_NTZ"} if "USING" in how else {})
-        kind = how.split()[-1].lower()
+        file_format = how.split()[-1].lower()
         made(spark, "source", how, fields, by, f"{root}/source" if external else None)
         fill(spark, "source", fields, by)
         rows = rows_of(spark, "source")
         assert len(rows) == len(TEXTS) + 1
 
-        said = done("bridge", "export", "--table", "source", "--to", f"{root}/text")
-        assert f"exported {len(rows)} rows of default.source ({kind})" in said
+        printed = done("bridge", "export", "--table", "source", "--to", f"{root}/text")
+        assert f"exported {len(rows)} rows of default.source ({file_format})" in printed
         assert rows_of(spark, "source") == rows
 
-        done("bridge", "import", "--from", f"{root}/text", "--table", "created", "--format", kind)
+        done("bridge", "import", "--from", f"{root}/text", "--table", "created", "--format", file_format)
         assert rows_of(spark, "created") == rows
 
         made(spark, "there", how, fields, by, f"{root}/there" if external else None)
@@ -236,8 +236,8 @@ def test_no_rows_come_back(hive):
             made(spark, "there", how, FIELDS, by)
             fill(spark, "there", FIELDS, by)
             done("bridge", "import", "--from", f"{root}/text{len(by)}", "--table", "there")
-            kind = how.split()[-1].lower()
-            done("bridge", "import", "--from", f"{root}/text{len(by)}", "--table", "created", "--format", kind)
+            file_format = how.split()[-1].lower()
+            done("bridge", "import", "--from", f"{root}/text{len(by)}", "--table", "created", "--format", file_format)
             for name in ("there", "created"):
                 assert rows_of(spark, name) == []
                 assert spark.table(name).dtypes == spark.table("source").dtypes
@@ -261,9 +261,9 @@ def bridge(root, *more, table="sales", text="copy", feed="feed"):
 
 def merged(root, *more, **names):
     """Run the bridge, which must succeed; return its output."""
-    code, said = bridge(root, *more, **names)
-    assert code == 0, said
-    return said
+    code, printed = bridge(root, *more, **names)
+    assert code == 0, printed
+    return printed
 
 
 def feed(root, name, *lines, directory="feed"):
@@ -315,26 +315,26 @@ def test_partitions_with_changes_change(hive, how):
 
         # static, because one partition changes
         feed(root, "ups_1.txt", "1|ONE|20|a")
-        said = merged(root)
-        assert "there was no text copy yet" in said
-        assert "overwritten: dt=a" in said
-        assert "1 partitions were overwritten in one step" in said
+        printed = merged(root)
+        assert "there was no text copy yet" in printed
+        assert "overwritten: dt=a" in printed
+        assert "1 partitions were overwritten in one step" in printed
         rows = ["1|ONE|20|a", "2|two|10|a", "3|three|10|b", "4|four|10|c", "6|six|10|f"]
         assert sales(spark) == sales(spark, through_hive=True) == rows
         assert {one for one in files_of(spark) if one[0] != "dt=a"} == {one for one in before if one[0] != "dt=a"}
 
         before = files_of(spark)
-        said = merged(root)
-        assert "export skipped" in said
-        assert "the table stays as it is" in said
+        printed = merged(root)
+        assert "export skipped" in printed
+        assert "the table stays as it is" in printed
         assert files_of(spark) == before
 
         # dynamic: 3 moves, 4 was the last row of its partition, 5 and 7 get new partitions, and 7's is NULL
         feed(root, "ups_2.txt", "3|THREE|20|a", "5|five|20|e", "7|seven|20|\\N")
         feed(root, "del_2.txt", "4|four|20|c")
-        said = merged(root)
-        assert "export skipped" in said
-        assert "5 partitions were overwritten in one step" in said
+        printed = merged(root)
+        assert "export skipped" in printed
+        assert "5 partitions were overwritten in one step" in printed
         rows = ["1|ONE|20|a", "2|two|10|a", "3|THREE|20|a", "5|five|20|e", "6|six|10|f", "7|seven|20|"]
         assert sales(spark) == sales(spark, through_hive=True) == rows
         assert partitions_of(spark) == {"dt=a", "dt=e", "dt=f", "dt=__HIVE_DEFAULT_PARTITION__"}
@@ -358,20 +358,20 @@ def test_changes_by_other_programs_are_seen(hive):
 
         insert(spark, "4|four|10|a")
         feed(root, "ups_2.txt", "3|THREE|20|c")
-        said = merged(root)
-        assert "another program has changed the table" in said
+        printed = merged(root)
+        assert "another program has changed the table" in printed
         assert sales(spark) == ["1|ONE|20|a", "2|TWO|20|b", "3|THREE|20|c", "4|four|10|a"]
 
         spark.sql("ALTER TABLE sales DROP PARTITION (dt='b')")
-        said = merged(root)
-        assert "another program has changed the table" in said
-        assert "the table stays as it is" in said
+        printed = merged(root)
+        assert "another program has changed the table" in printed
+        assert "the table stays as it is" in printed
         assert sales(spark) == ["1|ONE|20|a", "3|THREE|20|c", "4|four|10|a"]
 
         spark.sql("INSERT OVERWRITE sales PARTITION (dt='a') SELECT 1, 'other', 1")
         feed(root, "ups_3.txt", "5|five|10|\\N")
-        said = merged(root)
-        assert "another program has changed the table" in said
+        printed = merged(root)
+        assert "another program has changed the table" in printed
         # feed files that were merged are not merged again
         rows = ["1|other|1|a", "3|THREE|20|c", "5|five|10|"]
         assert sales(spark) == sales(spark, through_hive=True) == rows
@@ -407,8 +407,8 @@ def test_feeds_of_other_formats(hive):
         made(spark, "sales", "STORED AS PARQUET", SALES, place=f"{root}/sales")
         insert(spark, "1|one|10", "2|two|10")
         feed(root, "csv_1.csv", "id|name|at", '1|"ONE, one"|20', "3||20")
-        said = merged(root, feed="feed/csv_1.csv")
-        assert "the table was overwritten in one step" in said
+        printed = merged(root, feed="feed/csv_1.csv")
+        assert "the table was overwritten in one step" in printed
         assert sales(spark) == sales(spark, through_hive=True) == ["1|ONE, one|20", "2|two|10", "3||20"]
         parquet.write_table(pa.table({"name": ["TWO"], "at": [30], "id": [2]}), f"{root}/feed/typed_2.parquet")
         merged(root, feed="feed/typed_2.parquet")
@@ -417,15 +417,15 @@ def test_feeds_of_other_formats(hive):
 
         before = files_of(spark)
         feed(root, "ups_3.txt", "1|bad|no number")
-        code, said = bridge(root, feed="feed/ups_3.txt")
-        assert code == 3, said
-        assert "ups_3.txt" in said
-        assert "Traceback" not in said
+        code, printed = bridge(root, feed="feed/ups_3.txt")
+        assert code == 3, printed
+        assert "ups_3.txt" in printed
+        assert "Traceback" not in printed
         feed(root, "new_4.csv", "id|name|at|more", "1|x|40|y")
-        code, said = bridge(root, feed="feed/new_4.csv")
-        assert code == 2, said
-        assert "more" in said
-        assert "output.schema" in said
+        code, printed = bridge(root, feed="feed/new_4.csv")
+        assert code == 2, printed
+        assert "more" in printed
+        assert "output.schema" in printed
         assert files_of(spark) == before
         assert sales(spark) == rows
         assert "export skipped" in merged(root, feed="feed/typed_2.parquet")
@@ -527,29 +527,29 @@ def test_faults_are_named(hive):
                 ["import", "--from", f"{root}/text", "--table", name],
                 ["run", "--table", name, "--text", f"{root}/never", *feeding],
             ):
-                code, said = mutator("bridge", *command)
-                assert code == 2, said
-                assert name in said
-                assert "Traceback" not in said
-                faults[name] = said
+                code, printed = mutator("bridge", *command)
+                assert code == 2, printed
+                assert name in printed
+                assert "Traceback" not in printed
+                faults[name] = printed
         assert not Path(root, "never").exists()
         assert "is a view" in faults["seen"]
         assert "bucketing" in faults["spread"]
         assert "transactional" in faults["acid"]
         assert "no such table" in faults["missing"]
 
-        code, said = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow", "--format", "avro")
-        assert (code, "stores orc" in said) == (2, True), said
-        assert "leave out --format avro" in said
+        code, printed = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow", "--format", "avro")
+        assert (code, "stores orc" in printed) == (2, True), printed
+        assert "leave out --format avro" in printed
 
         # faults that only a task can find
         before = files_of(spark, "narrow")
-        code, said = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow")
-        assert code == 3, said
-        assert "field id" in said
-        assert "300" in said
-        assert "Traceback" not in said
-        assert "Spark gave up" not in said
+        code, printed = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow")
+        assert code == 3, printed
+        assert "field id" in printed
+        assert "300" in printed
+        assert "Traceback" not in printed
+        assert "Spark gave up" not in printed
         assert files_of(spark, "narrow") == before
 
         sys.modules["pandas"] = None  # as if pyhive were not installed
@@ -557,9 +557,9 @@ def test_faults_are_named(hive):
             ["export", "--table", "plain", "--to", f"{root}/never"],
             ["import", "--from", f"{root}/text", "--table", "plain"],
         ):
-            code, said = mutator("bridge", *command)
-            assert code == 2, said
-            assert "pip install 'mutator[hive]'" in said
+            code, printed = mutator("bridge", *command)
+            assert code == 2, printed
+            assert "pip install 'mutator[hive]'" in printed
 
     dropping(hive, case)
 
@@ -579,9 +579,9 @@ def test_no_instant_is_truncated(hive, field):
             spark.sql(f"INSERT OVERWRITE source SELECT 1, {value} UNION ALL SELECT 2, NULL")
             done("bridge", "export", "--table", "source", "--to", f"{root}/{fraction}")
             words = ["bridge", "import", "--from", f"{root}/{fraction}", "--table", "avro", "--format", "avro"]
-            code, said = mutator(*words)
-            assert code == expected, said
-        assert "field at has 1960-01-01 00:00:00.123456" in said
+            code, printed = mutator(*words)
+            assert code == expected, printed
+        assert "field at has 1960-01-01 00:00:00.123456" in printed
         assert len(rows_of(spark, "avro")) == 2
         assert "123456" not in str(rows_of(spark, "avro"))
 
@@ -652,7 +652,7 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by, kills):
     def killed(spark):
         merged(root)
 
-    def look(spark):
+    def read_state(spark):
         new = spark.newSession()
         return sales(new), [row.tableName for row in new.sql("SHOW TABLES").collect()]
 
@@ -704,7 +704,7 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by, kills):
         feed(root, f"del_{number}.txt", f"9||{10 + number}|z")
         for point in points:
             assert hive.run(killed, point=point) is None, point
-            rows, _ = hive.run(look)
+            rows, _ = hive.run(read_state)
             assert rows in (before, after), point
         hive.run(finish, after)
     hive.run(last)

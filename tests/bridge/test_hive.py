@@ -289,22 +289,22 @@ def test_tables_that_the_bridge_cannot_change(hive):
         spark.sql(f"CREATE TABLE acid (a INT) {in_buckets} STORED AS ORC TBLPROPERTIES ('transactional'='true')")
         spark.sql("CREATE TABLE nested (a INT) STORED AS ORC")
         Path(root, "warehouse", "nested", "sub").mkdir()
-        said = []
+        errors = []
         for name in ("none", "no.such.table", "rows_of_text", "seen", "in_buckets", "acid", "nested"):
             with pytest.raises(MutatorError) as caught:
                 HiveTable(spark, name).files()
-            said.append((caught.value.kind, caught.value.exit_code, str(caught.value)))
+            errors.append((caught.value.kind, caught.value.exit_code, str(caught.value)))
         spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
         with pytest.raises(MutatorError, match="ignoreMissingFiles is true") as caught:
             HiveTable(spark, "nested").read()
         assert caught.value.kind == "hive.setting"
-        return said
+        return errors
 
-    said = hive.run(case, str(hive.root))
-    assert [kind for kind, _, _ in said] == ["hive.missing"] * 2 + ["hive.kind"] * 4 + ["hive.nested"]
-    assert [code for _, code, _ in said] == [2] * 6 + [3]
+    errors = hive.run(case, str(hive.root))
+    assert [kind for kind, _, _ in errors] == ["hive.missing"] * 2 + ["hive.kind"] * 4 + ["hive.nested"]
+    assert [code for _, code, _ in errors] == [2] * 6 + [3]
     parts = ["none: there is no such table", "no.such.table", "TextInputFormat", "is a view", "bucket", "transactional"]
-    assert [part for part, (_, _, text) in zip(parts, said, strict=False) if part not in text] == []
+    assert [part for part, (_, _, text) in zip(parts, errors, strict=False) if part not in text] == []
 
 
 @pytest.mark.thorough(keep=0)
@@ -439,14 +439,14 @@ def test_kill_at_each_point_leaves_old_or_new(hive):
         spark.sql("SET hive.exec.dynamic.partition.mode=nonstrict")
         spark.sql("INSERT INTO killed VALUES (0, 'same'), (0, 'changed'), (0, 'even')")
 
-    def look(spark):
+    def read_state(spark):
         return rows_of(spark, "killed")
 
     hive.run(begin)
     version, log = 1, hive.root / "log.json"
     for point in PARTS_POINTS:
         assert hive.run(next_version, version, str(log), point=point) is None, point
-        seen = hive.run(look)
+        seen = hive.run(read_state)
         assert seen in (rows_at(version - 1), rows_at(version)), point  # it may be killed in the cleanup, too
         assert seen != rows_at(version) or not point_is_before_commit(point), point
         version += seen == rows_at(version)
@@ -509,7 +509,7 @@ def test_kill_of_the_jvm_in_the_commit_of_many_partitions(hive):
         table._metastore.alter_partitions = marked
         table.commit(Staged.of(json.loads(log.read_text())))
 
-    def look(spark):
+    def read_state(spark):
         table = HiveTable(spark, "many")
         return {row[0] for row in table.read().collect()}, table.is_committed(Staged.of(json.loads(log.read_text())))
 
@@ -517,7 +517,7 @@ def test_kill_of_the_jvm_in_the_commit_of_many_partitions(hive):
     for number in range(1, 1 + int(os.environ.get("MUTATOR_JVM_KILLS", "1"))):
         hive.run(stage, number)
         marker.unlink(missing_ok=True)
-        before = hive.run(look)[0]
+        before = hive.run(read_state)[0]
         thread = threading.Thread(target=lambda: hive.run_anyhow(commit))
         thread.start()
         while not marker.exists():
@@ -526,5 +526,5 @@ def test_kill_of_the_jvm_in_the_commit_of_many_partitions(hive):
         hive.kill()
         thread.join()
         hive.start()
-        rows, committed = hive.run(look)
+        rows, committed = hive.run(read_state)
         assert rows == ({number} if committed else before)

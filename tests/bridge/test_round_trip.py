@@ -56,17 +56,17 @@ def state(table):
 # --- from run to run
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_feed_is_merged_and_later_exports_are_skipped(in_memory, kind):
-    bridged = Bridged(in_memory, {name.replace("orc", kind): table for name, table in FLAT.items()})
+@pytest.mark.parametrize("file_format", KINDS)
+def test_feed_is_merged_and_later_exports_are_skipped(in_memory, file_format):
+    bridged = Bridged(in_memory, {name.replace("orc", file_format): table for name, table in FLAT.items()})
     bridged.feed("ups_1.txt", "2,two,200\n5,five,200\n")
     first = bridged.run()
 
     assert first.exported["why"] == "there was no text copy yet"
     assert first.exported["rows"] == 4
-    assert (first.changed, first.partitions, first.kind) == (True, None, kind)
+    assert (first.changed, first.partitions, first.kind) == (True, None, file_format)
     assert bridged.rows() == [(1, "a", 100), (2, "two", 200), *BEFORE[2:], (5, "five", 200)]
-    assert all(path.suffix == f".{kind}" for path in data_files(bridged.table))
+    assert all(path.suffix == f".{file_format}" for path in data_files(bridged.table))
     assert "the table was overwritten in one step" in first.shown()
 
     bridged.feed("del_2.txt", "1,,300\n")
@@ -135,12 +135,12 @@ def test_tombstones_are_remembered(parted, between):
 
 def test_report_is_json(parted):
     parted.feed("ups_1.txt", "5,five,200,c\n")
-    told = json.loads(parted.run().json())
+    answer = json.loads(parted.run().json())
 
-    assert (told["table"], told["text"], told["kind"]) == (str(parted.table), str(parted.text), "orc")
-    assert (told["changed"], told["partitions"]) == (True, ["dt=c"])
-    assert told["exported"] == {"why": "there was no text copy yet", "rows": 7, "bytes": told["exported"]["bytes"]}
-    assert told["merged"]["counts"]["feed updated"] == 1
+    assert (answer["table"], answer["text"], answer["kind"]) == (str(parted.table), str(parted.text), "orc")
+    assert (answer["changed"], answer["partitions"]) == (True, ["dt=c"])
+    assert answer["exported"] == {"why": "there was no text copy yet", "rows": 7, "bytes": answer["exported"]["bytes"]}
+    assert answer["merged"]["counts"]["feed updated"] == 1
     assert json.loads(parted.run().json())["exported"] is None
 
 

@@ -111,10 +111,10 @@ def columns(suffix: str, **settings: str) -> Case:
     )
 
 
-def ordered(kind: str, low: str, middle: str, same: str, high: str) -> Case:
+def ordered(order_type: str, low: str, middle: str, same: str, high: str) -> Case:
     """Return a case whose order values have the given type; `same` is another spelling of `middle`."""
     return Case(
-        {**BY_FIELD, **DELETES, "temporal.ordering.field.type": kind},
+        {**BY_FIELD, **DELETES, "temporal.ordering.field.type": order_type},
         {"base.txt": letters("abcdef", middle, "base")},
         (({"ups_1.txt": letters("ax", high, "first"), "del_1.txt": letters("bc", same, "")}, {}),),
         {

@@ -266,7 +266,7 @@ def test_the_format_of_both_sides():
 
 
 @pytest.mark.parametrize(
-    ("settings", "kind"),
+    ("settings", "order_type"),
     [
         ({}, "sequence"),
         ({BY: "-1"}, "sequence"),
@@ -284,11 +284,11 @@ def test_the_format_of_both_sides():
         ({"temporal.ordering.field.numeric": "true"}, "sequence"),  # as in chombo's files
     ],
 )
-def test_order_type(settings, kind):
+def test_order_type(settings, order_type):
     config = parse({KEY: "0", **settings})
 
-    assert config.order_type == kind
-    assert config.by_file_name == (kind == "sequence")
+    assert config.order_type == order_type
+    assert config.by_file_name == (order_type == "sequence")
 
 
 @pytest.mark.parametrize(
@@ -629,9 +629,9 @@ def test_a_faulty_configuration_ends_before_spark_starts(tmp_path, capsys, monke
     places = ["--master", "m", "--feed", "f", "--output", str(tmp_path / "o")]
 
     assert main(["run", "--config", str(path), *places]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err == (
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
         f"mutator: error: {path}: the configuration cannot be used:\n"
         "  num.reducer: '0' must be a whole number from 1 to 999999\n"
     )

@@ -346,10 +346,10 @@ def test_many_runs_at_once_publish_one_output(output, tmp_path):
         )
         for n in range(4)
     ]
-    said = [run.communicate(timeout=60)[1] for run in runs]
+    messages = [run.communicate(timeout=60)[1] for run in runs]
 
-    losers = [text for run, text in zip(runs, said, strict=True) if run.returncode]
-    assert len(losers) == 3, said
+    losers = [text for run, text in zip(runs, messages, strict=True) if run.returncode]
+    assert len(losers) == 3, messages
     assert all("\nmutator.errors.exceptions.StateError: " in text for text in losers), losers
     assert os.listdir(tmp_path) == ["out"]
     assert tree(output) == WHOLE

@@ -52,15 +52,15 @@ POINTS = {
         "publish.done",
     ],
 }
-EACH = [(kind, point) for kind, points in POINTS.items() for point in points]
+EACH = [(storage_type, point) for storage_type, points in POINTS.items() for point in points]
 
 
 @pytest.fixture
 def lake(request):
     """Return a function that creates an empty directory on a storage."""
 
-    def make(kind):
-        if kind == "s3":
+    def make(storage_type):
+        if storage_type == "s3":
             return request.getfixturevalue("s3").bucket() + "/lake"
         path = f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
         storage_for(path).make_directory(path)
@@ -118,9 +118,9 @@ def names(path):
 
 
 @pytest.mark.thorough(keep=4)
-@pytest.mark.parametrize(("kind", "point"), EACH)
-def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(lake, request, kind, point):
-    place = lake(kind)
+@pytest.mark.parametrize(("storage_type", "point"), EACH)
+def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(lake, request, storage_type, point):
+    place = lake(storage_type)
     output, storage = f"{place}/out", storage_for(place)
     environment = dict(os.environ) | {failpoints.VARIABLE: point}
     process = FRESH.Process(target=publish_in_child, args=(output, 1, environment))
@@ -128,18 +128,21 @@ def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(
     process.join()
     assert process.exitcode == -signal.SIGKILL
     done = (
-        point in POINTS[kind][POINTS[kind].index("publish.renamed" if kind == "hdfs" else "stage.manifest.written") :]
+        point
+        in POINTS[storage_type][
+            POINTS[storage_type].index("publish.renamed" if storage_type == "hdfs" else "stage.manifest.written") :
+        ]
     )
     if done:
         with pytest.raises(MutatorError, match="already exists"):
             publish(output, run_id(2), merge_of(run_id(2)))
         expected = 1
     else:
-        assert kind == "s3" or storage.stat(output) is None  # nothing is visible
+        assert storage_type == "s3" or storage.stat(output) is None  # nothing is visible
         litter = publish(output, run_id(2), merge_of(run_id(2))).litter
         assert len(litter) == (
             point not in ("storage.written:1", "stage.announced", "stage.swept", "stage.created")
-            or (kind == "hdfs" and point == "stage.created")
+            or (storage_type == "hdfs" and point == "stage.created")
         )
         expected = 2
     assert published(storage, output).run == run_id(expected)

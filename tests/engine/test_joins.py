@@ -123,11 +123,11 @@ def test_requested_engine_is_used(tmp_path):
 def test_bucket_without_mutations_is_carried_over_unread(tmp_path, monkeypatch, base):
     master = managed(tmp_path, base, num_reducer=4)
     master = Path(merge(tmp_path, master, feed(tmp_path, del_3=[(key, 3) for key in KEYS[:12]]), base).output)
-    told = known(master)
+    found = known(master)
     hot = bucket_of((KEYS[20],), 4)
-    cold = {str(master / part.path) for part in told.parts() if part.bucket != hot}
-    assert {part.bucket for part in told.files} == {0, 1, 2, 3}
-    assert {part.bucket for part in told.beside if part.role == "tombstones"} == {0, 1, 2, 3}
+    cold = {str(master / part.path) for part in found.parts() if part.bucket != hot}
+    assert {part.bucket for part in found.files} == {0, 1, 2, 3}
+    assert {part.bucket for part in found.beside if part.role == "tombstones"} == {0, 1, 2, 3}
     opened = []
     monkeypatch.setattr(LocalStorage, "open", spy(LocalStorage.open, opened))
 
@@ -136,10 +136,10 @@ def test_bucket_without_mutations_is_carried_over_unread(tmp_path, monkeypatch, 
     assert not cold & {path for _, path, *_ in opened}
     assert opened
     same, other = carried_and_written(master, made.output)
-    assert same == {part.path for part in told.files if part.bucket != hot}
+    assert same == {part.path for part in found.files if part.bucket != hot}
     assert len(other) == 1
     now = known(made.output)
-    assert all(part in now.parts() for part in told.parts() if part.bucket != hot)
+    assert all(part in now.parts() for part in found.parts() if part.bucket != hot)
     for part in now.beside:  # files of tombstones and sequences, too
         if part.bucket != hot:
             assert (master / part.path).stat().st_ino == Path(made.output, part.path).stat().st_ino
@@ -240,8 +240,8 @@ def test_buckets_that_outgrow_their_size_double_without_a_shuffle(tmp_path, base
     check_buckets(made.output)
     for rows in rows_of(made.output).values():
         keys = [row.split(b",")[0] for row in rows]
-        held = [key for key in keys if key in order]
-        assert keys == sorted(held, key=order.__getitem__) + sorted(key for key in keys if key not in order)
+        old_keys = [key for key in keys if key in order]
+        assert keys == sorted(old_keys, key=order.__getitem__) + sorted(key for key in keys if key not in order)
     assert tombstones_of(made.output).keys() == {KEYS[0], b"new000"}
     assert len(all_rows(made.output)) == len(KEYS) + 98
 
@@ -272,17 +272,17 @@ def test_broadcast_leaves_the_rows_in_their_files(tmp_path, base):
     changes = feed(tmp_path, u_5=[(KEYS[0], 5), (b"new", 5), (b"another", 5)], del_6=[(KEYS[1], 6), (b"gone", 6)])
     made = merge(tmp_path, master, changes, base, **promised(split_bytes=100))
 
-    told = known(made.output)
-    assert (made.join, made.buckets, told.buckets, told.hash) == ("broadcast", None, None, None)
-    assert all(part.bucket is None for part in told.parts())
+    merged_again = known(made.output)
+    assert (made.join, made.buckets, merged_again.buckets, merged_again.hash) == ("broadcast", None, None, None)
+    assert all(part.bucket is None for part in merged_again.parts())
     rows = list(rows_of(made.output).values())
     assert list(rows_of(made.output)) == sorted(rows_of(made.output))
     before = [row for at in range(3) for row in (master / f"m{at}.txt").read_bytes().splitlines()]
     updated = KEYS[0] + b",5,y"
     kept = [updated if row.startswith(KEYS[0]) else row for row in before if not row.startswith(KEYS[1])]
-    *held, inserted = rows
-    assert [row for part in held for row in part] == kept
-    assert len(held) > 2
+    *unchanged, inserted = rows
+    assert [row for part in unchanged for row in part] == kept
+    assert len(unchanged) > 2
     assert inserted == [b"another,5,y", b"new,5,y"]
     assert tombstones_of(made.output) == {KEYS[1]: b"6", b"gone": b"6"}
 

@@ -74,17 +74,19 @@ def make(work, case):
     assert plan.strategy.join == ("aligned" if case["managed"] else "shuffle")
     before = peak() if not case["managed"] else None
     with ExitStack() as stack:
-        kinds = {kind: stack.enter_context((work / f"elements-{kind}").open("wb")) for kind in (RUN, ROWS, TOMBSTONES)}
+        streams = {
+            role: stack.enter_context((work / f"elements-{role}").open("wb")) for role in (RUN, ROWS, TOMBSTONES)
+        }
         for task in plan.tasks:
             for place, value in read_runs(plan, task):
                 if place[0] == 0:
-                    pickle.dump((place, value), kinds[place[2]])
+                    pickle.dump((place, value), streams[place[2]])
     (work / "plan").write_bytes(pickle.dumps((plan, None if before is None else peak() - before)))
 
 
 def streamed(work):
-    for kind in range(3):
-        with (work / f"elements-{kind}").open("rb") as file:
+    for role in range(3):
+        with (work / f"elements-{role}").open("rb") as file:
             end = os.fstat(file.fileno()).st_size
             while file.tell() < end:
                 yield pickle.load(file)
@@ -134,10 +136,12 @@ def measured(**case):
         )
         assert done.returncode == 0, done.stderr
         assert list(scratch.iterdir()) == []
-    told = json.loads(done.stdout)
-    shown = {name: f"{told[name] / MB:.0f}" for name in ("reduce", "map", "data") if told[name] is not None}
-    print(shown, {name: count for name, count in told["counts"].items() if count})  # noqa: T201  # with -s
-    return told
+    measured_run = json.loads(done.stdout)
+    shown = {
+        name: f"{measured_run[name] / MB:.0f}" for name in ("reduce", "map", "data") if measured_run[name] is not None
+    }
+    print(shown, {name: count for name, count in measured_run["counts"].items() if count})  # noqa: T201  # with -s
+    return measured_run
 
 
 JOINS = pytest.mark.parametrize("managed", [False, True], ids=["shuffle", "aligned"])
@@ -172,11 +176,11 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_task_stays_within_its_memory(name, managed):
     case, most = CASES[name]
-    told = measured(**{"keys": case["master"], **case}, managed=managed)
-    assert told["counts"]["output rows"] >= case.get("keys", case["master"])
-    assert told["reduce"] < most * MB
-    if told["map"] is not None:
-        assert told["map"] < 120 * MB
+    measured_run = measured(**{"keys": case["master"], **case}, managed=managed)
+    assert measured_run["counts"]["output rows"] >= case.get("keys", case["master"])
+    assert measured_run["reduce"] < most * MB
+    if measured_run["map"] is not None:
+        assert measured_run["map"] < 120 * MB
 
 
 LARGE = {

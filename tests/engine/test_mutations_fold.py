@@ -43,7 +43,7 @@ class Mutation(NamedTuple):
     is_delete: bool
 
 
-class Told(NamedTuple):
+class Outcome(NamedTuple):
     """The result of a fold for one key."""
 
     winner: tuple
@@ -52,14 +52,14 @@ class Told(NamedTuple):
     upserts: bool
 
 
-def plan_of(kind="long"):
+def plan_of(order_type="long"):
     files = tuple(SimpleNamespace(rank=rank, sequence=sequence) for rank, sequence in FILES)
     return SimpleNamespace(
         inputs=files,
         sequences=np.array([one.sequence for one in files]),
         ranks=np.array([one.rank for one in files]),
         key_width=1,
-        rows=SimpleNamespace(order_type=kind),
+        rows=SimpleNamespace(order_type=order_type),
         by_file_name=False,
         memory=0,
         horizon=None,
@@ -71,13 +71,13 @@ def hashes_of(keys, space):
     return np.array([hash(key) % space if space else KEYS.index(key) * 2**61 for key in keys], np.uint64)
 
 
-def columns_of(bag, kind="long", space=3):
+def columns_of(bag, order_type="long", space=3):
     """Lay mutations out as columns; all keys share ``space`` hashes, so that many keys have the same hash."""
     keys = [one.key for one in bag]
     return Mutations(
         hashes=hashes_of(keys, space),
         keys=(pa.array([key[0] for key in keys], pa.large_binary()),),
-        orders=pa.array([one.order for one in bag], column_type(kind)),
+        orders=pa.array([one.order for one in bag], column_type(order_type)),
         inputs=np.array([one.file for one in bag], np.int64),
         offsets=np.array([one.offset for one in bag], np.int64),
         deletes=np.array([one.is_delete for one in bag], np.bool_),
@@ -93,7 +93,7 @@ def columns_of(bag, kind="long", space=3):
 
 def by_model(bag):
     """Compute winners and ties with lists, as DESIGN 3.1 defines them."""
-    told = {}
+    outcomes = {}
     for key in {one.key for one in bag}:
         mine = [one for one in bag if one.key == key]
 
@@ -105,22 +105,22 @@ def by_model(bag):
         level = (top.order, FILES[top.file][1])
         contents = {(one.is_delete, one.row[:2]) for one in mine if (one.order, FILES[one.file][1]) == level}
         winner = (*precedence(top), top.is_delete)
-        told[key] = Told(winner, len(mine), len(contents) > 1, not all(one.is_delete for one in mine))
-    return told
+        outcomes[key] = Outcome(winner, len(mine), len(contents) > 1, not all(one.is_delete for one in mine))
+    return outcomes
 
 
-def told_by(found):
+def outcomes_of(found):
     assert (np.sort(found.hashes) == found.hashes).all()
-    told = {}
+    outcomes = {}
     for n in range(len(found)):
         key = tuple(column[n].as_py() for column in found.keys)
-        assert key not in told
+        assert key not in outcomes
         rank, sequence = FILES[found.inputs[n]]
         place = (found.orders[n].as_py(), sequence, rank, int(found.offsets[n]), found.rows[n].as_py()[:-1])
         assert found.written[n].as_py() == found.rows[n].as_py()[:2]
         rest = (int(found.counts[n]), bool(found.mixed[n]), bool(found.upserts[n]))
-        told[key] = Told((*place, bool(found.deletes[n])), *rest)
-    return told
+        outcomes[key] = Outcome((*place, bool(found.deletes[n])), *rest)
+    return outcomes
 
 
 def mutations(orders):
@@ -156,14 +156,14 @@ def grouped(rng, bag, plan, **options):
 def test_any_grouping_and_order_gives_the_same_winners(bag, space, rng):
     """Each key has a hash of its own, or many keys share a few hashes."""
     expected = by_model(bag)
-    assert told_by(fold(plan_of(), columns_of(bag, space=space))) == expected
+    assert outcomes_of(fold(plan_of(), columns_of(bag, space=space))) == expected
     for _ in range(3):
-        assert told_by(grouped(rng, bag, plan_of(), space=space)) == expected
+        assert outcomes_of(grouped(rng, bag, plan_of(), space=space)) == expected
 
 
 @given(st.lists(mutations(st.sampled_from([b"", b"10", b"9", b"\xff"])), min_size=1, max_size=8), st.randoms())
 def test_order_values_may_be_bytes(bag, rng):
-    assert told_by(grouped(rng, bag, plan_of("string"), kind="string")) == by_model(bag)
+    assert outcomes_of(grouped(rng, bag, plan_of("string"), order_type="string")) == by_model(bag)
 
 
 def test_every_order_of_a_tie_gives_the_same_winner():
@@ -171,8 +171,8 @@ def test_every_order_of_a_tie_gives_the_same_winner():
     bag = [Mutation((b"a",), 1, 1, 0, b"xy1\n", False), Mutation((b"a",), 1, 2, 0, b"xy2\n", False)]
     bag.append(Mutation((b"a",), 1, 1, 0, b"x\n", False))
     for some in itertools.permutations(bag):
-        assert told_by(fold(plan_of(), columns_of(list(some)))) == {
-            (b"a",): Told((1, 3, 1, 0, b"xy2", False), 3, True, True)
+        assert outcomes_of(fold(plan_of(), columns_of(list(some)))) == {
+            (b"a",): Outcome((1, 3, 1, 0, b"xy2", False), 3, True, True)
         }
 
 
@@ -194,7 +194,7 @@ def test_a_line_end_is_not_part_of_a_row():
 
 
 def test_fold_of_no_mutations():
-    assert told_by(fold(plan_of(), columns_of([]))) == {}
+    assert outcomes_of(fold(plan_of(), columns_of([]))) == {}
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(KEYS)), max_size=12))
@@ -208,14 +208,14 @@ def test_groups_of_keys(pairs):
 
 
 @given(BAGS, st.lists(st.sampled_from(KEYS), max_size=12), st.sampled_from([0, 1, 2, 3]))
-def test_matches_equal_those_of_a_dict(bag, held, space):
+def test_matches_equal_those_of_a_dict(bag, master, space):
     """Rows of a master may repeat; keys that share a hash are still told apart."""
     folded = fold(plan_of(), columns_of(bag, space=space))
     winners = Winners(plan_of(), folded, Tally())
-    column = pa.array([key[0] for key in held], pa.large_binary())
+    column = pa.array([key[0] for key in master], pa.large_binary())
     places = {value: place for place, value in enumerate(folded.keys[0].to_pylist())}
-    rows, found = winners.match(hashes_of(held, space), lambda chosen: [column.take(pa.array(chosen))])
-    expected = [(row, places[key[0]]) for row, key in enumerate(held) if key[0] in places]
+    rows, found = winners.match(hashes_of(master, space), lambda chosen: [column.take(pa.array(chosen))])
+    expected = [(row, places[key[0]]) for row, key in enumerate(master) if key[0] in places]
     assert list(zip(rows.tolist(), found.tolist(), strict=True)) == expected
 
 
@@ -238,26 +238,26 @@ class _Block:
         return pa.array([self._rows[row][1] for row in chosen], pa.int64())
 
 
-HELD = st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 2), st.integers(-1, 1)), max_size=30)
+MASTERS = st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 2), st.integers(-1, 1)), max_size=30)
 
 
-@given(HELD, st.sampled_from([0, 1, 2, 3]), st.sampled_from([0, 50, 1 << 20]), st.integers(1, 4), st.data())
-def test_duplicates_are_those_of_a_dict(monkeypatch, held, space, memory, batch, data):
+@given(MASTERS, st.sampled_from([0, 1, 2, 3]), st.sampled_from([0, 50, 1 << 20]), st.integers(1, 4), st.data())
+def test_duplicates_are_those_of_a_dict(monkeypatch, master, space, memory, batch, data):
     """The last by (order value, sequence, position) survives; the memory is enough for no row, a few rows, or all."""
     monkeypatch.setattr(spool, "BATCH", batch)
     monkeypatch.setattr(spool.write_table, "__defaults__", (batch,))
-    cuts = sorted({0, len(held), *data.draw(st.lists(st.integers(0, len(held)), max_size=4))})
-    blocks = [_Block(start, held[start:end], space) for start, end in itertools.pairwise(cuts)]
+    cuts = sorted({0, len(master), *data.draw(st.lists(st.integers(0, len(master)), max_size=4))})
+    blocks = [_Block(start, master[start:end], space) for start, end in itertools.pairwise(cuts)]
     plan = plan_of()
     plan.memory = memory
     tally = Tally()
     with ExitStack() as stack:
         found = duplicates(plan, lambda: iter(blocks), tally, stack)
     last = {}
-    for place in sorted(range(len(held)), key=lambda n: (*held[n][1:], n)):
-        last[held[place][0]] = place
-    assert found.tolist() == sorted(set(range(len(held))) - set(last.values()))
+    for place in sorted(range(len(master)), key=lambda n: (*master[n][1:], n)):
+        last[master[place][0]] = place
+    assert found.tolist() == sorted(set(range(len(master))) - set(last.values()))
     assert tally.counts["master duplicate"] == len(found)
-    several = sorted(key for key, count in Counter(key for key, _, _ in held).items() if count > 1)
+    several = sorted(key for key, count in Counter(key for key, _, _ in master).items() if count > 1)
     assert tally.counts["duplicate IDs"] == len(several)
     assert tally.samples.get("duplicate IDs", []) == several[:5]

@@ -37,13 +37,13 @@ def by_of(world: World) -> str:
     return usable[world.seed % len(usable)]
 
 
-def run_all(work: Path, world: World, scope: str, kinds: list[str], feed_kind: str | None = None) -> Any:
+def run_all(work: Path, world: World, scope: str, formats: list[str], feed_format: str | None = None) -> Any:
     """Do all runs of a world, with one file format for the master and one for each feed."""
     rng = random.Random(world.seed)
     for number, rows in enumerate(world.master):
         put(
-            work / "master" / f"m{number}{FILE_FORMATS[kinds[0]].suffix}",
-            kinds[0],
+            work / "master" / f"m{number}{FILE_FORMATS[formats[0]].suffix}",
+            formats[0],
             rows,
             schema_of(world.order, op=False),
             2,
@@ -51,16 +51,16 @@ def run_all(work: Path, world: World, scope: str, kinds: list[str], feed_kind: s
         )
     master, counts, reports = work / "master", [], []
     for run, files in enumerate(world.feeds):
-        fed = feed_kind or kinds[0]
+        fed = feed_format or formats[0]
         for stem, rows in files:
             path = work / f"feed{run}" / f"{stem}{FILE_FORMATS[fed].suffix}"
             put(path, fed, rows, schema_of(world.order, op=world.op), 2, ",")
-        settings_ = world.settings(kinds[0], fed) | {"partitioned.by": by_of(world), "key.scope": scope}
+        settings_ = world.settings(formats[0], fed) | {"partitioned.by": by_of(world), "key.scope": scope}
         settings_ |= {"num.reducer": str(rng.choice([1, 2, 4])), "split.bytes": str(rng.choice([64, 1 << 20]))}
         settings_ |= {"bucket.bytes": str(rng.choice([50, 1 << 20])), "memory.bytes": str(rng.choice([200, 1 << 27]))}
-        settings_ |= {"field.delim.regex": ","} if "escaped" in (kinds[0], fed) else {}
-        if kinds[0] in ("avro", "parquet", "orc"):
-            settings_ |= {"output.format": kinds[run % len(kinds)]}
+        settings_ |= {"field.delim.regex": ","} if "escaped" in (formats[0], fed) else {}
+        if formats[0] in ("avro", "parquet", "orc"):
+            settings_ |= {"output.format": formats[run % len(formats)]}
         output = work / f"out{run}"
         report = local_engine.mutate(
             settings_,
@@ -82,15 +82,17 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
     schema, records, tombstones = schema_of(world.order, op=False), [], []
     for part in known.files:
         stored = known.spec if part.form is None else known.spec["earlier"][part.form]
-        data, kind = (output / part.path).read_bytes(), stored["format"]
-        if kind in ("text", "escaped"):
-            found = FILE_FORMATS[kind].read(InMemory(data, Window("exact lf")), schema, schema.names, Dialect(b","))
+        data, file_format = (output / part.path).read_bytes(), stored["format"]
+        if file_format in ("text", "escaped"):
+            found = FILE_FORMATS[file_format].read(
+                InMemory(data, Window("exact lf")), schema, schema.names, Dialect(b",")
+            )
         else:
-            found = read_whole(kind, data)
+            found = read_whole(file_format, data)
         for one in found:
             columns = [
                 comparable(
-                    converted(one.batch.column(place), field.type, typed=FILE_FORMATS[kind].typed)[0]
+                    converted(one.batch.column(place), field.type, typed=FILE_FORMATS[file_format].typed)[0]
                 ).to_pylist()
                 for place, field in enumerate(schema)
             ]
@@ -108,25 +110,25 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
 def test_all_formats_give_the_same_records(scope, world):
     with scratch() as work:
         expected = run_all(work / "text", world, scope, ["text"])
-        for kind in COLUMNS:
-            assert run_all(work / kind, world, scope, [kind]) == expected, kind
+        for file_format in COLUMNS:
+            assert run_all(work / file_format, world, scope, [file_format]) == expected, file_format
 
 
-@given(world=worlds([None, "", "x", 'q"', "a,b", "l\nf", "\\N"]), kinds=st.permutations(["avro", "parquet", "orc"]))
+@given(world=worlds([None, "", "x", 'q"', "a,b", "l\nf", "\\N"]), formats=st.permutations(["avro", "parquet", "orc"]))
 @law(8)
-def test_partitions_of_several_formats_are_merged_like_those_of_one(world, kinds):
+def test_partitions_of_several_formats_are_merged_like_those_of_one(world, formats):
     """The format changes with every run, and only the partitions that it touches are written in the new one."""
     scope = ["table", "partition"][world.seed % 2]
     with scratch() as work:
-        expected = run_all(work / "one", world, scope, [kinds[0]])
-        assert run_all(work / "many", world, scope, kinds) == expected
-        assert run_all(work / "fed", world, scope, kinds[:1], "csv") == expected
+        expected = run_all(work / "one", world, scope, [formats[0]])
+        assert run_all(work / "many", world, scope, formats) == expected
+        assert run_all(work / "fed", world, scope, formats[:1], "csv") == expected
 
 
-@pytest.mark.parametrize("kind", COLUMNS)
-def test_mutations_of_several_tasks_meet_in_a_partition(tmp_path, kind):
+@pytest.mark.parametrize("file_format", COLUMNS)
+def test_mutations_of_several_tasks_meet_in_a_partition(tmp_path, file_format):
     world = make_world(random.Random(3), NOTES)
-    assert len(run_all(tmp_path, world, "partition", [kind])[2]) == 3
+    assert len(run_all(tmp_path, world, "partition", [file_format])[2]) == 3
 
 
 @pytest.mark.soak
@@ -135,13 +137,13 @@ def test_soak_formats(seed):
     rng = random.Random(seed)
     for _ in range(20):
         world = make_world(rng, NOTES)
-        kinds = rng.sample(["avro", "parquet", "orc"], 3)
+        formats = rng.sample(["avro", "parquet", "orc"], 3)
         scope = rng.choice(["table", "partition"])
         with scratch() as work:
             expected = run_all(work / "text", world, scope, ["text"])
-            for kind in COLUMNS:
-                assert run_all(work / kind, world, scope, [kind]) == expected, kind
-            assert run_all(work / "many", world, scope, kinds) == expected
+            for file_format in COLUMNS:
+                assert run_all(work / file_format, world, scope, [file_format]) == expected, file_format
+            assert run_all(work / "many", world, scope, formats) == expected
 
 
 # -- schema changes
@@ -150,8 +152,8 @@ def test_soak_formats(seed):
 class Typed:
     """A partitioned master whose fields have names and types, and runs into it."""
 
-    def __init__(self, work: Path, kind: str, scope: str = "table") -> None:
-        self.work, self.kind, self.number = work, kind, 0
+    def __init__(self, work: Path, file_format: str, scope: str = "table") -> None:
+        self.work, self.file_format, self.number = work, file_format, 0
         self.settings = {
             "id.field.ordinals": "id",
             "temporal.ordering.field.ordinal": "at",
@@ -162,18 +164,20 @@ class Typed:
         self.master = work / "master"
         self.master.mkdir()
 
-    def put(self, place: Path, rows: list[dict[str, Any]], kind: str | None = None, **types: Any) -> Path:
-        kind = kind or self.kind
+    def put(self, place: Path, rows: list[dict[str, Any]], file_format: str | None = None, **types: Any) -> Path:
+        file_format = file_format or self.file_format
         fields = {"id": pa.string(), "shop": pa.string(), "at": pa.int64(), "n": pa.int32()} | types
         place.mkdir(exist_ok=True)
         table = pa.Table.from_pylist(rows, pa.schema(list(fields.items())))
-        path = place / f"f{self.number}{FILE_FORMATS[kind].suffix}"
-        path.write_bytes(file_of(kind, table))
+        path = place / f"f{self.number}{FILE_FORMATS[file_format].suffix}"
+        path.write_bytes(file_of(file_format, table))
         return path
 
-    def run(self, rows: list[dict[str, Any]], kind: str | None = None, settings: Any = None, **types: Any) -> Any:
+    def run(
+        self, rows: list[dict[str, Any]], file_format: str | None = None, settings: Any = None, **types: Any
+    ) -> Any:
         self.number += 1
-        self.put(self.work / f"feed{self.number}", rows, kind, **types)
+        self.put(self.work / f"feed{self.number}", rows, file_format, **types)
         output = self.work / f"out{self.number}"
         feed = str(self.work / f"feed{self.number}")
         report = local_engine.mutate(
@@ -188,17 +192,17 @@ class Typed:
         document = json.loads((self.master / manifest.PATH).read_bytes())
         for part in document["files"]:
             path = self.master / part["path"]
-            kind = path.name.rpartition(".")[2]
-            names = [name for one in read_whole(kind, path.read_bytes()) for name in one.batch.schema.names]
-            found[path.parent.name] = (kind, names)
+            file_format = path.name.rpartition(".")[2]
+            names = [name for one in read_whole(file_format, path.read_bytes()) for name in one.batch.schema.names]
+            found[path.parent.name] = (file_format, names)
         return found
 
     def rows(self) -> list[dict[str, Any]]:
         found = []
         for path in self.master.rglob("part-*"):
-            kind = path.name.rpartition(".")[2]
+            file_format = path.name.rpartition(".")[2]
             if "_mutator" not in path.parts:
-                found += [row for one in read_whole(kind, path.read_bytes()) for row in one.batch.to_pylist()]
+                found += [row for one in read_whole(file_format, path.read_bytes()) for row in one.batch.to_pylist()]
         return sorted(found, key=lambda row: row["id"])
 
 
@@ -207,24 +211,28 @@ def record(id_: str, shop: str, at: int, n: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
-@pytest.mark.parametrize("kind", ["avro", "parquet", "orc"])
-def test_a_field_that_is_added_changes_only_the_partitions_that_are_touched(tmp_path, kind, scope):
-    typed = Typed(tmp_path, kind, scope)
+@pytest.mark.parametrize("file_format", ["avro", "parquet", "orc"])
+def test_a_field_that_is_added_changes_only_the_partitions_that_are_touched(tmp_path, file_format, scope):
+    typed = Typed(tmp_path, file_format, scope)
     typed.put(typed.master, [record("a", "1", 1, 1), record("b", "2", 1, 1), record("c", "3", 1, 1)])
     typed.run([])
     old = {path.name for path in typed.master.rglob("part-*") if "shop=2" in path.parts}
     typed.run([record("d", "1", 2, 2, note="new")], note=pa.string())
     before = ["id", "shop", "at", "n"]
 
-    assert typed.forms() == {"shop=1": (kind, [*before, "note"]), "shop=2": (kind, before), "shop=3": (kind, before)}
+    assert typed.forms() == {
+        "shop=1": (file_format, [*before, "note"]),
+        "shop=2": (file_format, before),
+        "shop=3": (file_format, before),
+    }
     assert {path.name for path in typed.master.rglob("part-*") if "shop=2" in path.parts} == old
     # A later run that touches an old partition reads it in its own format.
     report = typed.run([record("b", "2", 3, 9, note="b"), record("e", "2", 3, 9, note="e")], note=pa.string())
     assert (report.counts["feed updated"], report.counts["feed inserted"]) == (1, 1)
     assert typed.forms() == {
-        "shop=1": (kind, [*before, "note"]),
-        "shop=2": (kind, [*before, "note"]),
-        "shop=3": (kind, before),
+        "shop=1": (file_format, [*before, "note"]),
+        "shop=2": (file_format, [*before, "note"]),
+        "shop=3": (file_format, before),
     }
     assert typed.rows() == [
         record("a", "1", 1, 1, note=None),
@@ -235,9 +243,9 @@ def test_a_field_that_is_added_changes_only_the_partitions_that_are_touched(tmp_
     ]
 
 
-@pytest.mark.parametrize("kind", ["avro", "parquet", "orc"])
-def test_a_widened_type_is_read_in_both_widths(tmp_path, kind):
-    typed = Typed(tmp_path, kind)
+@pytest.mark.parametrize("file_format", ["avro", "parquet", "orc"])
+def test_a_widened_type_is_read_in_both_widths(tmp_path, file_format):
+    typed = Typed(tmp_path, file_format)
     typed.put(typed.master, [record("a", "1", 1, 1), record("b", "2", 1, 1)])
     typed.run([])
     typed.run([record("a", "1", 2, 1 << 40)], n=pa.int64())
@@ -254,7 +262,7 @@ def test_a_record_is_found_and_moves_between_partitions_of_several_formats(tmp_p
     typed.run([])
     typed.run([record("x", "1", 1, 1)], settings={"output.format": "parquet"})
     typed.run([record("y", "2", 1, 1)], settings={"output.format": "orc"})
-    assert {place: kind for place, (kind, _) in typed.forms().items()} == {
+    assert {place: file_format for place, (file_format, _) in typed.forms().items()} == {
         "shop=1": "parquet",
         "shop=2": "orc",
         "shop=3": "avro",

@@ -14,40 +14,40 @@ from tests.support.named_runs import ENGINES, TYPED, Work
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("kind", ["csv", *TYPED])
-def test_order_of_files_does_not_decide_between_equal_names(kind, engine, tmp_path):
+@pytest.mark.parametrize("file_format", ["csv", *TYPED])
+def test_order_of_files_does_not_decide_between_equal_names(file_format, engine, tmp_path):
     results = []
     for turn, codes in enumerate(["UD", "DU"]):
         work = Work(tmp_path / str(turn), engine)
-        work.put("master/m", pa.table({"id": ["b"], "at": pa.array([1])}), kind)
+        work.put("master/m", pa.table({"id": ["b"], "at": pa.array([1])}), file_format)
         for number, code in enumerate(codes):
             row = {"id": ["a"], "at": pa.array([1]), "op": [code]}
-            work.put(f"feed/{number}/f_1", pa.table(row), kind)
+            work.put(f"feed/{number}/f_1", pa.table(row), file_format)
         report = work.run({"op.code.field.ordinal": "op"}, feed="feed/*")
         results.append((report.counts["feed inserted"], report.counts["feed delete of unknown"]))
 
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("kind", TYPED)
-def test_a_field_may_have_any_name(kind, tmp_path):
+@pytest.mark.parametrize("file_format", TYPED)
+def test_a_field_may_have_any_name(file_format, tmp_path):
     for engine in ENGINES:
         work = Work(tmp_path / engine, engine)
         for place in ("master/m", "feed/f_1"):
-            work.put(place, pa.table({"id": ["a", "b"], "at": pa.array([1, 1]), "delete": ["x", "y"]}), kind)
+            work.put(place, pa.table({"id": ["a", "b"], "at": pa.array([1, 1]), "delete": ["x", "y"]}), file_format)
 
         assert work.run().counts["feed no-op"] == 2
 
 
-@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize("file_format", TYPED)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_delete_of_a_float_order_is_honoured_across_widths(kind, engine, tmp_path):
+def test_a_delete_of_a_float_order_is_honoured_across_widths(file_format, engine, tmp_path):
     """The 32-bit float 0.1 is 0.10000000149 as a double."""
     work = Work(tmp_path, engine, {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"})
     settings = {"deleted.record.file.prefix": "del"}
-    work.put("master/m", pa.table({"id": ["b"], "at": pa.array([0.0])}), kind)
-    work.put("feed1/del_1", pa.table({"id": ["a"], "at": pa.array([0.1], pa.float32())}), kind)
-    work.put("feed2/f_2", pa.table({"id": ["a"], "at": pa.array([0.1000000005])}), kind)
+    work.put("master/m", pa.table({"id": ["b"], "at": pa.array([0.0])}), file_format)
+    work.put("feed1/del_1", pa.table({"id": ["a"], "at": pa.array([0.1], pa.float32())}), file_format)
+    work.put("feed2/f_2", pa.table({"id": ["a"], "at": pa.array([0.1000000005])}), file_format)
     work.run(settings, feed="feed1")
     report = work.run(settings, master="out1", feed="feed2")
 
@@ -74,15 +74,17 @@ def test_a_master_row_that_the_run_cannot_convert_does_not_shift_the_others(engi
 
 
 @pytest.mark.parametrize("field", ["id", "at"])
-@pytest.mark.parametrize("kind", ["parquet", "avro"])
-def test_a_time_beyond_the_calendar_is_a_reject(kind, field, tmp_path):
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+def test_a_time_beyond_the_calendar_is_a_reject(file_format, field, tmp_path):
     for engine in ENGINES:
         work = Work(tmp_path / engine, engine)
         times = pa.array([0, 1_000_000_000_000_000], pa.timestamp("ms", "UTC"))
         for place, rows in (("master/m", times.slice(0, 1)), ("feed/f_1", times)):
             other = pa.array(range(len(rows)), pa.int64())
             work.put(
-                place, pa.table({"id": rows if field == "id" else other, "at": rows if field == "at" else other}), kind
+                place,
+                pa.table({"id": rows if field == "id" else other, "at": rows if field == "at" else other}),
+                file_format,
             )
         report = work.run({"reject.policy": "quarantine"})
 

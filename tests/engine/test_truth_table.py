@@ -283,8 +283,8 @@ def test_every_entry_with_a_comparison_is_tested_at_its_boundary():
     """An equal order value falls on the side of the mutation, so each entry that is not late is tested with one."""
 
     def orders(case):
-        held = next(e[0][3][0] if e[0][2] == MASTER else e[1][0] for e in case.elements if e[0][2] != FEED)
-        return held - next(e[0][3][0] for e in case.elements if e[0][2] == FEED)
+        older = next(e[0][3][0] if e[0][2] == MASTER else e[1][0] for e in case.elements if e[0][2] != FEED)
+        return older - next(e[0][3][0] for e in case.elements if e[0][2] == FEED)
 
     compared = [case for case in CASES if case.entry[2] is not None]
     met = {(case.entry, orders(case)) for case in compared}
@@ -376,8 +376,8 @@ def test_inserted_and_deleted_within_the_feed_is_a_note_on_a_delete_of_unknown()
     inserted_first = [upsert(5, b"a"), delete(6)]
     assert merged(*inserted_first)[2].counts["inserted and deleted"] == 1
     assert merged(delete(5), delete(6))[2].counts["inserted and deleted"] == 0, "nothing was inserted"
-    for held in (record(4, b"m"), tombstone(4)):
-        assert merged(held, *inserted_first)[2].counts["inserted and deleted"] == 0, "the key was known"
+    for older in (record(4, b"m"), tombstone(4)):
+        assert merged(older, *inserted_first)[2].counts["inserted and deleted"] == 0, "the key was known"
 
 
 def test_insert_below_the_horizon_is_noted_and_one_at_the_horizon_is_not():

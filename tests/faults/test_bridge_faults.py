@@ -69,9 +69,9 @@ def merge(path):
     return run(table, f"{path}/copy", read, [f"{path}/feed"], local_engine.merge, each)
 
 
-def new_base(kind, runs):
+def new_base(storage_type, runs):
     """Return a storage with a table, after the given number of runs; the feed files of the other runs have arrived."""
-    storage = ModelStorage(kind)
+    storage = ModelStorage(storage_type)
     with mounted(storage) as path:
         put(storage, {f"table/{name}": file_of("orc", table) for name, table in TABLES.items()})
         put(storage, {f"feed/{name}": rows for name, rows in FIRST.items()})
@@ -198,9 +198,9 @@ def test_kill_and_a_change_by_another_process(runs, process):
             assert merge(path).exported is None
 
 
-@pytest.mark.parametrize("kind", ["hdfs", "s3"])
-def test_storage_that_cannot_exchange_directories_is_refused(kind):
-    storage = new_base(kind, 0)
+@pytest.mark.parametrize("storage_type", ["hdfs", "s3"])
+def test_storage_that_cannot_exchange_directories_is_refused(storage_type):
+    storage = new_base(storage_type, 0)
     with mounted(storage) as path, pytest.raises(ConfigError) as caught:
         merge(path)
 
@@ -223,10 +223,10 @@ def histories(draw):
             rows.append((draw(st.integers(1, 8)), draw(st.sampled_from(["x", "y", ""])), orders.pop(), draw(PLACES)))
         name = f"{draw(st.sampled_from(['ups', 'ups', 'del']))}_{number}.txt"
         steps.append((name, rows, draw(st.none() | st.integers(0, 400))))
-    held = [[(key, "start", draw(st.sampled_from([0, 12])), draw(PLACES)) for key in draw(st.sets(st.integers(1, 8)))]][
-        0
-    ]
-    return held, steps
+    master = [
+        [(key, "start", draw(st.sampled_from([0, 12])), draw(PLACES)) for key in draw(st.sets(st.integers(1, 8)))]
+    ][0]
+    return master, steps
 
 
 PLACES = st.sampled_from(["p", "q", "r/s"])
@@ -241,11 +241,11 @@ def row_of(row, name="", offset=0):
 @given(histories())
 @law(25)
 def test_any_runs_with_any_kills_give_the_models_result(history):
-    held, steps = history
+    master, steps = history
     storage = ModelStorage("posix")
     with mounted(storage) as path:
         files = {"dt=p/none.orc": SCHEMA.empty_table()}
-        for number, (*row, place) in enumerate(held):
+        for number, (*row, place) in enumerate(master):
             files[f"dt={place.replace('/', '%2F')}/{number}.orc"] = table_of([row])
         put(storage, {f"table/{name}": file_of("orc", table) for name, table in files.items()})
         storage.make_directory(f"{path}/feed")
@@ -259,15 +259,15 @@ def test_any_runs_with_any_kills_give_the_models_result(history):
             with suppress(Killed):
                 merge(path)
             storage.dead, storage.fault = False, lambda number, name: None
-            expected = merged(held, fed)
+            expected = merged(master, fed)
             assert rows_in(storage) in (before, expected) if kill is not None else rows_in(storage) == expected
         merge(path)
         assert rows_in(storage) == expected
         assert merge(path).exported is None
 
 
-def merged(held, fed):
-    found = model.merge([row_of(row) for row in held], {}, fed).records.values()
+def merged(master, fed):
+    found = model.merge([row_of(row) for row in master], {}, fed).records.values()
     fields = [written.decode().split(",") for _, written in found]
     return sorted((int(key), text, int(at), place) for key, text, at, place in fields)
 

@@ -28,8 +28,8 @@ def managed(job):
     return job.begin_managed()
 
 
-def a_file(job, kind):
-    pattern = {"data": "part-*", "tombstones": "_mutator/tombstones/*"}[kind]
+def a_file(job, role):
+    pattern = {"data": "part-*", "tombstones": "_mutator/tombstones/*"}[role]
     return next(job.master.glob(pattern))
 
 
@@ -48,17 +48,17 @@ def test_extra_hidden_file_is_not_data(managed):
     assert managed.run().counts["feed updated"] == 1
 
 
-@pytest.mark.parametrize("kind", ["data", "tombstones"])
-def test_missing_file(managed, kind):
-    path = a_file(managed, kind)
+@pytest.mark.parametrize("role", ["data", "tombstones"])
+def test_missing_file(managed, role):
+    path = a_file(managed, role)
     path.unlink()
 
     managed.refused(StateError, f"{path.relative_to(managed.master)} is missing", ADOPT)
 
 
-@pytest.mark.parametrize("kind", ["data", "tombstones"])
-def test_file_with_another_size(managed, kind):
-    path = a_file(managed, kind)
+@pytest.mark.parametrize("role", ["data", "tombstones"])
+def test_file_with_another_size(managed, role):
+    path = a_file(managed, role)
     size = path.stat().st_size
     path.write_bytes(path.read_bytes() + b"z,1,100\n")
 
@@ -67,9 +67,9 @@ def test_file_with_another_size(managed, kind):
     )
 
 
-@pytest.mark.parametrize("kind", ["data", "tombstones"])
-def test_file_with_a_flipped_bit(managed, kind):
-    path = a_file(managed, kind)
+@pytest.mark.parametrize("role", ["data", "tombstones"])
+def test_file_with_a_flipped_bit(managed, role):
+    path = a_file(managed, role)
     content = bytearray(path.read_bytes())
     content[2] ^= 1
     path.write_bytes(content)
@@ -176,9 +176,9 @@ def whole(request, tmp_path_factory):
     return root, settings
 
 
-def paths_of(root, kind):
+def paths_of(root, role):
     """Return the files of a role, smallest first."""
-    pattern = {"data": "part-*", "tombstones": "_mutator/tombstones/*", "order": "_mutator/order/*"}[kind]
+    pattern = {"data": "part-*", "tombstones": "_mutator/tombstones/*", "order": "_mutator/order/*"}[role]
     return sorted((root / "master").glob(pattern), key=lambda path: path.stat().st_size)
 
 
@@ -206,10 +206,10 @@ def check_refused(whole, path, tmp_path, what, merge=local_engine.merge, engine=
     assert list(tmp_path.iterdir()) == [], what
 
 
-def flips(content, kind):
+def flips(content, role):
     """Yield (name, damaged content): flips in each byte of a small file of rows, and a few in other files."""
     chosen = random.Random(len(content))
-    if kind == "data":
+    if role == "data":
         for number, byte in enumerate(content):
             new = chosen.choice([byte ^ 1 << chosen.randrange(8), *(one for one in b"\n,x" if one != byte)])
             yield f"byte {number} is {new}", content[:number] + bytes([new]) + content[number + 1 :]
@@ -222,34 +222,34 @@ def flips(content, kind):
 
 @pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("step", [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
-@pytest.mark.parametrize("kind", ["data", "tombstones", "order"])
-def test_each_flip_in_a_file_that_an_aligned_run_reads(whole, tmp_path, kind, step):
-    path, *_ = paths_of(whole[0], kind) or [None]
+@pytest.mark.parametrize("role", ["data", "tombstones", "order"])
+def test_each_flip_in_a_file_that_an_aligned_run_reads(whole, tmp_path, role, step):
+    path, *_ = paths_of(whole[0], role) or [None]
     if path is None:
         return  # each row has a sequence of its own only if file names give the order
-    for what, content in islice(flips(path.read_bytes(), kind), 0, None, step if kind == "data" else 1):
+    for what, content in islice(flips(path.read_bytes(), role), 0, None, step if role == "data" else 1):
         with changed(path, content):
             check_refused(whole, path, tmp_path, what)
 
 
 @pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("engine", ["records", "blocks"])
-@pytest.mark.parametrize("kind", ["data", "tombstones", "order"])
-def test_a_few_flips_where_everything_is_shuffled(whole, tmp_path, kind, engine):
-    path, *_ = reversed(paths_of(whole[0], kind)) if paths_of(whole[0], kind) else [None]
+@pytest.mark.parametrize("role", ["data", "tombstones", "order"])
+def test_a_few_flips_where_everything_is_shuffled(whole, tmp_path, role, engine):
+    path, *_ = reversed(paths_of(whole[0], role)) if paths_of(whole[0], role) else [None]
     if path is None:
         return
-    found = list(flips(path.read_bytes(), kind))
+    found = list(flips(path.read_bytes(), role))
     for what, content in random.Random(5).sample(found, 10):
         with changed(path, content):
             check_refused(whole, path, tmp_path, what, engine=engine, **{"num.reducer": "3"})
 
 
 @pytest.mark.thorough(keep=3)
-@pytest.mark.parametrize("kind", ["data", "tombstones", "order"])
-def test_each_truncation_of_a_file_that_is_read(whole, tmp_path, kind):
+@pytest.mark.parametrize("role", ["data", "tombstones", "order"])
+def test_each_truncation_of_a_file_that_is_read(whole, tmp_path, role):
     """The file is cut after the survey, which compares sizes, so the engine meets the damage, as on a failing disk."""
-    for path in paths_of(whole[0], kind)[:1]:
+    for path in paths_of(whole[0], role)[:1]:
         content = path.read_bytes()
         for end in {0, 1, len(content) // 2, len(content) - 1, *range(0, len(content), 1 + len(content) // 16)}:
 
@@ -261,9 +261,9 @@ def test_each_truncation_of_a_file_that_is_read(whole, tmp_path, kind):
 
 
 @pytest.mark.parametrize("more", [b"\n", b"x", b"k3,9,900\n"])
-@pytest.mark.parametrize("kind", ["data", "tombstones", "order"])
-def test_file_that_grows_after_the_survey(whole, tmp_path, kind, more):
-    for path in paths_of(whole[0], kind)[:1]:
+@pytest.mark.parametrize("role", ["data", "tombstones", "order"])
+def test_file_that_grows_after_the_survey(whole, tmp_path, role, more):
+    for path in paths_of(whole[0], role)[:1]:
 
         def merge(plan, staging, path=path):
             with changed(path, path.read_bytes() + more):
@@ -278,8 +278,8 @@ def test_copy_of_a_damaged_file_that_is_carried_over(whole, tmp_path, monkeypatc
     monkeypatch.setattr("mutator.storage.local.LocalStorage.link_new", lambda *_: False)
     empty = tmp_path.parent / f"{tmp_path.name}-feed"
     empty.mkdir()
-    for kind in ("data", "tombstones", "order"):
-        for path in paths_of(root, kind):
+    for role in ("data", "tombstones", "order"):
+        for path in paths_of(root, role):
             content = path.read_bytes()
             with changed(path, content[:9] + bytes([content[9] ^ 4]) + content[10:]):
                 with pytest.raises(StateError) as caught:

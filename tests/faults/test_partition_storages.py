@@ -48,23 +48,23 @@ def starts(tmp_path_factory):
     """Return a function that creates a directory on a model storage of the given type."""
     made = {}
 
-    def start(kind, scope):
-        if (kind, scope) not in made:
-            storage = ModelStorage(kind)
+    def start(storage_type, scope):
+        if (storage_type, scope) not in made:
+            storage = ModelStorage(storage_type)
             with mounted(storage) as path:
                 new_place(path, scope)
-            made[kind, scope] = storage
-        return made[kind, scope]
+            made[storage_type, scope] = storage
+        return made[storage_type, scope]
 
     return start
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("storage_type", KINDS)
 @pytest.mark.parametrize("scope", ["table", pytest.param("partition", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("step", [SOME, ALL])
-def test_kill_failure_or_lost_answer_at_any_call(kind, scope, fault, step, starts, process):  # noqa: F811
-    start = starts(kind, scope)
+def test_kill_failure_or_lost_answer_at_any_call(storage_type, scope, fault, step, starts, process):  # noqa: F811
+    start = starts(storage_type, scope)
     whole = copy_of(start)
     with mounted(whole) as path:
         local_engine.mutate(**call_of(path, scope, f"{path}/out"))
@@ -185,9 +185,9 @@ def test_list_of_fsyncs_is_complete(recordings):
 # --- S3 and HDFS
 
 
-def storage_of(kind, request):
+def storage_of(storage_type, request):
     """Return an empty directory."""
-    if kind == "s3":
+    if storage_type == "s3":
         return request.getfixturevalue("s3").bucket() + "/lake"
     path = f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
     storage_for(path).make_directory(path)
@@ -238,10 +238,10 @@ def test_workflow_on_a_storage_without_links(remote, scope):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["s3", "hdfs"])
-def test_commands_on_a_storage_without_links(kind, request, tmp_path):
+@pytest.mark.parametrize("storage_type", ["s3", "hdfs"])
+def test_commands_on_a_storage_without_links(storage_type, request, tmp_path):
     """Runs, verify and the workflow, as a user starts them; a second run touches one of three partitions."""
-    place = storage_of(kind, request)
+    place = storage_of(storage_type, request)
     put(f"{place}/base/base_1.txt", b"".join(b"k%d,%s,x\n" % (n, b"abc"[n % 3 : n % 3 + 1]) for n in range(30)))
     put(f"{place}/first/ups_2.txt", b"k0,a,y\nk1,b,y\nk2,c,y\n")
     put(f"{place}/second/ups_3.txt", b"k0,a,z\nk3,a,z\n")

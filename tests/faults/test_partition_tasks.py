@@ -268,9 +268,9 @@ def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, 
 # --- damage
 
 
-def quiet(master, kind):
+def quiet(master, role):
     """Return a file of an untouched partition."""
-    directory = {"data": ".", "tombstones": "_mutator/tombstones", "order": "_mutator/order"}[kind]
+    directory = {"data": ".", "tombstones": "_mutator/tombstones", "order": "_mutator/order"}[role]
     return next((master / directory / QUIET[0]).glob("part-*"))
 
 
@@ -287,13 +287,13 @@ def refused(place, scope, tmp_path, *parts, family=StateError, **how):
 
 
 @pytest.mark.parametrize(
-    ("scope", "kind"),
+    ("scope", "role"),
     [("table", "data"), ("table", "order"), ("partition", "tombstones"), ("partition", "order")],
 )
 @pytest.mark.parametrize("damage", ["missing", "longer"])
-def test_carried_file_that_differs_from_the_manifest(place, tmp_path, scope, kind, damage):
+def test_carried_file_that_differs_from_the_manifest(place, tmp_path, scope, role, damage):
     own = place(scope)
-    path = quiet(own / "managed", kind)
+    path = quiet(own / "managed", role)
     name, size = path.relative_to(own / "managed"), path.stat().st_size
     if damage == "missing":
         path.unlink()
@@ -352,15 +352,15 @@ def test_hidden_file_in_a_partition_is_not_data(place, tmp_path, scope, name):
     check_whole(tmp_path / "out", expected(scope))
 
 
-@pytest.mark.parametrize("kind", ["data", "tombstones"])
-def test_damaged_file_that_is_read_stops_the_run(place, tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("role", ["data", "tombstones"])
+def test_damaged_file_that_is_read_stops_the_run(place, tmp_path, monkeypatch, role):
     """The file belongs to an untouched partition; here the filters admit every key in every file."""
     monkeypatch.setattr("mutator.engine.partitions.locate.may_contain", lambda _, hashes: hashes == hashes)
     monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_left", lambda *_: 0)
     monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_right", lambda found, _: len(found))
     own = place("table")
     path = quiet(own / "managed", "data")
-    if kind == "tombstones":
+    if role == "tombstones":
         path = next((own / "managed" / "_mutator" / "tombstones").rglob("part-*"))
     content = bytearray(path.read_bytes())
     content[4] ^= 1
@@ -414,18 +414,18 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
     """The other run reports why it failed, and leaves no files."""
     output = tmp_path / "beside" / "out"
     call = call_of(places[scope], scope, output)
-    begun, told = threading.Event(), []
+    begun, losers = threading.Event(), []
 
     def slow(plan, staging):
         begun.set()
         with pytest.raises(StateError) as caught:
             local_engine.mutate(**call)
-        told.append(caught.value)
+        losers.append(caught.value)
         return local_engine.merge(plan, staging)
 
     mutator.pipeline.merge.run(slow, **call)
 
-    assert [(one.kind, one.exit_code) for one in told] == [("output.busy", 5)]
+    assert [(one.kind, one.exit_code) for one in losers] == [("output.busy", 5)]
     assert list(output.parent.iterdir()) == [output]
     check_whole(output, expected(scope))
     assert comparable(output) == undisturbed[scope]
@@ -452,9 +452,9 @@ def test_signal_in_the_middle_of_the_merge(places, tmp_path, number, code):
         while not list(output.parent.glob(".out.*/*/p=*")) and time.monotonic() < until:
             time.sleep(0.02)
         process.send_signal(number)
-        told = process.communicate(timeout=60)[1]
+        printed = process.communicate(timeout=60)[1]
 
-    assert process.returncode == code, told
-    assert "nothing was published" in told
-    assert "Traceback" not in told
+    assert process.returncode == code, printed
+    assert "nothing was published" in printed
+    assert "Traceback" not in printed
     assert list(output.parent.iterdir()) == []

@@ -16,7 +16,7 @@ from mutator.workflow.directory.layout import Base, probe_dataset
 from tests.support.child_process import in_child
 from tests.support.disk_model import Recorder, disk_of
 from tests.support.model_storage import ModelStorage, mounted
-from tests.support.plain_workflow import CONFIG, FED, NAMES, check, look, new_base, run_it
+from tests.support.plain_workflow import CONFIG, FED, NAMES, check, new_base, read_status, run_it
 
 STATES = int(os.environ.get("MUTATOR_POWER_STATES", "4000"))
 SITES = {
@@ -65,11 +65,11 @@ def scenario(monkeypatch, tmp_path, name):
         monkeypatch.setattr(local.LocalStorage, "swap", lambda *_: False)
     if "unsafe" in name:
         disk = killed_at_the_entry(monkeypatch, root)
-        _, calls = recorded(monkeypatch, root, look)
+        _, calls = recorded(monkeypatch, root, read_status)
         return disk, calls, runs
     if "recovery" in name:
         in_child(lambda: run_it(root), "merge.done" if "not" in name else "commit.done")
-        return (*recorded(monkeypatch, root, look), runs)
+        return (*recorded(monkeypatch, root, read_status), runs)
     return (*recorded(monkeypatch, root, run_it), runs)
 
 

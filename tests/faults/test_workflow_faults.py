@@ -25,16 +25,16 @@ from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
 from tests.support.process_deaths import copy_of, dying
 
 process = process_deaths.process  # a fixture that is also called directly
-every_kind = pytest.mark.parametrize("kind", KINDS)
+every_storage = pytest.mark.parametrize("storage_type", KINDS)
 # The first run has no version before it; the third one has backups to prune and tombstones to keep.
 every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])
 NAMES = list(FEEDS)
 FAULTS = ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
 
 
-def new_base(kind, runs):
+def new_base(storage_type, runs):
     """Return a storage after the given number of runs, each with a feed file; the other feed files have arrived."""
-    storage = ModelStorage(kind)
+    storage = ModelStorage(storage_type)
     with mounted(storage) as path:
         put(f"{path}/master/given.txt", GIVEN)
         for name in NAMES[:runs]:
@@ -61,7 +61,7 @@ def run_it(path):
     return run_workflow(path, CONFIG, merge, sleep=lambda _: None)
 
 
-def look(path):
+def read_status(path):
     return status(path, CONFIG)
 
 
@@ -70,11 +70,11 @@ def settle_and_check(storage, before, after=frozenset(FED)):
     all.
     """
     with mounted(storage) as path:
-        look(path)
+        read_status(path)
         merged = check(Base(path), FED)
         assert merged in (before, after)
         tree = dict(storage.tree)
-        assert look(path).recovered == ()
+        assert read_status(path).recovered == ()
         assert storage.tree == tree, "a second recovery changed something"
         run_it(path)
         assert check(Base(path), FED) == set(FED)
@@ -82,10 +82,10 @@ def settle_and_check(storage, before, after=frozenset(FED)):
 
 
 @pytest.mark.thorough(keep=3)
-@every_kind
+@every_storage
 @every_start
-def test_kill_before_any_call(kind, runs, process):
-    start = new_base(kind, runs)
+def test_kill_before_any_call(storage_type, runs, process):
+    start = new_base(storage_type, runs)
     before, seen = set(NAMES[:runs]), set()
     total = calls_of(start, run_it)
     assert total > 30
@@ -105,11 +105,11 @@ ALL = pytest.param((1, 1), id="all", marks=pytest.mark.soak)
 
 
 @pytest.mark.thorough(keep=1)
-@every_kind
+@every_storage
 @every_start
 @pytest.mark.parametrize("steps", [SOME, ALL])
-def test_kill_and_kill_in_the_recovery(kind, runs, steps, process):
-    start = new_base(kind, runs)
+def test_kill_and_kill_in_the_recovery(storage_type, runs, steps, process):
+    start = new_base(storage_type, runs)
     before, doubles = set(NAMES[:runs]), 0
     for first in range(0, calls_of(start, run_it), steps[0]):
         storage = copy_of(start)
@@ -118,30 +118,30 @@ def test_kill_and_kill_in_the_recovery(kind, runs, steps, process):
             run_it(path)
         with mounted(storage) as path:
             committed = [one.action for one in Log(path).all()].count("run") > runs
-        for second in range(0, calls_of(storage, look), steps[1]):
+        for second in range(0, calls_of(storage, read_status), steps[1]):
             again = copy_of(storage)
             again.fault = lambda n, _, second=second: "kill" if n == second else None
             with mounted(again) as path, dying(again, process):
-                look(path)
+                read_status(path)
             with mounted(again) as path:
-                look(path)
+                read_status(path)
                 assert check(Base(path), FED) == (set(FED) if committed else before)
-                assert look(path).recovered == ()
+                assert read_status(path).recovered == ()
             doubles += 1
 
     assert doubles > 150
 
 
 @pytest.mark.thorough(keep=4)
-@every_kind
+@every_storage
 @every_start
 @pytest.mark.parametrize(
     "why", ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
 )
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
-def test_any_call_fails(kind, runs, why, for_good, process):
+def test_any_call_fails(storage_type, runs, why, for_good, process):
     """Whatever call fails, the run succeeds or reports it, and the next command can continue with the base."""
-    start = new_base(kind, runs)
+    start = new_base(storage_type, runs)
     before = set(NAMES[:runs])
     for number in range(calls_of(start, run_it)):
         storage = copy_of(start)
@@ -152,11 +152,11 @@ def test_any_call_fails(kind, runs, why, for_good, process):
 
 
 @pytest.mark.thorough(keep=4)
-@every_kind
+@every_storage
 @every_start
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
-def test_any_call_loses_its_answer(kind, runs, for_good, process):
-    start = new_base(kind, runs)
+def test_any_call_loses_its_answer(storage_type, runs, for_good, process):
+    start = new_base(storage_type, runs)
     before = set(NAMES[:runs])
     for number in range(calls_of(start, run_it)):
         storage = copy_of(start)
@@ -166,9 +166,9 @@ def test_any_call_loses_its_answer(kind, runs, for_good, process):
         settle_and_check(storage, before)
 
 
-@every_kind
-def test_commit_loses_its_answer_and_the_run_finds_out(kind):
-    storage = new_base(kind, 2)
+@every_storage
+def test_commit_loses_its_answer_and_the_run_finds_out(storage_type):
+    storage = new_base(storage_type, 2)
     creations = itertools.count()
 
     def fault(_, name):
@@ -214,10 +214,10 @@ def steps(path, begun):
 
 
 @pytest.mark.thorough(keep=0)
-@pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
-def test_two_runs_interleaved_in_every_way(kind):
+@pytest.mark.parametrize("storage_type", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
+def test_two_runs_interleaved_in_every_way(storage_type):
     """Test all 924 ways to interleave the six phases of two runs, without the lock."""
-    start = new_base(kind, 1)
+    start = new_base(storage_type, 1)
     outcomes = set()
     for places in INTERLEAVINGS:
         storage = copy_of(start)
@@ -245,11 +245,11 @@ def test_two_runs_interleaved_in_every_way(kind):
     assert {2, 3} <= outcomes
 
 
-@every_kind
-def test_paused_run_that_wakes_up_late_loses_cleanly(kind, process):
+@every_storage
+def test_paused_run_that_wakes_up_late_loses_cleanly(storage_type, process):
     """A run is paused in any phase; another run takes over, and merges the files that the first had claimed."""
     for phase in range(1, 5):
-        storage = new_base(kind, 1)
+        storage = new_base(storage_type, 1)
         with mounted(storage) as path:
             begun = []
             todo = steps(path, begun)
@@ -299,9 +299,9 @@ OTHERS = ["run", "recovery", "run, 3 phases of it", "run, 4 phases of it"]
 OTHERS += [pytest.param(f"run, {phase} phases of it", marks=pytest.mark.soak) for phase in (1, 2, 5)]
 
 
-def start_of(kind, act, process):
+def start_of(storage_type, act, process):
     """Return a base with something to do: earlier runs were killed, or not."""
-    start = new_base(kind, 2)
+    start = new_base(storage_type, 2)
     if act.startswith("recovery"):
         committed = act.endswith("commit")
 
@@ -318,12 +318,12 @@ def start_of(kind, act, process):
 
 
 @pytest.mark.thorough(keep=8)
-@pytest.mark.parametrize("kind", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
+@pytest.mark.parametrize("storage_type", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
 @pytest.mark.parametrize("paused", ACTS)
 @pytest.mark.parametrize("other", OTHERS)
-def test_paused_before_any_call_while_another_process_works(kind, paused, other, process):
+def test_paused_before_any_call_while_another_process_works(storage_type, paused, other, process):
     """Whatever the paused run does when it wakes up, no file is lost or merged twice, and the master is the version."""
-    start = start_of(kind, paused, process)
+    start = start_of(storage_type, paused, process)
     for point in range(calls_of(start, ACTS[paused])):
         storage, half = copy_of(start), []
 
@@ -350,21 +350,21 @@ def test_paused_before_any_call_while_another_process_works(kind, paused, other,
             if storage.renames:  # nobody was killed, so no command has to recover
                 assert probe_dataset(storage, Base(path).master).commit == log.latest().dataset
             process()
-            assert look(path).problems == ()
+            assert read_status(path).problems == ()
             check(Base(path), FED, restored=restored)
             run_it(path)
-            assert look(path).recovered == ()
+            assert read_status(path).recovered == ()
 
 
-@every_kind
+@every_storage
 @pytest.mark.parametrize("merges", [True, False], ids=["another run merges", "nobody merges"])
-def test_paused_run_reports_that_it_lost(kind, merges, monkeypatch):
+def test_paused_run_reports_that_it_lost(storage_type, merges, monkeypatch):
     """The message must not say that a file is missing when another run has claimed it."""
-    storage = new_base(kind, 1)
+    storage = new_base(storage_type, 1)
 
     def paused(task):
         storage.clock += 100  # the lock is not refreshed
-        (run_it if merges else look)("model://base")
+        (run_it if merges else read_status)("model://base")
         return merge(task)
 
     with mounted(storage) as path, pytest.raises(MutatorError) as caught:
@@ -378,16 +378,16 @@ def test_paused_run_reports_that_it_lost(kind, merges, monkeypatch):
 
 
 @pytest.mark.thorough(keep=1)
-@every_kind
-def test_two_recoveries_at_once(kind, process):
+@every_storage
+def test_two_recoveries_at_once(storage_type, process):
     """A recovery is killed at any call while another one, which began earlier, continues."""
-    start = new_base(kind, 2)
+    start = new_base(storage_type, 2)
     for number in range(0, calls_of(start, run_it), 3):
         crashed = copy_of(start)
         crashed.fault = lambda n, _, number=number: "kill" if n == number else None
         with mounted(crashed) as path, dying(crashed, process):
             run_it(path)
-        for point in range(0, calls_of(crashed, look), 4):
+        for point in range(0, calls_of(crashed, read_status), 4):
             storage = copy_of(crashed)
             nested = []
 
@@ -403,13 +403,13 @@ def test_two_recoveries_at_once(kind, process):
                     recover(Base(path), Log(path))
                 storage.fault = lambda n, _: None
                 process()
-                look(path)
+                read_status(path)
                 assert check(Base(path), FED) in (set(NAMES[:2]), set(FED))
 
 
-@every_kind
-def test_restore_is_killed_anywhere(kind, process):
-    start = new_base(kind, 2)
+@every_storage
+def test_restore_is_killed_anywhere(storage_type, process):
+    start = new_base(storage_type, 2)
     with mounted(start) as path:
         run_it(path)
 
@@ -422,17 +422,17 @@ def test_restore_is_killed_anywhere(kind, process):
         with mounted(storage) as path, dying(storage, process):
             go_back(path)
         with mounted(storage) as path:
-            look(path)
+            read_status(path)
             log = Log(path)
             kinds = [one.action for one in log.all()]
             assert log.latest().dataset == log.read(2 if "restore" in kinds else 3).dataset
-            assert look(path).recovered == ()
-            assert look(path).problems == ()
+            assert read_status(path).recovered == ()
+            assert read_status(path).problems == ()
 
 
-@every_kind
-def test_lock_of_a_dead_process_is_taken_over(kind, process):
-    storage = new_base(kind, 1)
+@every_storage
+def test_lock_of_a_dead_process_is_taken_over(storage_type, process):
+    storage = new_base(storage_type, 1)
     with mounted(storage) as path, lock.locked(Base(path), "one", 60):
         with pytest.raises(MutatorError, match="at work here"):
             run_it(path)
@@ -440,9 +440,9 @@ def test_lock_of_a_dead_process_is_taken_over(kind, process):
         assert run_it(path).version == 2
 
 
-@every_kind
-def test_lock_of_another_machine_is_respected_until_its_own_timeout(kind, monkeypatch):
-    storage = new_base(kind, 1)
+@every_storage
+def test_lock_of_another_machine_is_respected_until_its_own_timeout(storage_type, monkeypatch):
+    storage = new_base(storage_type, 1)
     with mounted(storage) as path, lock.locked(Base(path), "one", 600):
         monkeypatch.setattr(owner, "_system", lambda: "another boot")
         monkeypatch.setattr(owner, "_born", lambda _: "")
@@ -453,10 +453,10 @@ def test_lock_of_another_machine_is_respected_until_its_own_timeout(kind, monkey
         assert run_it(path).version == 2
 
 
-@every_kind
-def test_lock_of_another_owner_is_not_released(kind, process):
+@every_storage
+def test_lock_of_another_owner_is_not_released(storage_type, process):
     """A paused owner that wakes up leaves the lock of the next owner alone."""
-    storage = new_base(kind, 1)
+    storage = new_base(storage_type, 1)
     with mounted(storage) as path:
         paused = lock.locked(Base(path), "paused", 60)
         paused.__enter__()
@@ -467,9 +467,9 @@ def test_lock_of_another_owner_is_not_released(kind, process):
         assert lock.holder(Base(path)) is None
 
 
-@every_kind
-def test_lock_without_a_sign_of_life_is_taken_over(kind):
-    storage = new_base(kind, 1)
+@every_storage
+def test_lock_without_a_sign_of_life_is_taken_over(storage_type):
+    storage = new_base(storage_type, 1)
     with mounted(storage) as path, lock.locked(Base(path), "one", 60):
         assert lock.holder(Base(path)).run == "one"
         storage.clock += 61
@@ -477,9 +477,9 @@ def test_lock_without_a_sign_of_life_is_taken_over(kind):
         assert run_it(path).version == 2
 
 
-@every_kind
-def test_old_backups_are_removed(kind):
-    storage = ModelStorage(kind)
+@every_storage
+def test_old_backups_are_removed(storage_type):
+    storage = ModelStorage(storage_type)
     with mounted(storage) as path:
         put(f"{path}/master/given.txt", GIVEN)
         for name in NAMES:
@@ -488,6 +488,6 @@ def test_old_backups_are_removed(kind):
         places = commands.history(path, CONFIG)
 
         kept = [place.version.number for place in places if place.path is not None]
-        assert kept == ([3, 4] if kind != "s3" else [0, 3, 4])
+        assert kept == ([3, 4] if storage_type != "s3" else [0, 3, 4])
         with pytest.raises(MutatorError, match="not in backup/ any more"):
             restore(path, 1, CONFIG)

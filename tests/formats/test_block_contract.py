@@ -44,7 +44,7 @@ from tests.support.packed_format import PackedBlockType, fields, framed, frames,
 ENGINE = Path(mutator.__file__).resolve().parent / "engine"
 STAMP = pa.timestamp("us")
 SUFFIX = ".packed"
-ORDER_KINDS = ["long", "timestamp", "sequence"]
+SOME_ORDER_TYPES = ["long", "timestamp", "sequence"]
 PAYLOADS = [
     None,
     {"price": 1.5, "tags": ["a", None], "deep": {"x": 1}},
@@ -68,19 +68,19 @@ def make_files(rng, names, most):
     return {name: [make_row(rng) for _ in range(rng.randint(0, most))] for name in names}
 
 
-def array_of(rows, kind, has_op):
+def array_of(rows, order_type, has_op):
     return pa.array(
         [{name: value for name, value in row.items() if has_op or name != "op"} for row in rows],
-        pa.struct(fields(STAMP if kind == "timestamp" else pa.int64(), has_op)),
+        pa.struct(fields(STAMP if order_type == "timestamp" else pa.int64(), has_op)),
     )
 
 
-def put(directory, files, kind, has_op):
+def put(directory, files, order_type, has_op):
     """Write files, two rows a frame; return their sources."""
     directory.mkdir()
     found = []
     for name, rows in sorted(files.items()):
-        array = array_of(rows, kind, has_op)
+        array = array_of(rows, order_type, has_op)
         data = b"".join(framed(array.slice(start, 2)) for start in range(0, len(array), 2))
         (directory / name).write_bytes(data)
         found.append(Source(f"{directory}/{name}", name, len(data), sequence_of(name)))
@@ -98,13 +98,13 @@ def written(row):
 class Dataset:
     """The master of a series of runs, as files and in the model."""
 
-    def __init__(self, work, kind, seed):
-        self.work, self.kind, self.seed, self.number = work, kind, seed, 0
+    def __init__(self, work, order_type, seed):
+        self.work, self.order_type, self.seed, self.number = work, order_type, seed, 0
         self.master, self.buried, self.buckets = (), (), None
         self.rows, self.tombstones, self.in_order = [], {}, {}
 
     def start(self, files):
-        self.master = put(self.work / "master", files, self.kind, has_op=False)
+        self.master = put(self.work / "master", files, self.order_type, has_op=False)
         self.rows = self._rows(files, has_op=False)
 
     def _rows(self, files, has_op):
@@ -113,9 +113,9 @@ class Dataset:
             number = sequence_of(name)
             for offset, row in enumerate(rows):
                 order = row["stamp"]
-                if self.kind == "sequence":
+                if self.order_type == "sequence":
                     order = NO_SEQUENCE if number is None else number
-                elif self.kind == "timestamp":
+                elif self.order_type == "timestamp":
                     order = moment(order)
                 is_delete = has_op and (row["op"] == "D" or name.startswith("del"))
                 sequence = NO_SEQUENCE if number is None else number
@@ -139,14 +139,14 @@ class Dataset:
         carries=True,
     ):
         self.number += 1
-        sources = put(self.work / f"feed-{self.number}", feed, self.kind, has_op=True)
+        sources = put(self.work / f"feed-{self.number}", feed, self.order_type, has_op=True)
         plan = self.plan(sources, join, buckets, unique, memory, full, expire)
         rows = replace(plan.rows, carries=carries)
         plan = replace(plan, strategy=replace(plan.strategy, engine=engine), rows=rows)
         staging = self.work / f"output-{self.number}"
         for name in ("order", "tombstones", "rejected"):
             (staging / "_mutator" / name).mkdir(parents=True)
-        form = PackedBlockType(STAMP if self.kind == "timestamp" else pa.int64())
+        form = PackedBlockType(STAMP if self.order_type == "timestamp" else pa.int64())
         with patch.dict(BLOCK_TYPES, {"packed": form}):
             result = add_up(plan, local_engine.merge(plan, str(staging), self.seed))
         assert check_sums(result.counts) == []
@@ -170,8 +170,8 @@ class Dataset:
         return result
 
     def plan(self, feed, join, buckets, unique, memory, full, expire):
-        by_name = self.kind == "sequence"
-        place = {"id_fields": (0, 1), "order_field": None if by_name else 2, "order_type": self.kind}
+        by_name = self.order_type == "sequence"
+        place = {"id_fields": (0, 1), "order_field": None if by_name else 2, "order_type": self.order_type}
         master = RowLayout(delimiter=field_delimiter.parse(","), **place)
         rows = replace(master, op_field=3, delete_codes=frozenset([b"D"]), cut_op=True)
         shape = RowPlan(
@@ -179,24 +179,24 @@ class Dataset:
             layouts={"master": master, "feed": rows, "deletes": replace(rows, deletes=True)},
             output=SUFFIX,
             spec={},
-            order_type=self.kind,
+            order_type=self.order_type,
             layout_of={one.path: "deletes" for one in feed if one.name.startswith("del")},
         )
         inputs = numbered(self.buried, self.master, feed, shape)
         splits = [Split(number, 0, 0, None) for number in range(len(inputs))]
         mutations = [split for split in splits if inputs[split.input].side == "feed"]
-        held = [split for split in splits if split not in mutations]
+        unread = [split for split in splits if split not in mutations]
         tasks, local, groups = tuple((split,) for split in mutations), (), buckets
         if join == "shuffle":
-            tasks = (*((split,) for split in held), *tasks)
+            tasks = (*((split,) for split in unread), *tasks)
         elif join == "broadcast":
-            data = [split for split in held if inputs[split.input].side == "master"]
-            local = (*((split,) for split in data), tuple(split for split in held if split not in data))
+            data = [split for split in unread if inputs[split.input].side == "master"]
+            local = (*((split,) for split in data), tuple(split for split in unread if split not in data))
             groups, buckets = len(local), None
         else:
             groups = min(self.buckets, buckets)
             buckets_of = [[] for _ in range(groups)]
-            for split in held:
+            for split in unread:
                 buckets_of[inputs[split.input].source.bucket % groups].append(split)
             local = tuple(map(tuple, buckets_of))
         return Plan(
@@ -232,10 +232,10 @@ class Dataset:
             rows = [row for frame in frames([path.read_bytes()]) for row in frame.to_pylist()]
             assert len(rows) == part.rows
             for offset, row in enumerate(rows):
-                if self.kind == "timestamp":
+                if self.order_type == "timestamp":
                     row["stamp"] = micros_of(row["stamp"])
                 order = orders[offset] if orders is not None else row["stamp"]
-                order = moment(order) if self.kind == "timestamp" else order
+                order = moment(order) if self.order_type == "timestamp" else order
                 if plan.strategy.buckets is not None:
                     assert bucket_of(key_of(row), plan.strategy.buckets) == part.bucket
                 sequence = sequence_of(name)
@@ -260,7 +260,7 @@ class Dataset:
                 path = staging / part.path
                 buried.append(Source(str(path), path.name, part.bytes, part=part))
                 for key, order, committed in read_tombstones(path.open("rb")):
-                    value = NO_SEQUENCE if order is None else ORDER_TYPES[self.kind][0](order)
+                    value = NO_SEQUENCE if order is None else ORDER_TYPES[self.order_type][0](order)
                     assert key not in self.tombstones
                     self.tombstones[key] = (value, committed)
         self.buried = tuple(buried)
@@ -270,9 +270,11 @@ class Dataset:
         """Surviving rows keep their order, and updated rows their position; inserted rows follow, by key."""
         if plan.strategy.join == "broadcast":
             return
-        held = list(model.last(self.rows).values())
+        survivors = list(model.last(self.rows).values())
         place = {(row.name, row.offset): number for number, row in enumerate(sorted(self.rows, key=lambda r: r[3:5]))}
-        live = sorted((row for row in held if row.key in expected.records), key=lambda row: place[row.name, row.offset])
+        live = sorted(
+            (row for row in survivors if row.key in expected.records), key=lambda row: place[row.name, row.offset]
+        )
         before = [row.key for row in live]
         keys = [*before, *sorted(set(expected.records) - set(before))]
         for part in result.files:
@@ -291,9 +293,9 @@ NO_SHRINK = [Phase.explicit, Phase.generate]
 
 
 @contextmanager
-def dataset(kind, seed=0):
+def dataset(order_type, seed=0):
     with TemporaryDirectory() as directory:
-        yield Dataset(Path(directory), kind, seed)
+        yield Dataset(Path(directory), order_type, seed)
 
 
 MASTER = ["m", "n_2"]
@@ -301,10 +303,10 @@ FEED = ["u_1", "u_2", "v_2", "u_10", "del_2"]
 
 
 @law(25, phases=NO_SHRINK)
-@given(st.randoms(use_true_random=False), st.sampled_from(ORDER_KINDS), st.sampled_from([0, 200, 1 << 20]))
-def test_runs_on_structs(rng, kind, memory):
+@given(st.randoms(use_true_random=False), st.sampled_from(SOME_ORDER_TYPES), st.sampled_from([0, 200, 1 << 20]))
+def test_runs_on_structs(rng, order_type, memory):
     """Unmanaged with duplicates, then aligned, then other bucket counts; each feed comes in parts or whole."""
-    with dataset(kind, rng.random()) as data:
+    with dataset(order_type, rng.random()) as data:
         data.start(make_files(rng, MASTER, 8))
         feed = make_files(rng, rng.sample(FEED, rng.randint(1, 4)), 8)
         data.run(feed, join="shuffle", buckets=rng.choice([1, 2, 3]), memory=memory)
@@ -315,10 +317,10 @@ def test_runs_on_structs(rng, kind, memory):
 
 
 @law(15, phases=NO_SHRINK)
-@given(st.randoms(use_true_random=False), st.sampled_from(ORDER_KINDS))
-def test_the_records_engine_on_structs(rng, kind):
+@given(st.randoms(use_true_random=False), st.sampled_from(SOME_ORDER_TYPES))
+def test_the_records_engine_on_structs(rng, order_type):
     """Alternate with the blocks engine: each engine continues with the other's output."""
-    with dataset(kind, rng.random()) as data:
+    with dataset(order_type, rng.random()) as data:
         data.start(make_files(rng, MASTER, 8))
         feed = make_files(rng, rng.sample(FEED, rng.randint(1, 4)), 8)
         data.run(feed, join="shuffle", buckets=rng.choice([1, 2, 3]), engine="records")
@@ -341,9 +343,9 @@ def test_files_without_mutations(carries):
 
 
 @law(25, phases=NO_SHRINK)
-@given(st.randoms(use_true_random=False), st.sampled_from(ORDER_KINDS))
-def test_broadcasts_on_structs(rng, kind):
-    with dataset(kind, rng.random()) as data:
+@given(st.randoms(use_true_random=False), st.sampled_from(SOME_ORDER_TYPES))
+def test_broadcasts_on_structs(rng, order_type):
+    with dataset(order_type, rng.random()) as data:
         files = make_files(rng, MASTER, 8)
         once = {key_of(row): (name, row) for name, rows in files.items() for row in rows}
         data.start({name: [row for place, row in once.values() if place == name] for name in files})
@@ -353,13 +355,13 @@ def test_broadcasts_on_structs(rng, kind):
             data.run(feed, join="broadcast", buckets=None, unique=True)
 
 
-@pytest.mark.parametrize("kind", ORDER_KINDS)
+@pytest.mark.parametrize("order_type", SOME_ORDER_TYPES)
 @pytest.mark.parametrize("memory", [0, 1 << 20])
-def test_the_same_feed_again_changes_nothing(kind, memory):
+def test_the_same_feed_again_changes_nothing(order_type, memory):
     """The law includes fields that are null, nested, or of the null type."""
     rng = random.Random(7)
     rows = [{**make_row(rng), "op": "U", "id2": number, "payload": PAYLOADS[number % 4]} for number in range(20)]
-    with dataset(kind) as data:
+    with dataset(order_type) as data:
         first = data.run({"u_5": rows}, join="shuffle", buckets=2, memory=memory)
         again = data.run({"u_5": rows}, join="aligned", buckets=2, memory=memory)
     assert first.counts["feed inserted"] == 20
@@ -415,21 +417,21 @@ VALUES = st.recursive(
 )
 
 
-def draw_value(rng, kind):
-    if rng.random() < 0.3 or kind == pa.null():
+def draw_value(rng, data_type):
+    if rng.random() < 0.3 or data_type == pa.null():
         return None
-    if pa.types.is_struct(kind):
-        return {field.name: draw_value(rng, field.type) for field in kind}
-    if pa.types.is_list(kind):
-        return [draw_value(rng, kind.value_type) for _ in range(rng.randint(0, 2))]
-    return {pa.int64(): rng.choice([0, 1]), pa.string(): rng.choice(["", "x"])}.get(kind, rng.choice([0.0, 0.5]))
+    if pa.types.is_struct(data_type):
+        return {field.name: draw_value(rng, field.type) for field in data_type}
+    if pa.types.is_list(data_type):
+        return [draw_value(rng, data_type.value_type) for _ in range(rng.randint(0, 2))]
+    return {pa.int64(): rng.choice([0, 1]), pa.string(): rng.choice(["", "x"])}.get(data_type, rng.choice([0.0, 0.5]))
 
 
 @given(st.randoms(use_true_random=False), VALUES)
-def test_unequal_agrees_with_python(rng, kind):
-    one, other = ([draw_value(rng, kind) for _ in range(6)] for _ in range(2))
+def test_unequal_agrees_with_python(rng, data_type):
+    one, other = ([draw_value(rng, data_type) for _ in range(6)] for _ in range(2))
     start = rng.randint(0, 3)  # slices have offsets of their own
-    found = unequal(pa.array(one, kind)[start:], pa.array(other, kind)[start:])
+    found = unequal(pa.array(one, data_type)[start:], pa.array(other, data_type)[start:])
     assert found.tolist() == [left != right for left, right in zip(one[start:], other[start:], strict=True)]
 
 
@@ -464,7 +466,7 @@ def test_the_engine_gets_its_block_type_from_the_plan():
 
 
 def test_the_engine_names_no_format():
-    words = {*BLOCK_TYPES, *FILE_FORMATS, *(kind.suffix for kind in FILE_FORMATS.values())}
+    words = {*BLOCK_TYPES, *FILE_FORMATS, *(file_format.suffix for file_format in FILE_FORMATS.values())}
     words -= {"text", ".parquet"}  # common words; "avro" because all side files are Avro, whatever the data is
     found = [
         (name, node.lineno)

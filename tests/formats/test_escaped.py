@@ -43,9 +43,9 @@ def found(data, width, dialect=PLAIN, window=None):
     return rows, rejects
 
 
-def read_as(texts, kind):
+def read_as(texts, data_type):
     """Return the values of texts, and whether each text is bad."""
-    values, bad, why = converted(pa.array(texts, pa.large_binary()), kind, typed=False)
+    values, bad, why = converted(pa.array(texts, pa.large_binary()), data_type, typed=False)
     values.validate(full=True)
     assert bool(why) or not bad.any()
     return values, bad.tolist()
@@ -214,10 +214,10 @@ def test_a_file_that_would_look_like_another_format(head, delimiter):
 
 def test_byte_order_mark_and_line_ends_of_other_programs():
     data = b"\xef\xbb\xbfn\\x61me,at\r\n\r\n1,\\N\r\n\\r,2"
-    look = FILE_FORMATS["escaped"].probe(io.BytesIO(data), Dialect(header=True))
+    probed = FILE_FORMATS["escaped"].probe(io.BytesIO(data), Dialect(header=True))
 
-    assert (look.schema.names, look.bom) == (["name", "at"], True)
-    assert found(data, 2, window=Window("lf", bom=True, header_end=look.header_end))[0] == [
+    assert (probed.schema.names, probed.bom) == (["name", "at"], True)
+    assert found(data, 2, window=Window("lf", bom=True, header_end=probed.header_end))[0] == [
         (b"1", None),
         (b"\r", b"2"),
     ]
@@ -237,7 +237,7 @@ POINT = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field('say "é"
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "text"),
+    ("data_type", "value", "text"),
     [
         (pa.list_(pa.float64()), [1.5, None, float("nan"), float("-inf"), -0.0], '[1.5,null,"NaN","-Infinity",-0]'),
         (pa.list_(pa.decimal128(5, 2)), [Decimal("1.50")], '["1.50"]'),
@@ -254,14 +254,14 @@ POINT = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field('say "é"
         (pa.map_(pa.int8(), POINT), [(1, None), (2, {"x": 0})], '[[1,null],[2,{"x":0,"say \\"é\\"":null}]]'),
     ],
 )
-def test_nested_values_are_json(kind, value, text):
-    column = pa.array([value, None, value], kind).slice(1)
+def test_nested_values_are_json(data_type, value, text):
+    column = pa.array([value, None, value], data_type).slice(1)
     fields = found(written(column, pa.array([1, 2])), 2)[0]
-    back, bad = read_as([field for field, _ in fields], kind)
+    back, bad = read_as([field for field, _ in fields], data_type)
 
     assert [field for field, _ in fields] == [None, text.encode()]
     assert bad == [False, False]
-    assert same_rows(pa.table([back], ["0"]), pa.table([pa.array([None, value], kind)], ["0"]))
+    assert same_rows(pa.table([back], ["0"]), pa.table([pa.array([None, value], data_type)], ["0"]))
 
 
 def test_nested_lists_are_written():
@@ -276,7 +276,7 @@ def test_nested_lists_are_written():
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "why"),
+    ("data_type", "text", "why"),
     [
         (POINT, "[1]", "expected an object"),
         (POINT, '{"x":1,"y":2}', "member y is unknown"),
@@ -307,21 +307,23 @@ def test_nested_lists_are_written():
         (pa.list_(pa.map_(pa.string(), POINT)), '[[["k",{"x":null}]]]', "x is null"),
     ],
 )
-def test_json_of_another_type(kind, text, why):
-    good = {"x": 1, 'say "é"': "v"} if pa.types.is_struct(kind) else []
+def test_json_of_another_type(data_type, text, why):
+    good = {"x": 1, 'say "é"': "v"} if pa.types.is_struct(data_type) else []
     fields = [json.dumps(good).encode(), text.encode("utf-8", "surrogateescape"), None]
-    values, bad, said = converted(pa.array(fields, pa.large_binary()), kind, typed=False)
+    values, bad, fault = converted(pa.array(fields, pa.large_binary()), data_type, typed=False)
 
     values.validate(full=True)
     assert (bad.tolist(), values.to_pylist()) == ([False, True, False], [good, None, None])
-    assert said == f"is not JSON of type {kind}: {why}" or said.startswith(f"is not JSON of type {kind}: {why}")
+    assert fault == f"is not JSON of type {data_type}: {why}" or fault.startswith(
+        f"is not JSON of type {data_type}: {why}"
+    )
 
 
 def test_members_with_the_same_name_are_not_storable():
-    kind = pa.list_(pa.struct([("a", pa.int8()), ("a", pa.int8())]))
+    data_type = pa.list_(pa.struct([("a", pa.int8()), ("a", pa.int8())]))
 
     with pytest.raises(DataError, match=r"x is of type list.*, which escaped cannot hold"):
-        storable_schema(pa.schema([("x", kind)]), "escaped")
+        storable_schema(pa.schema([("x", data_type)]), "escaped")
     assert storable_schema(pa.schema([("x", POINT)]), "escaped").field("x").type == POINT
 
 
@@ -340,28 +342,30 @@ TICKS = [
 OFTEN = {("s", None), ("s", "UTC"), ("ms", "Asia/Tokyo"), ("us", None), ("ns", "UTC"), ("ns", None)}
 
 
-def often(kinds):
+def often(types):
     """Return values as the parameters of a test of many examples."""
-    rare = [pa.types.is_timestamp(kind) and (kind.unit, kind.tz) not in OFTEN for kind in kinds]
+    rare = [pa.types.is_timestamp(data_type) and (data_type.unit, data_type.tz) not in OFTEN for data_type in types]
     marks = [pytest.mark.soak if one else () for one in rare]
-    return [pytest.param(kind, id=str(kind), marks=mark) for kind, mark in zip(kinds, marks, strict=True)]
+    return [
+        pytest.param(data_type, id=str(data_type), marks=mark) for data_type, mark in zip(types, marks, strict=True)
+    ]
 
 
 @pytest.mark.thorough(keep=5)
-@pytest.mark.parametrize("kind", often(TICKS))
+@pytest.mark.parametrize("data_type", often(TICKS))
 @given(st.data())
-def test_no_bit_is_lost(kind, data):
-    bits = kind.bit_width
+def test_no_bit_is_lost(data_type, data):
+    bits = data_type.bit_width
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    if pa.types.is_time(kind):
-        low, high = 0, 86400 * 10 ** DIGITS[kind.unit] - 1
+    if pa.types.is_time(data_type):
+        low, high = 0, 86400 * 10 ** DIGITS[data_type.unit] - 1
     some = st.none() | st.integers(low, high) | st.integers(max(low, -10_000), min(high, 10_000))
     numbers = data.draw(st.lists(some, min_size=1))
-    column = pa.array(numbers, {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[bits]).view(kind)
+    column = pa.array(numbers, {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[bits]).view(data_type)
     texts = [row[0] for row in found(written(column, pa.array(range(len(column)))), 2)[0]]
     inner = pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
     lists = [row[0] for row in found(written(inner), 1)[0]]
-    back, _, why = converted(pa.array(texts, pa.large_binary()), kind, typed=False)
+    back, _, why = converted(pa.array(texts, pa.large_binary()), data_type, typed=False)
     again, _, wrong = converted(pa.array(lists, pa.large_binary()), inner.type, typed=False)
 
     assert comparable(back).to_pylist() == comparable(column).to_pylist(), why
@@ -416,31 +420,33 @@ CLOCK = [
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
-def expected(text, kind):
+def expected(text, data_type):
     """Read a time with Python's integers: return its ticks, or None for other text."""
-    day = "1970-01-01T" if pa.types.is_time(kind) else ""
+    day = "1970-01-01T" if pa.types.is_time(data_type) else ""
     try:
         seconds, fraction = parse_timestamp((day + text).encode())
     except ValueError:
         return None
-    digits = DIGITS["s" if pa.types.is_date(kind) else kind.unit]
+    digits = DIGITS["s" if pa.types.is_date(data_type) else data_type.unit]
     if len(fraction) > digits:
         return None
     ticks = seconds * 10**digits + int(fraction.ljust(digits, b"0") or b"0")
-    if pa.types.is_date(kind):
+    if pa.types.is_date(data_type):
         return None if ticks % 86400 else ticks // 86400
-    if pa.types.is_time(kind):
+    if pa.types.is_time(data_type):
         return ticks if 0 <= ticks < 86400 * 10**digits else None
     return ticks if -(2**63) <= ticks < 2**63 else None
 
 
-TIMES = [kind for kind in TICKS if not pa.types.is_floating(kind) and not pa.types.is_duration(kind)]
+TIMES = [
+    data_type for data_type in TICKS if not pa.types.is_floating(data_type) and not pa.types.is_duration(data_type)
+]
 
 
 @pytest.mark.thorough(keep=3)
-@pytest.mark.parametrize("kind", often(TIMES))
+@pytest.mark.parametrize("data_type", often(TIMES))
 @given(st.data())
-def test_times_are_read_the_same_one_by_one_and_as_a_column(kind, data):
+def test_times_are_read_the_same_one_by_one_and_as_a_column(data_type, data):
     usual = st.builds(
         "{:04d}-{:02d}-{:02d}{}{:02d}:{:02d}:{:02d}{}{}".format,
         st.sampled_from([1, 1676, 1677, 1970, 2026, 2262, 9999]), st.integers(1, 12), st.integers(1, 31),
@@ -448,26 +454,26 @@ def test_times_are_read_the_same_one_by_one_and_as_a_column(kind, data):
         st.sampled_from(["", ".5", ".000", ".123456", ".000000001"]), st.sampled_from(["", "Z"]),
     )  # fmt: skip
     days = st.dates().map(str)
-    one = st.sampled_from(CLOCK) | usual.map(lambda text: text[11:]) if pa.types.is_time(kind) else usual | days
+    one = st.sampled_from(CLOCK) | usual.map(lambda text: text[11:]) if pa.types.is_time(data_type) else usual | days
     shapes = [st.lists(one, max_size=3), st.lists(one | st.sampled_from(ODD) | st.none())]
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(data_type):
         shapes.append(st.lists(st.datetimes().map(lambda at: at.isoformat(" ")), min_size=1))
     texts = data.draw(st.one_of(shapes))
-    values, bad = read_as([None if text is None else text.encode() for text in texts], kind)
-    wanted = [None if text is None else expected(text, kind) for text in texts]
+    values, bad = read_as([None if text is None else text.encode() for text in texts], data_type)
+    wanted = [None if text is None else expected(text, data_type) for text in texts]
 
     assert comparable(values).to_pylist() == wanted
     assert bad == [text is not None and ticks is None for text, ticks in zip(texts, wanted, strict=True)]
 
 
-@pytest.mark.parametrize("kind", TIMES, ids=str)
-def test_odd_times(kind):
+@pytest.mark.parametrize("data_type", TIMES, ids=str)
+def test_odd_times(data_type):
     for text in ODD + CLOCK:
-        assert comparable(read_as([text.encode()], kind)[0]).to_pylist() == [expected(text, kind)], text
+        assert comparable(read_as([text.encode()], data_type)[0]).to_pylist() == [expected(text, data_type)], text
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "ticks"),
+    ("text", "data_type", "ticks"),
     [
         (b"@5", pa.date32(), 5),
         (b"@2147483648", pa.date32(), None),
@@ -482,8 +488,8 @@ def test_odd_times(kind):
         (b"@0", pa.float64(), 0),
     ],
 )
-def test_storable_values(text, kind, ticks):
-    values, bad = read_as([text, None, text], kind)
+def test_storable_values(text, data_type, ticks):
+    values, bad = read_as([text, None, text], data_type)
 
     assert comparable(values).to_pylist() == [ticks, None, ticks]
     assert bad == [ticks is None, False, ticks is None]
@@ -535,14 +541,14 @@ def test_a_master_is_read_as_it_was_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "feed"), [("csv", b'id,at,n\na,2,"[1,null]"\nb,2,[x]\n'), ("text", b"a;2;[1,null]\nb;2;[x]\n")]
+    ("file_format", "feed"), [("csv", b'id,at,n\na,2,"[1,null]"\nb,2,[x]\n'), ("text", b"a;2;[1,null]\nb;2;[x]\n")]
 )
-def test_other_text_formats_have_lists_as_json_too(kind, feed, tmp_path):
+def test_other_text_formats_have_lists_as_json_too(file_format, feed, tmp_path):
     work = Work(tmp_path)
     work.put("master/m", pa.table({"id": ["a"], "at": [1], "n": pa.array([None], pa.list_(pa.int8()))}), "parquet")
     work.put("feed/f_1.txt", feed)
-    more = {} if kind == "csv" else {"field.names": "id,at,n", "field.delim.regex": ";"}
-    report = work.run({"feed.format": kind, "reject.policy": "quarantine", **more})
+    more = {} if file_format == "csv" else {"field.names": "id,at,n", "field.delim.regex": ";"}
+    report = work.run({"feed.format": file_format, "reject.policy": "quarantine", **more})
 
     assert [row["reason"] for row in report.rejects["feed"]] == [
         "field n is not JSON of type list<element: int8>: Expecting value, at character 1"
@@ -562,19 +568,19 @@ def test_fields_without_names_get_no_header(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("delimiter", "more", "kind", "message"),
+    ("delimiter", "more", "family", "message"),
     [
         ("::", {}, DataError, "field.delim.regex is ::, and the fields of escaped have one byte between them"),
         ("x", {}, DataError, "field.delim.regex is x, which occurs in escapes too"),
         (",", {"header.lines": "2"}, DataError, "header.lines is 2, and escaped has one line with the names"),
     ],
 )
-def test_settings_that_escaped_text_does_not_have(delimiter, more, kind, message, tmp_path):
+def test_settings_that_escaped_text_does_not_have(delimiter, more, family, message, tmp_path):
     work = Work(tmp_path)
     for place in ("master/m.txt", "feed/f_1.txt"):
         work.put(place, b"k,1\n")
 
-    with pytest.raises(kind, match=message):
+    with pytest.raises(family, match=message):
         work.run({"field.names": "id,at", "input.format": "escaped", "field.delim.regex": delimiter, **more})
 
 

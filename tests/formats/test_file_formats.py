@@ -61,20 +61,20 @@ def test_escaped_text_is_read_back_in_parts_as_whole(delimiter, data, header):
     table = data.draw(tables("escaped"))
     dialect = Dialect(delimiter, header=header, names=() if header else tuple(table.schema.names))
     content = file_of("escaped", table, dialect)
-    look = FILE_FORMATS["escaped"].probe(io.BytesIO(content), dialect)
+    probed = FILE_FORMATS["escaped"].probe(io.BytesIO(content), dialect)
     size = data.draw(st.integers(1, 12))
     parts = []
     for start in range(0, len(content), size):
-        window = Window("lf", start, start + size, look.bom, look.header_end)
-        parts += FILE_FORMATS["escaped"].read(InMemory(content, window), look.schema, look.schema.names, dialect)
+        window = Window("lf", start, start + size, probed.bom, probed.header_end)
+        parts += FILE_FORMATS["escaped"].read(InMemory(content, window), probed.schema, probed.schema.names, dialect)
     places = [place for one in parts for place in one.offsets.tolist()]
 
-    assert not look.bom
+    assert not probed.bom
     assert content.count(b"\n") == table.num_rows + header
     assert same_rows(typed(read_whole("escaped", content, dialect), table.schema), table)
     assert same_rows(typed(parts, table.schema), table)
     assert places == sorted(set(places))
-    assert FILE_FORMATS["escaped"].count(InMemory(content, Window("lf", header_end=look.header_end)), dialect) == len(
+    assert FILE_FORMATS["escaped"].count(InMemory(content, Window("lf", header_end=probed.header_end)), dialect) == len(
         table
     )
 
@@ -85,11 +85,13 @@ def test_parts_of_a_file_give_the_whole(file_format, data):
     table = data.draw(tables(file_format, most=20))
     content = file_of(file_format, table)
     cuts = sorted({0, *data.draw(st.lists(st.integers(1, max(len(content) - 1, 1)), max_size=4)), len(content)})
-    look = FILE_FORMATS[file_format].probe(io.BytesIO(content), HEADER)
+    probed = FILE_FORMATS[file_format].probe(io.BytesIO(content), HEADER)
     parts, places = [], []
     for start, end in pairwise(cuts):
         window = Window("", start, end)
-        for found in FILE_FORMATS[file_format].read(InMemory(content, window), look.schema, look.schema.names, HEADER):
+        for found in FILE_FORMATS[file_format].read(
+            InMemory(content, window), probed.schema, probed.schema.names, HEADER
+        ):
             parts.append(found)
             places += found.offsets.tolist()
 

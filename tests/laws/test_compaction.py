@@ -75,11 +75,11 @@ class Run:
         """Return the fields of the newest delta's schema."""
         return list(self.sources("delta").values())[-1]["schema"]["fields"]
 
-    def settings(self, kind):
+    def settings(self, file_format):
         """Return the settings; only Avro schemas have defaults."""
         own = read_settings(self.case / "config.properties")
         given = {f"default.{one['name']}": one["default"] for one in self.newest if one.get("default") is not None}
-        return {**(given if kind != "avro" else {}), **own}
+        return {**(given if file_format != "avro" else {}), **own}
 
 
 def runs_of(case):
@@ -105,11 +105,11 @@ def by_age(path):
     return sequence(path.stem), path.stem
 
 
-def typed(kind, value):
+def typed(avro_type, value):
     """Convert text from JSON to the Python value of its Avro type."""
-    if isinstance(kind, list):
-        kind = next(one for one in kind if one != "null")
-    logical = kind.get("logicalType", "") if isinstance(kind, dict) else ""
+    if isinstance(avro_type, list):
+        avro_type = next(one for one in avro_type if one != "null")
+    logical = avro_type.get("logicalType", "") if isinstance(avro_type, dict) else ""
     if value is None or not logical:
         return value
     if logical.startswith("timestamp"):
@@ -125,23 +125,23 @@ def plain(value):
     return str(value) if isinstance(value, date | Decimal) else value
 
 
-def write(run, place, kind):
+def write(run, place, file_format):
     """Write the files of a run; return the paths of snapshot and delta."""
     for side in ("snapshot", "delta"):
         folder = place / side
         folder.mkdir(parents=True)
         for stem, document in run.sources(side).items():
-            avro, target = document["schema"], folder / f"{stem}.{kind}"
-            kinds = {one["name"]: one["type"] for one in avro["fields"]}
-            rows = [{name: typed(kinds[name], value) for name, value in row.items()} for row in document["records"]]
-            if kind == "avro":
+            avro, target = document["schema"], folder / f"{stem}.{file_format}"
+            types = {one["name"]: one["type"] for one in avro["fields"]}
+            rows = [{name: typed(types[name], value) for name, value in row.items()} for row in document["records"]]
+            if file_format == "avro":
                 with target.open("wb") as stream:
                     fastavro.writer(stream, avro, rows)
             else:
-                target.write_bytes(file_of(kind, pa.Table.from_pylist(rows, to_arrow(avro))))
+                target.write_bytes(file_of(file_format, pa.Table.from_pylist(rows, to_arrow(avro))))
         for path in (run.case / side / run.partition).glob("*"):
             if path.is_file() and path.suffix != ".json":
-                shutil.copy(path, folder / path.name.replace(".avro", f".{kind}"))
+                shutil.copy(path, folder / path.name.replace(".avro", f".{file_format}"))
         if not any(folder.iterdir()):
             folder.rmdir()  # this run has no snapshot
     return str(place / "snapshot"), [str(place / "delta")]
@@ -192,10 +192,10 @@ def counted(report):
     return {name: count for name, count in report.counts.items() if count}
 
 
-def check(run, place, mutate, kind):
+def check(run, place, mutate, file_format):
     """Do a run, compare it with the expected result, and return its report."""
-    settings = run.settings(kind)
-    master, feed = write(run, place, kind)
+    settings = run.settings(file_format)
+    master, feed = write(run, place, file_format)
     expected = run.document("expected.json")
 
     report = mutate(settings, master=master, feed=feed, output=str(place / "new"))
@@ -208,9 +208,9 @@ def check(run, place, mutate, kind):
     return report
 
 
-def check_again(run, place, mutate, kind, report):
+def check_again(run, place, mutate, file_format, report):
     """Merge the same deltas into the result, which must change nothing."""
-    settings = {**run.settings(kind), "consumed.files": "merge"}
+    settings = {**run.settings(file_format), "consumed.files": "merge"}
 
     again = mutate(settings, master=str(place / "new"), feed=[str(place / "delta")], output=str(place / "again"))
 
@@ -227,14 +227,14 @@ def plain_fields(avro):
 
 @pytest.mark.thorough(keep=30)
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("file_format", KINDS)
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
-def test_compaction(run, kind, engine, tmp_path):
+def test_compaction(run, file_format, engine, tmp_path):
     mutate = partial(local_engine.mutate, engine=engine)
 
-    report = check(run, tmp_path, mutate, kind)
+    report = check(run, tmp_path, mutate, file_format)
 
-    check_again(run, tmp_path, mutate, kind, report)
+    check_again(run, tmp_path, mutate, file_format, report)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
@@ -284,11 +284,11 @@ def test_a_delta_at_a_time_gives_the_same(run, tmp_path):
     assert by_key(run, read(output)[0]) == run.document("expected.json")["records"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("file_format", KINDS)
 @pytest.mark.parametrize("run", [run for run in RUNS if "feed.control.suffix" in run.settings("avro")], ids=name_of)
 @pytest.mark.parametrize("alter", ["says more", "has no digest of it", "is missing", "is of a file that is missing"])
-def test_nothing_is_merged_unless_every_control_file_is_correct(run, alter, kind, tmp_path):
-    master, feed = write(run, tmp_path, kind)
+def test_nothing_is_merged_unless_every_control_file_is_correct(run, alter, file_format, tmp_path):
+    master, feed = write(run, tmp_path, file_format)
     control = max(Path(feed[0]).glob("*.ctl"))
     if alter == "says more":
         control.write_text("rows=1000\n")
@@ -300,7 +300,7 @@ def test_nothing_is_merged_unless_every_control_file_is_correct(run, alter, kind
         control.with_suffix("").unlink()
 
     with pytest.raises(DataError, match=re.escape(control.with_suffix("").name)):
-        local_engine.mutate(run.settings(kind), master=master, feed=feed, output=str(tmp_path / "new"))
+        local_engine.mutate(run.settings(file_format), master=master, feed=feed, output=str(tmp_path / "new"))
 
     assert not (tmp_path / "new").exists()
 
@@ -318,8 +318,8 @@ def test_control_file_may_have_a_digest(tmp_path):
 
 
 def test_a_note_about_many_files_names_one():
-    kinds = {"id": pa.int64(), "units": pa.int32(), "fax": pa.string()}
-    old = [schema.SchemaVersion(pa.schema(kinds), f"/data/part-{number}") for number in range(3)]
+    types = {"id": pa.int64(), "units": pa.int32(), "fax": pa.string()}
+    old = [schema.SchemaVersion(pa.schema(types), f"/data/part-{number}") for number in range(3)]
     new = schema.SchemaVersion(pa.schema({"id": pa.int64(), "units": pa.int64()}), "/data/orders_1")
 
     found = schema.resolve(new, old, ("id",), {}, given=False)

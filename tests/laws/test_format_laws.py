@@ -47,20 +47,22 @@ class Left:
     samples: list[Any]
 
 
-def run_all(work: Path, world: World, kind: str, *, feed_kind: str | None = None, engine: str | None = None) -> Left:
+def run_all(
+    work: Path, world: World, file_format: str, *, feed_format: str | None = None, engine: str | None = None
+) -> Left:
     """Do all runs of a world with files of one format."""
     rng = random.Random(world.seed)
-    feed_kind = feed_kind or kind
-    delimiter = world.delimiter(kind, feed_kind)
+    feed_format = feed_format or file_format
+    delimiter = world.delimiter(file_format, feed_format)
     for number, rows in enumerate(world.master):
-        path = work / "master" / f"m{number}{FILE_FORMATS[kind].suffix}"
-        put(path, kind, rows, schema_of(world.order, op=False), rng.randint(1, 3), delimiter)
+        path = work / "master" / f"m{number}{FILE_FORMATS[file_format].suffix}"
+        put(path, file_format, rows, schema_of(world.order, op=False), rng.randint(1, 3), delimiter)
     master, counts, samples = work / "master", [], []
     for run, files in enumerate(world.feeds):
         feed = work / f"feed{run}"
         for stem, rows in files:
-            path = feed / f"{stem}{FILE_FORMATS[feed_kind].suffix}"
-            put(path, feed_kind, rows, schema_of(world.order, op=world.op), rng.randint(1, 3), delimiter)
+            path = feed / f"{stem}{FILE_FORMATS[feed_format].suffix}"
+            put(path, feed_format, rows, schema_of(world.order, op=world.op), rng.randint(1, 3), delimiter)
         output = work / f"out{run}"
         speed = {
             "num.reducer": str(rng.choice([1, 2, 2, 4, 7])),
@@ -68,7 +70,7 @@ def run_all(work: Path, world: World, kind: str, *, feed_kind: str | None = None
             "memory.bytes": str(rng.choice([1, 200, 1 << 27])),
         }
         report = local_engine.mutate(
-            {**world.settings(kind, feed_kind), **speed},
+            {**world.settings(file_format, feed_format), **speed},
             master=str(master),
             feed=[str(feed)],
             output=str(output),
@@ -77,16 +79,16 @@ def run_all(work: Path, world: World, kind: str, *, feed_kind: str | None = None
         master = output
         counts.append({name: n for name, n in report.counts.items() if n and not name.endswith(" ignored")})
         samples.append(report.samples)
-    return Left(*_left(master, kind, world, delimiter), counts, samples)
+    return Left(*_left(master, file_format, world, delimiter), counts, samples)
 
 
-def _left(output: Path, kind: str, world: World, delimiter: str) -> tuple[list[Any], list[Any]]:
+def _left(output: Path, file_format: str, world: World, delimiter: str) -> tuple[list[Any], list[Any]]:
     known = manifest.parse((output / manifest.PATH).read_bytes(), str(output))
     schema, records, tombstones = schema_of(world.order, op=False), [], []
     for part in known.files:
-        for found in _read(kind, (output / part.path).read_bytes(), schema, delimiter):
+        for found in _read(file_format, (output / part.path).read_bytes(), schema, delimiter):
             columns = [
-                converted(found.batch.column(number), one.type, typed=FILE_FORMATS[kind].typed)[0]
+                converted(found.batch.column(number), one.type, typed=FILE_FORMATS[file_format].typed)[0]
                 for number, one in enumerate(schema)
             ]
             records += zip(*(comparable(column).to_pylist() for column in columns), strict=True)
@@ -97,12 +99,12 @@ def _left(output: Path, kind: str, world: World, delimiter: str) -> tuple[list[A
     return sorted(records, key=repr), sorted(tombstones, key=repr)
 
 
-def _read(kind: str, data: bytes, schema: Any, delimiter: str) -> Any:
-    if kind in ("text", "escaped"):  # which is written without a header
-        return FILE_FORMATS[kind].read(
+def _read(file_format: str, data: bytes, schema: Any, delimiter: str) -> Any:
+    if file_format in ("text", "escaped"):  # which is written without a header
+        return FILE_FORMATS[file_format].read(
             InMemory(data, Window("exact lf")), schema, schema.names, Dialect(delimiter.encode())
         )
-    return read_whole(kind, data)
+    return read_whole(file_format, data)
 
 
 @given(worlds(["x", "y", "longer"]))
@@ -110,29 +112,29 @@ def _read(kind: str, data: bytes, schema: Any, delimiter: str) -> Any:
 def test_all_formats_give_the_same_records(world):
     with scratch() as work:
         expected = run_all(work / "text", world, "text")
-        for kind in COLUMNS:
-            assert run_all(work / kind, world, kind) == expected, kind
+        for file_format in COLUMNS:
+            assert run_all(work / file_format, world, file_format) == expected, file_format
 
 
 @given(worlds([None, "", "x", 'q"', "a,b", "l\nf", "\r", "\\N"]), st.sampled_from(COLUMNS), st.sampled_from(COLUMNS))
 @law(30)
-def test_a_feed_of_another_format_gives_the_same_records(world, kind, feed_kind):
+def test_a_feed_of_another_format_gives_the_same_records(world, file_format, feed_format):
     with scratch() as work:
-        expected = run_all(work / "one", world, kind, engine="records")
-        assert run_all(work / "two", world, kind, feed_kind=feed_kind) == expected
+        expected = run_all(work / "one", world, file_format, engine="records")
+        assert run_all(work / "two", world, file_format, feed_format=feed_format) == expected
 
 
 @pytest.mark.thorough(keep=2)
-@pytest.mark.parametrize("kind", COLUMNS)
-def test_the_same_feed_again_changes_nothing(kind, tmp_path):
+@pytest.mark.parametrize("file_format", COLUMNS)
+def test_the_same_feed_again_changes_nothing(file_format, tmp_path):
     for seed in range(15):
         rng = random.Random(seed)
         world = make_world(rng, [None, "", "x"])
         if world.full or world.order == BY_NAME:
             continue
         work = tmp_path / str(seed)
-        once = run_all(work / "once", World(**{**vars(world), "feeds": world.feeds[:1]}), kind)
+        once = run_all(work / "once", World(**{**vars(world), "feeds": world.feeds[:1]}), file_format)
         twice = World(**{**vars(world), "feeds": (world.feeds[0], world.feeds[0])})
-        again = run_all(work / "again", twice, kind)
+        again = run_all(work / "again", twice, file_format)
 
         assert (again.records, again.tombstones) == (once.records, once.tombstones)

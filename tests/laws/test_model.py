@@ -31,9 +31,12 @@ from tests.support.text_worlds import (
 
 def expected_buckets(master: list[Row], merged: model.Merged, buckets: int | None) -> dict[int | None, list[bytes]]:
     """Lay out the model's records: survivors by (file name, position), updated ones in place, inserted ones by key."""
-    held = model.last(master)
+    master_rows = model.last(master)
     files: dict[int | None, list[bytes]] = {}
-    places = {key: (0, held[key].name, held[key].offset) if key in held else (1, key) for key in merged.records}
+    places = {
+        key: (0, master_rows[key].name, master_rows[key].offset) if key in master_rows else (1, key)
+        for key in merged.records
+    }
     for key in sorted(places, key=lambda key: places[key]):
         files.setdefault(buckets and text_runs.bucket_of(key, buckets), []).append(merged.records[key][1])
     return files

@@ -34,11 +34,11 @@ def begin(rng: random.Random, run: TableRuns, start: str, *, bad: bool) -> tuple
             return path, table.rows(files), {}, None
         feed = () if table.scope == "partition" else files_of(rng, table, rng.randint(0, 2))
         report = run.run(path, feed, num_reducer=rng.choice([1, 2, 4]), engine=rng.choice(["blocks", "records"]))
-        held = read_back(table, report.output, report)
-        rows = [row for row in held.rows if table.placed(row) is not None]
+        found = read_back(table, report.output, report)
+        rows = [row for row in found.rows if table.placed(row) is not None]
         if table.scope == "partition":
             rows = [scoped(row, table.place(row)) for row in rows]
-        return report.output, rows, held.tombstones, None
+        return report.output, rows, found.tombstones, None
     if start == "partitioned":
         made = run(path, files_of(rng, table, rng.randint(0, 2)), **make_speed(rng))
         return made.path, made.rows, made.tombstones, made.graves

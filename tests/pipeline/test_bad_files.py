@@ -49,27 +49,27 @@ def job(request, tmp_path):
 # --- arrival: compression and containers
 
 
-def packed(kind, content=FEED):
-    if kind == "zip":
+def packed(compression, content=FEED):
+    if compression == "zip":
         stream = io.BytesIO()
         with zipfile.ZipFile(stream, "w") as archive:
             archive.writestr("ups.txt", content)
         return stream.getvalue()
-    if kind == "zst":  # with a checksum, as the zstd program writes it
+    if compression == "zst":  # with a checksum, as the zstd program writes it
         return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: True})
-    return {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}[kind](content)
+    return {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}[compression](content)
 
 
 AVRO = [{"name": "key", "type": "string"}, {"name": "count", "type": "long"}, {"name": "changed", "type": "long"}]
 
 
-def container(kind, *records):
+def container(file_format, *records):
     """Return the bytes of a file of a format with named fields."""
     stream, rows = io.BytesIO(), [dict(zip(("key", "count", "changed"), record, strict=True)) for record in records]
-    if kind == "avro":
+    if file_format == "avro":
         fastavro.writer(stream, {"type": "record", "name": "row", "fields": AVRO}, rows)
     else:
-        {"parquet": pq, "orc": orc}[kind].write_table(pa.Table.from_pylist(rows), stream)
+        {"parquet": pq, "orc": orc}[file_format].write_table(pa.Table.from_pylist(rows), stream)
     return stream.getvalue()
 
 
@@ -84,11 +84,13 @@ def records_in(output):
     return sorted(tuple(row.values()) for row in rows)
 
 
-@pytest.mark.parametrize("kind", ["gz", "bz2", "zst", "xz"])
+@pytest.mark.parametrize("compression", ["gz", "bz2", "zst", "xz"])
 @pytest.mark.parametrize("block", [stream.BLOCK, 64], ids=["seen by the survey", "seen by a task"])
-def test_truncated_file(job, kind, block, monkeypatch):
+def test_truncated_file(job, compression, block, monkeypatch):
     monkeypatch.setattr(stream, "BLOCK", block)  # the survey reads up to the first block with a row
-    path = job.put(f"ups.txt.{kind}", packed(kind, b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(2000)))[:-5])
+    path = job.put(
+        f"ups.txt.{compression}", packed(compression, b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(2000)))[:-5]
+    )
 
     job.refused(DataError, path, "ends early", "the file is damaged: have it delivered again, or remove it")
 
@@ -106,17 +108,17 @@ def test_truncated_file_of_the_master_is_the_one_that_is_named(job, unique, monk
     assert "base.txt" not in message
 
 
-@pytest.mark.parametrize("kind", ["gz", "bz2", "zst", "xz"])
-def test_bytes_after_the_last_stream(job, kind):
-    path = job.put(f"ups.{kind}", packed(kind) + b"trailing garbage")
+@pytest.mark.parametrize("compression", ["gz", "bz2", "zst", "xz"])
+def test_bytes_after_the_last_stream(job, compression):
+    path = job.put(f"ups.{compression}", packed(compression) + b"trailing garbage")
 
     job.refused(DataError, path, "cannot be read", "the file is damaged")
 
 
-@pytest.mark.parametrize("kind", ["gz", "bz2", "zst", "xz"])
-def test_broken_stream(job, kind):
-    content = packed(kind, b"".join(b"k%d,1,200\n" % number for number in range(500)))
-    path = job.put(f"ups.{kind}", content[:40] + bytes([content[40] ^ 255, content[41] ^ 255]) + content[42:])
+@pytest.mark.parametrize("compression", ["gz", "bz2", "zst", "xz"])
+def test_broken_stream(job, compression):
+    content = packed(compression, b"".join(b"k%d,1,200\n" % number for number in range(500)))
+    path = job.put(f"ups.{compression}", content[:40] + bytes([content[40] ^ 255, content[41] ^ 255]) + content[42:])
 
     job.refused(DataError, path, "the file is damaged")
 
@@ -128,10 +130,10 @@ def test_text_named_like_a_compressed_file(job, suffix):
     job.refused(DataError, path, "but the content is plain text; give the file the suffix of its content")
 
 
-@pytest.mark.parametrize(("kind", "name"), [("gz", "gzip"), ("bz2", "bzip2"), ("zst", "zstd"), ("xz", "xz")])
+@pytest.mark.parametrize(("compression", "name"), [("gz", "gzip"), ("bz2", "bzip2"), ("zst", "zstd"), ("xz", "xz")])
 @pytest.mark.parametrize("where", ["feed", "master"])
-def test_compressed_file_named_like_text(job, kind, name, where):
-    path = job.put("more.txt", packed(kind), where)
+def test_compressed_file_named_like_text(job, compression, name, where):
+    path = job.put("more.txt", packed(compression), where)
 
     job.refused(DataError, path, f"the name says plain text, but the content is {name}")
 
@@ -142,9 +144,9 @@ def test_compressed_file_named_like_another_compression(job):
     job.refused(DataError, path, "the name says bzip2, but the content is gzip")
 
 
-@pytest.mark.parametrize("kind", ["gz", "bz2", "zst", "xz"])
-def test_empty_file_named_like_a_compressed_file(job, kind):
-    path = job.put(f"ups.{kind}", b"")
+@pytest.mark.parametrize("compression", ["gz", "bz2", "zst", "xz"])
+def test_empty_file_named_like_a_compressed_file(job, compression):
+    path = job.put(f"ups.{compression}", b"")
 
     job.refused(DataError, path, "it is empty, but ", " files never are; the file is damaged")
 
@@ -190,55 +192,55 @@ def test_content_that_is_not_the_promised_text(job, content, name, where, settin
     )
 
 
-@pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
+@pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
 @pytest.mark.parametrize("suffix", [".txt", "", ".bin"])
-def test_ordinals_work_with_named_fields(job, kind, suffix):
+def test_ordinals_work_with_named_fields(job, file_format, suffix):
     """The first bytes of a file show its format."""
-    (job.master / "base.txt").write_bytes(container(kind, ("a", 1, 100), ("b", 1, 100)))
-    job.put(f"ups{suffix}", container(kind, ("b", 2, 200), ("c", 2, 200), ("a", 0, 50)))
+    (job.master / "base.txt").write_bytes(container(file_format, ("a", 1, 100), ("b", 1, 100)))
+    job.put(f"ups{suffix}", container(file_format, ("b", 2, 200), ("c", 2, 200), ("a", 0, 50)))
     report = job.run()
 
     assert records_in(job.output) == [("a", 1, 100), ("b", 2, 200), ("c", 2, 200)]
     assert [report.counts[f"feed {name}"] for name in ("updated", "inserted", "late")] == [1, 1, 1]
-    assert known(job.output).spec["format"] == kind
+    assert known(job.output).spec["format"] == file_format
 
 
-@pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
+@pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
 @pytest.mark.parametrize("where", ["feed", "master"])
-def test_one_file_of_another_format(job, kind, where):
+def test_one_file_of_another_format(job, file_format, where):
     job.put("ups.txt")
     job.put("two.txt", FEED, where)
-    path = job.put("more.txt", container(kind, ("b", 2, 200)), where)
+    path = job.put("more.txt", container(file_format, ("b", 2, 200)), where)
 
     job.refused(
         DataError,
         path,
         f"the {where} has files of several formats (",
-        f"1 {kind}",
+        f"1 {file_format}",
         "2 text",
         f"; take out what is not meant, or set {where}.format",
     )
 
 
-@pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
-def test_a_feed_with_field_names_and_a_master_without(job, kind):
-    job.put("ups.txt", container(kind, ("b", 2, 200)))
+@pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
+def test_a_feed_with_field_names_and_a_master_without(job, file_format):
+    job.put("ups.txt", container(file_format, ("b", 2, 200)))
 
     job.refused(
         ConfigError, "text cannot hold what other formats can; set output.format to csv, escaped, avro, parquet or orc"
     )
     message = f"{job.master}/base.txt: delimited text has no names for its fields, and other files of the run have; set"
-    job.refused(DataError, f"{message} field.names", settings={**CONFIG, "output.format": kind})
-    job.run({**CONFIG, "output.format": kind, "field.names": "key,count,changed"})
+    job.refused(DataError, f"{message} field.names", settings={**CONFIG, "output.format": file_format})
+    job.run({**CONFIG, "output.format": file_format, "field.names": "key,count,changed"})
 
     assert records_in(job.output) == [("a", 1, 100), ("b", 2, 200), ("c", 1, 100), ("d", 1, 100)]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "avro", "orc"])
+@pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
 @pytest.mark.parametrize("where", ["feed", "master"])
 @pytest.mark.parametrize("keep", [0.3, 0.9])
-def test_damaged_container(job, kind, where, keep):
-    content = container(kind, *((f"k{number}", number * number, 200) for number in range(2000)))
+def test_damaged_container(job, file_format, where, keep):
+    content = container(file_format, *((f"k{number}", number * number, 200) for number in range(2000)))
     for role in ("feed", "master"):
         (job.root / role / "base.txt").write_bytes(content)
     path = job.root / where / "base.txt"
@@ -292,12 +294,12 @@ def test_very_long_row(job, tail):
 
 
 def test_a_large_file_compressed_to_a_small_one_is_read_in_small_blocks():
-    for kind in ("gzip", "bzip2", "zstd", "xz"):
-        suffix = {"gzip": "gz", "bzip2": "bz2", "zstd": "zst", "xz": "xz"}[kind]
-        sizes = [len(block) for block in decompress([packed(suffix, b"\0" * 30_000_000)], kind)]
+    for compression in ("gzip", "bzip2", "zstd", "xz"):
+        suffix = {"gzip": "gz", "bzip2": "bz2", "zstd": "zst", "xz": "xz"}[compression]
+        sizes = [len(block) for block in decompress([packed(suffix, b"\0" * 30_000_000)], compression)]
 
         assert sum(sizes) == 30_000_000
-        assert max(sizes) <= 2 << 20, kind
+        assert max(sizes) <= 2 << 20, compression
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -353,13 +355,13 @@ def test_file_that_changes_while_it_is_read(job, where, split, content, after):
     )
 
 
-@pytest.mark.parametrize("kind", ["txt", "gz", "zst"])
+@pytest.mark.parametrize("suffix", ["txt", "gz", "zst"])
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
-def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
+def test_file_that_changes_behind_the_reader(job, suffix, change, monkeypatch):
     """The first blocks come from the planned file; the later ones do not."""
     content = b"".join(b"k%d,%d,200\n" % (n, n * n) for n in range(200))
-    whole = content if kind == "txt" else packed(kind, content)
-    path = job.put(f"ups.{kind}", whole)
+    whole = content if suffix == "txt" else packed(suffix, content)
+    path = job.put(f"ups.{suffix}", whole)
     one_by_one, opened = stream.blocks, path.open("rb")
 
     def blocks(stream, most=None):
@@ -378,7 +380,7 @@ def test_file_that_changes_behind_the_reader(job, kind, change, monkeypatch):
                 path.write_bytes(whole)
                 opened.close()
 
-    why = "the file changed while it was being read" if kind == "txt" else "the file is damaged"
+    why = "the file changed while it was being read" if suffix == "txt" else "the file is damaged"
     job.refused(DataError, path, why, mutate=lambda settings, **more: merge.run(change_and_merge, settings, **more))
 
 
@@ -452,16 +454,16 @@ def test_control_characters_in_names(job, name, where):
 
 
 @pytest.mark.parametrize("where", ["feed", "master"])
-@pytest.mark.parametrize("kind", ["symbolic link", "FIFO", "directory", "socket"])
-def test_only_regular_files(job, where, kind):
+@pytest.mark.parametrize("entry_type", ["symbolic link", "FIFO", "directory", "socket"])
+def test_only_regular_files(job, where, entry_type):
     job.put("ups.txt")
     path = job.root / where / "odd"
     with socket.socket(socket.AF_UNIX) as listener:
-        if kind == "symbolic link":
+        if entry_type == "symbolic link":
             path.symlink_to(job.put("elsewhere.txt", where="."))
-        elif kind == "FIFO":
+        elif entry_type == "FIFO":
             os.mkfifo(path)
-        elif kind == "directory":
+        elif entry_type == "directory":
             path.mkdir()
         else:
             old = os.getcwd()
@@ -469,8 +471,8 @@ def test_only_regular_files(job, where, kind):
             listener.bind("odd")
             os.chdir(old)
         nested = "name it as a --feed of its own" if where == "feed" else "a master's files lie in its directory, or"
-        cure = nested if kind == "directory" else "copy the data into a plain file"
-        job.refused(ConfigError, path, f"is a {kind}, but only regular files are read; {cure}")
+        cure = nested if entry_type == "directory" else "copy the data into a plain file"
+        job.refused(ConfigError, path, f"is a {entry_type}, but only regular files are read; {cure}")
 
 
 def test_link_given_by_the_user(job):

@@ -413,8 +413,8 @@ def test_command_line(sc, job, capsys, settings, code, part):
     words += ["--engine", job.engine]
 
     assert main([*words, *(word for key, value in settings.items() for word in ("-D", f"{key}={value}"))]) == code
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert part in told.err.partition("mutator: error: ")[2]
-    assert "Traceback" not in told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert part in output.err.partition("mutator: error: ")[2]
+    assert "Traceback" not in output.err
     assert snapshot(job.root) == before

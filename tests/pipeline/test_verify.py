@@ -51,11 +51,11 @@ def made(request, tmp_path_factory):
     write(root / "name-1" / "ups_2.txt", [f"k{n},two" for n in range(50, 70)])
     write(root / "name-1" / "del_3.txt", [f"k{n},x" for n in range(8)])
     write(root / "name-2" / "ups_4.txt", [*(f"k{n},four" for n in range(6, 12)), "broken"])
-    for kind, settings in (("field", BY_FIELD), ("name", BY_FILE_NAME)):
+    for dataset, settings in (("field", BY_FIELD), ("name", BY_FILE_NAME)):
         master = f"{root}/base"
         for number in (1, 2):
-            output = f"{root}/{kind}-out-{number}"
-            feed = [f"{root}/{kind}-{number}"]
+            output = f"{root}/{dataset}-out-{number}"
+            feed = [f"{root}/{dataset}-{number}"]
             local_engine.mutate(settings, master=master, feed=feed, output=output, engine=request.param)
             master = output
     return {"field": Path(f"{root}/field-out-2"), "name": Path(f"{root}/name-out-2")}
@@ -85,7 +85,7 @@ def files(directory):
     return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
 
 
-def kinds(directory):
+def one_file_per_role(directory):
     """Return one file of each role."""
     found = {}
     for path in files(directory):
@@ -130,7 +130,9 @@ def test_clean_dataset_has_no_problems(sc, clean):
     assert found.tombstones == known.counts["tombstones out"] > 0
     assert found.bytes == sum(path.stat().st_size for path in clean.glob("part-*"))
     assert "as its manifest says" in found.text()
-    assert len(kinds(clean)) == {"field": 5, "name": 6}[clean.name.split("-")[0]]  # with rejects and tombstones
+    assert (
+        len(one_file_per_role(clean)) == {"field": 5, "name": 6}[clean.name.split("-")[0]]
+    )  # with rejects and tombstones
 
 
 def test_loop_agrees_with_spark(plain, clean):
@@ -206,7 +208,7 @@ def test_each_missing_file_is_found(plain, clean):
 def test_spark_finds_them_too(sc, clean):
     """Test one flipped bit and one truncation in a file of each role; none may surface as an error of Spark."""
     chosen = random.Random(9)
-    for name in kinds(clean):
+    for name in one_file_per_role(clean):
         path = clean / name
         data = path.read_bytes()
         damages = [flipped(data, chosen.randrange(len(data) * 8)), data[: len(data) // 2]] if data else [b"x"]
@@ -501,20 +503,20 @@ def test_only_verify_finds_damage_in_a_carried_file(plain, made, tmp_path):
 # --- a run does not trust its master, either ---
 
 
-def next_run(made, kind, master, output, engine="auto"):
-    feed = made[kind].parent / f"{kind}-3"
+def next_run(made, dataset, master, output, engine="auto"):
+    feed = made[dataset].parent / f"{dataset}-3"
     # Mutations for every bucket, so that the run reads all of them.
-    write(feed / "ups_3.txt", [f"k{n},3,U" if kind == "field" else f"k{n},three" for n in range(50, 70)])
-    settings = BY_FIELD if kind == "field" else BY_FILE_NAME
+    write(feed / "ups_3.txt", [f"k{n},3,U" if dataset == "field" else f"k{n},three" for n in range(50, 70)])
+    settings = BY_FIELD if dataset == "field" else BY_FILE_NAME
     return local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output), engine=engine)
 
 
 @pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("engine", ["records", "blocks"])
-@pytest.mark.parametrize("kind", ["field", "name"])
-def test_run_on_a_damaged_master_stops(made, tmp_path, kind, engine):
+@pytest.mark.parametrize("dataset", ["field", "name"])
+def test_run_on_a_damaged_master_stops(made, tmp_path, dataset, engine):
     """A run that missed a flipped bit would write it out with a valid checksum."""
-    master = Path(shutil.copytree(made[kind], tmp_path / "copy"))
+    master = Path(shutil.copytree(made[dataset], tmp_path / "copy"))
     chosen = random.Random(10)
     for name in files(master):
         data = (master / name).read_bytes()
@@ -522,7 +524,7 @@ def test_run_on_a_damaged_master_stops(made, tmp_path, kind, engine):
             continue  # a run does not read them; the next test covers sequences
         for bit in chosen.sample(range(len(data) * 8), 10):
             with changed(master / name, flipped(data, bit)), pytest.raises(StateError) as caught:
-                next_run(made, kind, master, tmp_path / "out", engine)
+                next_run(made, dataset, master, tmp_path / "out", engine)
             assert name in str(caught.value), f"{name}, bit {bit}"
             assert sorted(path.name for path in tmp_path.iterdir()) == ["copy"]
 
@@ -552,9 +554,9 @@ def test_exit_codes_of_the_command(sc, copy, capsys):
     part = next(copy.glob("part-*"))
     with changed(part, flipped(part.read_bytes(), 5)):
         assert cli.main(["verify", str(copy)]) == 3
-    said = capsys.readouterr().out
-    assert f"differs: {part.name}: its checksum is" in said
-    assert "as its manifest says" not in said
+    printed = capsys.readouterr().out
+    assert f"differs: {part.name}: its checksum is" in printed
+    assert "as its manifest says" not in printed
 
     with changed(copy / manifest.PATH, b"{"):
         assert cli.main(["verify", str(copy)]) == 5

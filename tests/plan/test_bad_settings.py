@@ -74,11 +74,11 @@ def test_existing_output(job, there, dry_run):
 def test_output_inside_an_input(job, inside):
     job.put("ups.txt")
     role = inside.split("/")[0]
-    kinds = (
+    expected = (
         (ConfigError, f"{role} and output must be different directories") if "/" in inside else (StateError, "exists")
     )
 
-    job.refused(*kinds, job.root / inside, output=str(job.root / inside))
+    job.refused(*expected, job.root / inside, output=str(job.root / inside))
 
 
 def test_output_inside_an_input_behind_a_link(job):
@@ -259,8 +259,8 @@ def test_setting_without_meaning_for_text(job, key, value):
     job.put("ups.txt")
 
     family = ConfigError if key != "output.schema" else StorageError
-    said = "has no meaning for delimited text" if key != "output.schema" else "No such file or directory"
-    job.refused(family, value if key == "output.schema" else key, said, settings={**CONFIG, key: value})
+    part = "has no meaning for delimited text" if key != "output.schema" else "No such file or directory"
+    job.refused(family, value if key == "output.schema" else key, part, settings={**CONFIG, key: value})
 
 
 # --- a managed master with other settings, or with a later time

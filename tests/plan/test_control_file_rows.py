@@ -15,12 +15,12 @@ ROWS = pa.table({"id": ["a", "b", "c"], "at": pa.array([1, 2, 3]), "note": ["x",
 SETTINGS = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at", "feed.control.suffix": ".ctl"}
 
 
-def run(tmp_path, kind, says, *, pack=bytes, suffix=""):
+def run(tmp_path, file_format, says, *, pack=bytes, suffix=""):
     for name, table in (("master/m", ROWS.slice(0, 1)), ("feed/u_1", ROWS)):
-        path = tmp_path / f"{name}.{kind}"
+        path = tmp_path / f"{name}.{file_format}"
         path.parent.mkdir(parents=True)
-        path.write_bytes(file_of(kind, table))
-    feed = tmp_path / "feed" / f"u_1.{kind}"
+        path.write_bytes(file_of(file_format, table))
+    feed = tmp_path / "feed" / f"u_1.{file_format}"
     packed = feed.with_name(feed.name + suffix)
     content = feed.read_bytes()
     feed.unlink()
@@ -31,15 +31,15 @@ def run(tmp_path, kind, says, *, pack=bytes, suffix=""):
     )
 
 
-@pytest.mark.parametrize("kind", ["csv", "avro", "parquet", "orc"])
-def test_correct_number_of_rows_in_the_control_file(kind, tmp_path):
-    assert run(tmp_path, kind, 3).counts["feed rows"] == 3
+@pytest.mark.parametrize("file_format", ["csv", "avro", "parquet", "orc"])
+def test_correct_number_of_rows_in_the_control_file(file_format, tmp_path):
+    assert run(tmp_path, file_format, 3).counts["feed rows"] == 3
 
 
-@pytest.mark.parametrize("kind", ["csv", "avro", "parquet", "orc"])
-def test_wrong_number_of_rows_stops_the_run(kind, tmp_path):
+@pytest.mark.parametrize("file_format", ["csv", "avro", "parquet", "orc"])
+def test_wrong_number_of_rows_stops_the_run(file_format, tmp_path):
     with pytest.raises(DataError, match=r"says rows=4, and it has rows=3") as caught:
-        run(tmp_path, kind, 4)
+        run(tmp_path, file_format, 4)
     assert caught.value.kind == "control.differs"
     assert not (tmp_path / "out").exists()
 

@@ -63,9 +63,9 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), READ)
-def test_accepted_forms(text, said):
-    assert control_files.parse(text.encode(), NAME) == said
+@pytest.mark.parametrize(("text", "statements"), READ)
+def test_accepted_forms(text, statements):
+    assert control_files.parse(text.encode(), NAME) == statements
 
 
 UNUSABLE = [
@@ -133,8 +133,8 @@ STORED = {"ups.txt": FEED, "ups.txt.gz": gzip.compress(FEED), "ups.txt.bz2": bz2
 def test_correct_control_files_are_merged(job, name, key):
     content = STORED[name]
     job.put(name, content)
-    said = about(content)
-    job.put(f"{name}.ctl", "".join(f"{one}={said[one]}\n" for one in said if key in (one, "all")).encode())
+    statements = about(content)
+    job.put(f"{name}.ctl", "".join(f"{one}={statements[one]}\n" for one in statements if key in (one, "all")).encode())
     report = job.run(QUARANTINE)
 
     assert report.counts["feed rows"] == 4
@@ -148,7 +148,10 @@ def test_wrong_control_files_are_refused(job, name, key):
     content = STORED[name]
     path = job.put(name, content)
     found, other = about(content)[key], about(content + b"x\n", count=5)[key]
-    job.put(f"{name}.ctl", "".join(f"{one}={said}\n" for one, said in {**about(content), key: other}.items()).encode())
+    job.put(
+        f"{name}.ctl",
+        "".join(f"{one}={statements}\n" for one, statements in {**about(content), key: other}.items()).encode(),
+    )
 
     says = f"{path}: its control file {name}.ctl says {key}={other}, and it has {key}={found}; have both the feed file"
     job.refused(DataError, says, settings=QUARANTINE)
@@ -286,7 +289,9 @@ def test_without_the_setting_a_control_file_is_a_feed_file(job):
 
 def test_files_are_read_once_for_all_digests(job, monkeypatch):
     path = job.put("ups.txt")
-    job.put("ups.txt.ctl", "".join(f"{one}={said}\n" for one, said in about(b"b,2,200\n", 1).items()).encode())
+    job.put(
+        "ups.txt.ctl", "".join(f"{one}={statements}\n" for one, statements in about(b"b,2,200\n", 1).items()).encode()
+    )
     storage, opened = storage_for(str(path)), []
     real = type(storage).open
     monkeypatch.setattr(type(storage), "open", lambda self, at, *more: opened.append(at) or real(self, at, *more))
@@ -457,8 +462,9 @@ for _name in NAMES[:3]:
     DELIVERED |= {_name: FEEDS[_name], f"{_name}.ctl": f"md5={hashlib.md5(FEEDS[_name]).hexdigest()}\n".encode()}
 NEWER = b"a,newer\n"
 
-every_kind = pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.soak if kind == "hdfs" else ()) for kind in KINDS]
+every_storage = pytest.mark.parametrize(
+    "storage_type",
+    [pytest.param(storage_type, marks=pytest.mark.soak if storage_type == "hdfs" else ()) for storage_type in KINDS],
 )
 every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])
 
@@ -473,8 +479,8 @@ def run_it(path, merge=checking_merge):
     return run_workflow(path, PLAIN, merge, sleep=lambda _: None)
 
 
-def new_base(kind, runs):
-    storage = ModelStorage(kind)
+def new_base(storage_type, runs):
+    storage = ModelStorage(storage_type)
     with mounted(storage) as path:
         put(f"{path}/master/given.txt", GIVEN)
         for name in NAMES[:runs]:
@@ -530,12 +536,12 @@ def no_lock(monkeypatch):
 
 
 @pytest.mark.thorough(keep=4)
-@every_kind
+@every_storage
 @every_start
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
-def test_control_file_stays_with_its_feed_file_after_any_fault(kind, runs, fault):
+def test_control_file_stays_with_its_feed_file_after_any_fault(storage_type, runs, fault):
     outcomes = set()
-    for storage in faulty_runs(new_base(kind, runs), fault):
+    for storage in faulty_runs(new_base(storage_type, runs), fault):
         with mounted(storage) as path:
             recovered(path)
             merged = check(Base(path), DELIVERED)
@@ -550,10 +556,10 @@ def test_control_file_stays_with_its_feed_file_after_any_fault(kind, runs, fault
 
 
 @pytest.mark.thorough(keep=3)
-@every_kind
+@every_storage
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
 @pytest.mark.parametrize("fails", [False, True], ids=["merges", "fails"])
-def test_no_control_file_vouches_for_a_newer_file(kind, fault, fails):
+def test_no_control_file_vouches_for_a_newer_file(storage_type, fault, fails):
     """A newer file with the same name arrives, without its control file, while the older one is claimed."""
     name, seen = NAMES[0], set()
 
@@ -568,7 +574,7 @@ def test_no_control_file_vouches_for_a_newer_file(kind, fault, fails):
             raise MutatorError("fails")
         return made
 
-    for storage in faulty_runs(new_base(kind, 0), fault, merge):
+    for storage in faulty_runs(new_base(storage_type, 0), fault, merge):
         with mounted(storage) as path:
             recovered(path)
             again = storage.tree.get(f"{path}/incr/{name}") == NEWER

@@ -157,10 +157,10 @@ ORDERS = {
 @pytest.mark.parametrize("name", ORDERS)
 def test_the_higher_order_value_wins(name, file_format, work):
     low, high = ORDERS[name].slice(0, 1), ORDERS[name].slice(1)
-    held = FILE_FORMATS[file_format].storable_type(low.type)
-    if held is None:
+    stored = FILE_FORMATS[file_format].storable_type(low.type)
+    if stored is None:
         return  # CSV and escaped text store no such values
-    low, high = low.cast(held), high.cast(held)
+    low, high = low.cast(stored), high.cast(stored)
     if name in ("long", "string", "timestamp"):
         work.settings["temporal.ordering.field.type"] = name
     elif file_format == "csv":

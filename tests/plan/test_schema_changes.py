@@ -43,11 +43,11 @@ def merged(work, file_formats, master, feed, **settings):
             if not pa.types.is_nested(one)
         ):
             pytest.skip(f"there are no such {file_format} files")
-        held = [
+        stored = [
             one if pa.types.is_nested(one.type) else one.with_type(FILE_FORMATS[file_format].storable_type(one.type))
             for one in table.schema
         ]
-        work.put(name, table.cast(pa.schema(held)), file_format)
+        work.put(name, table.cast(pa.schema(stored)), file_format)
     return work.run({name.replace("_", "."): value for name, value in settings.items()})
 
 

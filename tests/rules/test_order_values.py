@@ -178,15 +178,15 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@pytest.mark.parametrize("order_type", FIELDS)
 @given(data=st.data())
-def test_order_values_are_written_and_read_back(kind, data):
-    parse, write = ORDER_TYPES[kind]
-    field = data.draw(FIELDS[kind])
+def test_order_values_are_written_and_read_back(order_type, data):
+    parse, write = ORDER_TYPES[order_type]
+    field = data.draw(FIELDS[order_type])
     value = parse(field)
-    written = format_order(kind, value)
+    written = format_order(order_type, value)
 
-    if kind == "sequence" and value == NO_SEQUENCE:  # LOWEST has no text
+    if order_type == "sequence" and value == NO_SEQUENCE:  # LOWEST has no text
         assert written is None
         return
     assert written == write(value)
@@ -195,11 +195,11 @@ def test_order_values_are_written_and_read_back(kind, data):
     assert write(parse(written)) == written
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@pytest.mark.parametrize("order_type", FIELDS)
 @given(data=st.data())
-def test_order_values_are_totally_ordered(kind, data):
-    parse, write = ORDER_TYPES[kind]
-    a, b, c = (parse(data.draw(FIELDS[kind])) for _ in range(3))
+def test_order_values_are_totally_ordered(order_type, data):
+    parse, write = ORDER_TYPES[order_type]
+    a, b, c = (parse(data.draw(FIELDS[order_type])) for _ in range(3))
 
     assert (a < b) + (a == b) + (a > b) == 1
     if a <= b <= c:

@@ -33,10 +33,10 @@ def place(request, tmp_path):
     return f"{request.getfixturevalue('hdfs')}/{tmp_path.name}"
 
 
-def lay_out(base, kind):
+def lay_out(base, file_format):
     for name, table in (("master/m", ROWS), ("feed/u_1", NEWER)):
         storage_for(base).make_directory(f"{base}/{name.split('/')[0]}")
-        put(f"{base}/{name}.{kind}", file_of(kind, table, rows=40))
+        put(f"{base}/{name}.{file_format}", file_of(file_format, table, rows=40))
 
 
 def merged(base):
@@ -53,19 +53,19 @@ def merged(base):
     assert joins == ["shuffle", "aligned"]
 
 
-def rows(base, kind):
+def rows(base, file_format):
     paths = sorted(one.path for one in storage_for(base).entries(f"{base}/two") if one.name.startswith("part-"))
-    found = [one.batch.to_pylist() for path in paths for one in read_whole(kind, read(path))]
+    found = [one.batch.to_pylist() for path in paths for one in read_whole(file_format, read(path))]
     return sorted((row for batch in found for row in batch), key=repr)
 
 
 @pytest.mark.thorough(keep=2)
-@pytest.mark.parametrize("kind", ["csv", "avro", "parquet", "orc"])
-def test_the_same_rows_as_on_a_disk(kind, place, tmp_path):
+@pytest.mark.parametrize("file_format", ["csv", "avro", "parquet", "orc"])
+def test_the_same_rows_as_on_a_disk(file_format, place, tmp_path):
     here = str(tmp_path / "here")
     for base in (here, place):
-        lay_out(base, kind)
+        lay_out(base, file_format)
         merged(base)
 
-    assert rows(place, kind) == rows(here, kind)
-    assert len(rows(here, kind)) == 301
+    assert rows(place, file_format) == rows(here, file_format)
+    assert len(rows(here, file_format)) == 301

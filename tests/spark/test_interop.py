@@ -109,9 +109,9 @@ def spark_rows(frame):
     return frame.toArrow().to_pylist()
 
 
-def merged(work, kind, feed_kind=None):
-    work.put("master/m", table(MASTER), kind)
-    work.put("feed/f_1", table(FEED), feed_kind or kind)
+def merged(work, file_format, feed_format=None):
+    work.put("master/m", table(MASTER), file_format)
+    work.put("feed/f_1", table(FEED), feed_format or file_format)
     work.run()
     return work
 
@@ -163,9 +163,11 @@ def test_our_orc_is_read_by_spark_and_arrow(spark, tmp_path):
 
 def test_orc_of_a_slice_has_the_nulls_of_the_slice():
     """Arrow's own writer takes the nulls from the start of the sliced array."""
-    kind = pa.struct([("deep", pa.struct([("n", pa.bool_())])), ("list", pa.list_(pa.struct([("n", pa.int64())])))])
+    data_type = pa.struct(
+        [("deep", pa.struct([("n", pa.bool_())])), ("list", pa.list_(pa.struct([("n", pa.int64())])))]
+    )
     values = [None, None, {"deep": None, "list": None}, {"deep": {"n": None}, "list": [None, {"n": None}]}] * 3
-    source = pa.table({"v": pa.array(values, kind)})
+    source = pa.table({"v": pa.array(values, data_type)})
     for rows in (1, 2, 3, 5):
         content = file_of("orc", source, rows=rows)
         assert orc.ORCFile(io.BytesIO(content)).read()["v"].to_pylist() == values
@@ -244,17 +246,17 @@ def test_avro_of_fastavro_is_read(codec, engine, tmp_path):
     assert (report.counts["feed no-op"], report.counts["feed inserted"]) == (1, 2)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "orc"])
-def test_files_of_spark_are_read(spark, kind, tmp_path):
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_files_of_spark_are_read(spark, file_format, tmp_path):
     work = Work(tmp_path, settings={"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"})
     source = tmp_path / "source.parquet"
     for place, rows in (("master", MASTER), ("feed", FEED)):
         pq.write_table(table(rows), source, coerce_timestamps="us")
         frame = spark.read.parquet(str(source))
-        getattr(frame.repartition(2).write, kind)(str(tmp_path / place))
+        getattr(frame.repartition(2).write, file_format)(str(tmp_path / place))
     work.run()
     found = plain(work.rows())
-    if kind == "orc":  # Spark then writes times without a zone as numbers
+    if file_format == "orc":  # Spark then writes times without a zone as numbers
         for one in found:
             one["local"] = None if one["local"] is None else datetime(1970, 1, 1) + timedelta(microseconds=one["local"])  # noqa: DTZ001
     assert found == plain(EXPECTED)

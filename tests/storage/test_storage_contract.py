@@ -451,8 +451,8 @@ def claimant(path):
 @pytest.mark.processes
 def test_claim_ends_with_its_process_even_by_kill_9(holding):
     path = holding.directory("claimed")
-    with claimant(path) as (owner, said):
-        assert said == "claimed"
+    with claimant(path) as (owner, answers):
+        assert answers == "claimed"
         assert holding.storage.hold(path) is None
         with claimant(path) as (_, said_second):
             assert said_second == "none"
@@ -461,8 +461,8 @@ def test_claim_ends_with_its_process_even_by_kill_9(holding):
         owner.wait()
         mine = holding.storage.hold(path)
         assert mine is not None
-    with claimant(path) as (_, said):
-        assert said == "none"
+    with claimant(path) as (_, answers):
+        assert answers == "none"
 
 
 def test_claim_is_released_with_the_object(holding):

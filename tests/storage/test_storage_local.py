@@ -97,15 +97,15 @@ def test_name_that_is_not_utf8_is_kept(disk):
     assert disk.names() == []
 
 
-@pytest.mark.parametrize("kind", ["symbolic link", "FIFO", "socket", "device"])
-def test_a_special_file_is_named_and_not_opened(disk, kind):
+@pytest.mark.parametrize("entry_type", ["symbolic link", "FIFO", "socket", "device"])
+def test_a_special_file_is_named_and_not_opened(disk, entry_type):
     disk.write(disk / "file", b"content")
     path = disk / "odd"
-    if kind == "symbolic link":
+    if entry_type == "symbolic link":
         os.symlink(disk / "file", path)
-    elif kind == "FIFO":
+    elif entry_type == "FIFO":
         os.mkfifo(path)
-    elif kind == "socket":
+    elif entry_type == "socket":
         server = socket.socket(socket.AF_UNIX)
         here = os.open(disk.root, os.O_RDONLY)
         server.bind(f"/proc/self/fd/{here}/odd")  # the path of a socket must be short
@@ -114,7 +114,7 @@ def test_a_special_file_is_named_and_not_opened(disk, kind):
     else:
         path = "/dev/null"
 
-    assert disk.storage.stat(path).type == kind
+    assert disk.storage.stat(path).type == entry_type
     with pytest.raises(StorageError, match=path):  # and does not wait for a writer of the FIFO
         disk.storage.open(path)
 
@@ -213,9 +213,9 @@ def test_content_is_durable_before_its_name_is(disk, monkeypatch):
     """The order of the calls is the only sign of durability that a test can see without cutting the power."""
     calls = []
     fsync, link = os.fsync, os.link
-    kind = {True: "directory", False: "file"}
+    entry_type = {True: "directory", False: "file"}
     monkeypatch.setattr(
-        local.os, "fsync", lambda fd: (calls.append(kind[os.path.isdir(f"/proc/self/fd/{fd}")]), fsync(fd))
+        local.os, "fsync", lambda fd: (calls.append(entry_type[os.path.isdir(f"/proc/self/fd/{fd}")]), fsync(fd))
     )
     monkeypatch.setattr(local.os, "link", lambda *names: (calls.append("link"), link(*names)))
 
@@ -272,75 +272,75 @@ COMPRESS = {
 CONTENT = b"".join(b"k%d,%d,value %d\n" % (n, n * n, n % 7) for n in range(30))
 
 
-def unpacked(data, kind, block=1 << 20):
-    return b"".join(decompress([data[at : at + block] for at in range(0, len(data), block)], kind))
+def unpacked(data, compression, block=1 << 20):
+    return b"".join(decompress([data[at : at + block] for at in range(0, len(data), block)], compression))
 
 
 @pytest.fixture(params=list(COMPRESS))
-def kind(request):
+def compression(request):
     return request.param
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_content_is_read_from_blocks_of_any_size(kind, block):
+def test_content_is_read_from_blocks_of_any_size(compression, block):
     for content in (b"", b"x", CONTENT, random.Random(1).randbytes(300_000 if block > 7 else 3_000)):
-        assert unpacked(COMPRESS[kind](content), kind, block) == content
+        assert unpacked(COMPRESS[compression](content), compression, block) == content
 
 
-def test_small_file_with_much_content(kind):
-    assert unpacked(COMPRESS[kind](bytes(30 << 20)), kind) == bytes(30 << 20)
+def test_small_file_with_much_content(compression):
+    assert unpacked(COMPRESS[compression](bytes(30 << 20)), compression) == bytes(30 << 20)
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_several_streams_are_one_content(kind, block):
-    compress = COMPRESS[kind]
+def test_several_streams_are_one_content(compression, block):
+    compress = COMPRESS[compression]
     streams = [compress(CONTENT), compress(b""), compress(b"a,1\nb"), compress(b",2\n")]
 
-    assert unpacked(b"".join(streams), kind, block) == CONTENT + b"a,1\nb,2\n"
+    assert unpacked(b"".join(streams), compression, block) == CONTENT + b"a,1\nb,2\n"
 
 
 @pytest.mark.parametrize("block", [1, 1 << 20])
 @pytest.mark.parametrize(
     "garbage", [b"k9,9,lost row\n", b"\n", b"\0", b"\0\0\0\0", b"\x1f", b"B", b"BZh9", b"\xfd7zXZ"]
 )
-def test_bytes_after_the_last_stream_are_an_error(kind, garbage, block):
-    with pytest.raises(CorruptStream, match=kind):
-        unpacked(COMPRESS[kind](CONTENT) + garbage, kind, block)
+def test_bytes_after_the_last_stream_are_an_error(compression, garbage, block):
+    with pytest.raises(CorruptStream, match=compression):
+        unpacked(COMPRESS[compression](CONTENT) + garbage, compression, block)
 
 
-def test_stream_of_another_compression_after_the_last_is_an_error(kind):
+def test_stream_of_another_compression_after_the_last_is_an_error(compression):
     for other in COMPRESS:
-        if other != kind:
-            with pytest.raises(CorruptStream, match=kind):
-                unpacked(COMPRESS[kind](CONTENT) + COMPRESS[other](CONTENT), kind)
+        if other != compression:
+            with pytest.raises(CorruptStream, match=compression):
+                unpacked(COMPRESS[compression](CONTENT) + COMPRESS[other](CONTENT), compression)
 
 
-def test_file_that_ends_early_is_an_error_at_every_byte(kind):
+def test_file_that_ends_early_is_an_error_at_every_byte(compression):
     """At byte 0 there is no stream at all; ``survey`` refuses such a file by its size."""
-    data = COMPRESS[kind](CONTENT)
+    data = COMPRESS[compression](CONTENT)
 
     for end in range(1, len(data)):
         with pytest.raises(CorruptStream):
-            unpacked(data[:end], kind)
+            unpacked(data[:end], compression)
 
 
-def test_second_stream_that_ends_early_is_an_error_at_every_byte(kind):
-    first, second = COMPRESS[kind](CONTENT), COMPRESS[kind](b"a,1\n")
+def test_second_stream_that_ends_early_is_an_error_at_every_byte(compression):
+    first, second = COMPRESS[compression](CONTENT), COMPRESS[compression](b"a,1\n")
 
     for end in range(1, len(second)):
         with pytest.raises(CorruptStream):
-            unpacked(first + second[:end], kind)
+            unpacked(first + second[:end], compression)
 
 
-def test_flipped_bit_never_changes_the_content(kind):
-    data = COMPRESS[kind](CONTENT)
+def test_flipped_bit_never_changes_the_content(compression):
+    data = COMPRESS[compression](CONTENT)
     found = 0
 
     for bit in range(len(data) * 8):
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
         try:
-            content = unpacked(bytes(damaged), kind)
+            content = unpacked(bytes(damaged), compression)
         except CorruptStream:
             found += 1
         else:
@@ -385,6 +385,6 @@ def test_sniff(head, name):
     assert sniff(head) == name
 
 
-def test_sniff_recognises_the_output_of_compressors(kind):
+def test_sniff_recognises_the_output_of_compressors(compression):
     for content in (b"", b"x", CONTENT):
-        assert sniff(COMPRESS[kind](content)) == kind
+        assert sniff(COMPRESS[compression](content)) == compression

@@ -75,79 +75,85 @@ def kinds_of_fields(draw: Any, nested: bool = True, more: bool = False) -> Any:
     return pa.struct([pa.field(f"p{number}", draw(inner)) for number in range(draw(st.integers(1, 2)))])
 
 
-def values(kind: Any) -> Any:
+def values(data_type: Any) -> Any:
     """Draw Python values of a type, NULL among them."""
-    return st.one_of(st.none(), _some(kind))
+    return st.one_of(st.none(), _some(data_type))
 
 
-def _some(kind: Any) -> Any:
+def _some(data_type: Any) -> Any:
     types = pa.types
-    if types.is_null(kind):
+    if types.is_null(data_type):
         return st.none()
-    if types.is_duration(kind):
+    if types.is_duration(data_type):
         return st.integers(-(2**63), 2**63 - 1)
-    if types.is_boolean(kind):
+    if types.is_boolean(data_type):
         return st.booleans()
-    if types.is_integer(kind):
-        low = 0 if types.is_unsigned_integer(kind) else -(2 ** (kind.bit_width - 1))
-        return st.integers(low, low + 2**kind.bit_width - 1)
-    if types.is_floating(kind):
-        return st.floats(width=kind.bit_width)
-    if types.is_string(kind):
+    if types.is_integer(data_type):
+        low = 0 if types.is_unsigned_integer(data_type) else -(2 ** (data_type.bit_width - 1))
+        return st.integers(low, low + 2**data_type.bit_width - 1)
+    if types.is_floating(data_type):
+        return st.floats(width=data_type.bit_width)
+    if types.is_string(data_type):
         return TEXTS
-    if types.is_fixed_size_binary(kind):
-        return st.binary(min_size=kind.byte_width, max_size=kind.byte_width)
-    if types.is_binary(kind):
+    if types.is_fixed_size_binary(data_type):
+        return st.binary(min_size=data_type.byte_width, max_size=data_type.byte_width)
+    if types.is_binary(data_type):
         return st.binary(max_size=4)
-    if types.is_date(kind):
+    if types.is_date(data_type):
         return st.dates(date(1, 1, 1), date(9999, 12, 31))
-    if types.is_decimal(kind):
-        most = 10**kind.precision - 1
-        return st.integers(-most, most).map(lambda number: Decimal(number).scaleb(-kind.scale, Context(prec=50)))
-    if types.is_timestamp(kind):
-        unit = {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
+    if types.is_decimal(data_type):
+        most = 10**data_type.precision - 1
+        return st.integers(-most, most).map(lambda number: Decimal(number).scaleb(-data_type.scale, Context(prec=50)))
+    if types.is_timestamp(data_type):
+        unit = {"s": 1_000_000, "ms": 1_000}.get(data_type.unit, 1)
         stamps = st.datetimes(_EARLY, _LATE).map(lambda at: at - timedelta(microseconds=at.microsecond % unit))
-        return stamps.map(lambda at: at.replace(tzinfo=UTC)) if kind.tz else stamps
-    if types.is_time(kind):
-        step = {"s": 1_000_000, "ms": 1000}.get(kind.unit, 1)
+        return stamps.map(lambda at: at.replace(tzinfo=UTC)) if data_type.tz else stamps
+    if types.is_time(data_type):
+        step = {"s": 1_000_000, "ms": 1000}.get(data_type.unit, 1)
         return st.times().map(lambda at: time(at.hour, at.minute, at.second, at.microsecond // step * step))
-    if types.is_struct(kind):
-        return st.fixed_dictionaries({one.name: values(one.type) for one in kind})
-    if types.is_map(kind):
-        return st.lists(st.tuples(TEXTS, values(kind.item_type)), max_size=3, unique_by=lambda pair: pair[0])
-    return st.lists(values(kind.value_type), max_size=3)
+    if types.is_struct(data_type):
+        return st.fixed_dictionaries({one.name: values(one.type) for one in data_type})
+    if types.is_map(data_type):
+        return st.lists(st.tuples(TEXTS, values(data_type.item_type)), max_size=3, unique_by=lambda pair: pair[0])
+    return st.lists(values(data_type.value_type), max_size=3)
 
 
 @st.composite
-def tables(draw: Any, kind: str, most: int = 8) -> Any:
+def tables(draw: Any, file_format: str, most: int = 8) -> Any:
     """Draw a table whose types a file format stores without change."""
-    nested = FILE_FORMATS[kind].nested
+    nested = FILE_FORMATS[file_format].nested
     fields = []
     for number in range(draw(st.integers(1, 4))):
-        found = draw(kinds_of_fields(nested, kind == "escaped"))
-        if kind == "orc" and holds(found, pa.types.is_map) and holds(found, pa.types.is_time):
+        found = draw(kinds_of_fields(nested, file_format == "escaped"))
+        if file_format == "orc" and holds(found, pa.types.is_map) and holds(found, pa.types.is_time):
             found = pa.int64()
         leaves: list[Any] = []
-        held = map_leaf_types(
+        stored = map_leaf_types(
             found,
-            lambda leaf, leaves=leaves: leaves.append(FILE_FORMATS[kind].storable_type(leaf)) or leaves[-1] or leaf,
+            lambda leaf, leaves=leaves: (
+                leaves.append(FILE_FORMATS[file_format].storable_type(leaf)) or leaves[-1] or leaf
+            ),
         )
-        fields.append(pa.field(f"f{number}", held if None not in leaves else pa.string()))
+        fields.append(pa.field(f"f{number}", stored if None not in leaves else pa.string()))
     schema = pa.schema(fields)
     rows = draw(st.lists(st.fixed_dictionaries({one.name: values(one.type) for one in schema}), max_size=most))
     return pa.Table.from_pylist(rows, schema)
 
 
-def holds(kind: Any, what: Any) -> bool:
+def holds(data_type: Any, what: Any) -> bool:
     """Return whether a type or one of its nested types passes a test."""
-    parts = [kind.field(number).type for number in range(kind.num_fields)] if pa.types.is_nested(kind) else []
-    return bool(what(kind)) or any(holds(part, what) for part in parts)
+    parts = (
+        [data_type.field(number).type for number in range(data_type.num_fields)]
+        if pa.types.is_nested(data_type)
+        else []
+    )
+    return bool(what(data_type)) or any(holds(part, what) for part in parts)
 
 
-def file_of(kind: str, table: Any, dialect: Dialect = HEADER, rows: int = 3) -> bytes:
+def file_of(file_format: str, table: Any, dialect: Dialect = HEADER, rows: int = 3) -> bytes:
     """Write a file, some rows at a time."""
     stream = io.BytesIO()
-    writer = FILE_FORMATS[kind].writer(_Open(stream), table.schema, dialect)
+    writer = FILE_FORMATS[file_format].writer(_Open(stream), table.schema, dialect)
     for batch in table.to_batches(max_chunksize=rows):
         writer.write(batch)
     writer.close()
@@ -170,12 +176,12 @@ class _Open(io.RawIOBase):
         return self._inner.tell()
 
 
-def read_whole(kind: str, data: bytes, dialect: Dialect = HEADER, window: Window | None = None) -> list[Any]:
+def read_whole(file_format: str, data: bytes, dialect: Dialect = HEADER, window: Window | None = None) -> list[Any]:
     """Return the blocks and rejects of a file."""
-    look = FILE_FORMATS[kind].probe(io.BytesIO(data), dialect)
+    probed = FILE_FORMATS[file_format].probe(io.BytesIO(data), dialect)
     if window is None:
-        window = Window("lf", bom=look.bom, header_end=look.header_end)
-    return list(FILE_FORMATS[kind].read(InMemory(data, window), look.schema, look.schema.names, dialect))
+        window = Window("lf", bom=probed.bom, header_end=probed.header_end)
+    return list(FILE_FORMATS[file_format].read(InMemory(data, window), probed.schema, probed.schema.names, dialect))
 
 
 def same_rows(one: Any, other: Any) -> bool:

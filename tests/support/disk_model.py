@@ -181,19 +181,19 @@ class Disk:
             file.safe = file.content
             return
         left = []
-        for directory, what, held in self.pending:
+        for directory, what, payload in self.pending:
             if directory == path or (what[0] == "exchange" and parent(what[1]) == path):
-                change(self.kept, what, held)
+                change(self.kept, what, payload)
             else:
-                left.append((directory, what, held))
+                left.append((directory, what, payload))
         self.pending = left
 
     def after_a_crash(self, rng: random.Random) -> dict[str, bytes | None]:
         """Return one of the trees that may exist when the power is back."""
         names = dict(self.kept)
-        for _, what, held in self.pending:
+        for _, what, payload in self.pending:
             if rng.random() < 0.5:
-                change(names, what, held)
+                change(names, what, payload)
         found: dict[str, bytes | None] = {".": None}
         for path, file in sorted(names.items()):
             if names.get(parent(path), b"") is not None and parent(path) != ".":
@@ -207,10 +207,10 @@ class Disk:
         return found
 
 
-def change(names: dict[str, File | None], what: Change, held: File | None) -> None:
+def change(names: dict[str, File | None], what: Change, payload: File | None) -> None:
     """Apply a change to a tree, if the entries that it needs exist."""
     if what[0] == "add":
-        names[what[1]] = held
+        names[what[1]] = payload
     elif what[0] == "remove":
         for path in [path for path in names if path == what[1] or path.startswith(what[1] + "/")]:
             del names[path]

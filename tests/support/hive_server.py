@@ -119,11 +119,11 @@ class Hive:
 
     def run(self, case, *arguments, point=""):
         """Return ``case(spark, *arguments)``, called in a child process, or None if that was killed."""
-        how, said = self._ask(case, arguments, point)
+        how, answer = self._ask(case, arguments, point)
         if point and how == -signal.SIGKILL:
             return None
         assert how == 0, how
-        worked, value = pickle.loads(said)
+        worked, value = pickle.loads(answer)
         assert worked, value
         assert not point, f"the case does not come to {point}"
         return value

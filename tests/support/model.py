@@ -55,12 +55,12 @@ def merge(
     buried: dict[Key, tuple[Any, int]] = {}
     counts: Counter[str] = Counter()
     notes: defaultdict[str, list[Key]] = defaultdict(list)
-    held, winners = last(master), last(feed)
-    counts["master duplicate"] = len(master) - len(held)
+    before, winners = last(master), last(feed)
+    counts["master duplicate"] = len(master) - len(before)
     counts["feed superseded"] = len(feed) - len(winners)
 
-    for key in sorted({*held, *tombstones, *winners}):
-        m, t, w = held.get(key), tombstones.get(key), winners.get(key)
+    for key in sorted({*before, *tombstones, *winners}):
+        m, t, w = before.get(key), tombstones.get(key), winners.get(key)
         if w is None or (m and m.order > w.order) or (t and t[0] > w.order):  # the record or tombstone stays
             if w is not None:
                 counts["feed late"] += 1

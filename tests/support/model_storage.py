@@ -24,10 +24,10 @@ class Killed(BaseException):
 
 
 class ModelStorage:
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.renames = kind != "s3"
-        self.holds = kind == "posix"
+    def __init__(self, storage_type: str) -> None:
+        self.storage_type = storage_type
+        self.renames = storage_type != "s3"
+        self.holds = storage_type == "posix"
         self.begun: set[str] = set()  # files whose writers died
         self.tree: dict[str, bytes | None] = {}  # path -> content, None for a directory
         self.times: dict[str, float] = {}
@@ -93,7 +93,7 @@ class ModelStorage:
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[io.BytesIO]:
         stream = io.BytesIO()
         yield stream
-        if self.kind == "s3" and "/part-" in path:  # a large file is an upload until it is completed or aborted
+        if self.storage_type == "s3" and "/part-" in path:  # a large file is an upload until it is completed or aborted
             self.begun.add(path)
         with self._call("create_new", path):
             self.begun.discard(path)
@@ -164,7 +164,7 @@ class ModelStorage:
             self._rename({source: target})
 
     def swap(self, one: str, other: str) -> bool:
-        if self.kind != "posix":
+        if self.storage_type != "posix":
             return False
         with self._call("swap", f"{one} {other}"):
             if one not in self.tree or other not in self.tree:
@@ -182,8 +182,8 @@ class ModelStorage:
         name = posixpath.basename(path)
         if path in self.tree:
             content = self.tree[path]
-            size, kind = (0, "directory") if content is None else (len(content), "file")
-            return Entry(path, name, size, kind, self.times[path])
+            size, entry_type = (0, "directory") if content is None else (len(content), "file")
+            return Entry(path, name, size, entry_type, self.times[path])
         if any(one.startswith(path + "/") for one in self.tree):
             return Entry(path, name, 0, "directory", 0.0)
         return None

@@ -36,11 +36,11 @@ class Work:
     settings: dict[str, str] = field(default_factory=lambda: dict(BY_ID))
     runs: int = 0
 
-    def put(self, name: str, content: Any, kind: str = "") -> Path:
+    def put(self, name: str, content: Any, file_format: str = "") -> Path:
         """Write bytes, or a table in a file format, whose suffix is added to the name."""
-        path = self.path / (f"{name}.{kind}" if kind else name)
+        path = self.path / (f"{name}.{file_format}" if file_format else name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else file_of(kind, content))
+        path.write_bytes(content if isinstance(content, bytes) else file_of(file_format, content))
         return path
 
     def put_avro(self, name: str, schema: Any, rows: Sequence[Any], codec: str = "null") -> Path:

@@ -198,16 +198,16 @@ def framed(rows: Any) -> bytes:
 
 def frames(content: Iterable[bytes]) -> Iterator[Any]:
     """Read the structs of each frame; a frame may start anywhere in the blocks of bytes."""
-    held = b""
+    buffer = b""
     for piece in content:
-        held += piece
-        while len(held) >= HEAD and len(held) >= HEAD + int.from_bytes(held[:HEAD], "big"):
-            end = HEAD + int.from_bytes(held[:HEAD], "big")
+        buffer += piece
+        while len(buffer) >= HEAD and len(buffer) >= HEAD + int.from_bytes(buffer[:HEAD], "big"):
+            end = HEAD + int.from_bytes(buffer[:HEAD], "big")
             try:
-                table = pa.ipc.open_stream(io.BytesIO(held[HEAD:end])).read_all()
+                table = pa.ipc.open_stream(io.BytesIO(buffer[HEAD:end])).read_all()
             except (pa.ArrowException, OSError) as fault:
                 raise NotReadable(f"a frame is none: {fault}") from None
             yield table.column("row").combine_chunks()
-            held = held[end:]
-    if held:
+            buffer = buffer[end:]
+    if buffer:
         raise NotReadable("it ends within a frame")

@@ -117,14 +117,14 @@ def merge_table(
     graves: the directory of each tombstone; None for a master without partitions, which is read whole.
     """
     merged = merge(master, tombstones, feed, full=full, **options)
-    held, winners = last(master), last(feed)
-    homes = {key: place(row) for key, row in held.items()}
+    before_rows, winners = last(master), last(feed)
+    homes = {key: place(row) for key, row in before_rows.items()}
     homes |= graves or dict.fromkeys(tombstones, NOWHERE)
     places = {key: homes.get(key, NOWHERE) for key in merged.tombstones}
     places |= {key: homes[key] for key in merged.records if key in homes}
     touched: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for key, w in winners.items():
-        m, t = held.get(key), tombstones.get(key)
+        m, t = before_rows.get(key), tombstones.get(key)
         if (m and m.order > w.order) or (t and t[0] > w.order):
             touched[homes[key]]  # it is compared there, and late
         elif w.is_delete:
@@ -137,14 +137,14 @@ def merge_table(
             touched[new]["inserted"] += m is None
             touched[new]["updated"] += m is not None and m.written != w.written
     if full:
-        for key in (held.keys() | tombstones.keys()) - winners.keys():
-            touched[homes[key]]["deleted by absence"] += key in held
+        for key in (before_rows.keys() | tombstones.keys()) - winners.keys():
+            touched[homes[key]]["deleted by absence"] += key in before_rows
     if graves is None:  # every file is written again, and old tombstones name no partition
         places |= dict.fromkeys(merged.tombstones, NOWHERE)
         touched.clear()
         for directory in places.values():  # and the report counts the rows of every partition
             touched[directory]
-    before = Counter(homes[key] for key in held) if graves is not None else Counter()
+    before = Counter(homes[key] for key in before_rows) if graves is not None else Counter()
     return summed(merged, places, touched, before, expire_before, options.get("horizon"))
 
 
@@ -160,20 +160,20 @@ def merge_partitions(
 ) -> Partitioned:
     """Merge when a record ID is unique within its partition. All IDs begin with the partition's directory."""
     merged = merge(master, tombstones, feed, full=full, **options)
-    held, winners = last(master), last(feed)
+    before_rows, winners = last(master), last(feed)
     places = {key: key[0].decode() for key in (*merged.records, *merged.tombstones)}
     touched: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for key, w in winners.items():
-        m, t, n = held.get(key), tombstones.get(key), touched[key[0].decode()]
+        m, t, n = before_rows.get(key), tombstones.get(key), touched[key[0].decode()]
         if (m and m.order > w.order) or (t and t[0] > w.order):
             continue
         n["deleted"] += w.is_delete and m is not None
         n["inserted"] += not w.is_delete and m is None
         n["updated"] += not w.is_delete and m is not None and m.written != w.written
     if full or not managed:
-        for key in held.keys() | tombstones.keys():
-            touched[key[0].decode()]["deleted by absence"] += full and key in held and key not in winners
-    before = Counter(key[0].decode() for key in held)
+        for key in before_rows.keys() | tombstones.keys():
+            touched[key[0].decode()]["deleted by absence"] += full and key in before_rows and key not in winners
+    before = Counter(key[0].decode() for key in before_rows)
     merged.notes.update({note: sorted(key[1:] for key in keys) for note, keys in merged.notes.items()})
     return summed(merged, places, touched, before, expire_before, options.get("horizon"))
 

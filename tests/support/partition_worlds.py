@@ -294,7 +294,7 @@ def read_partitions(table: Table, path: str, report: mutator.Report) -> Made:
     assert document["hash"] == "murmur64a"
     rows: list[Row] = []
     places: dict[Key, str] = {}
-    held: dict[str, list[Key]] = {}  # keys of each file
+    keys_of_files: dict[str, list[Key]] = {}  # keys of each file
     seen = set()
     for part in sorted(document["files"], key=lambda part: os.fsencode(part["path"])):
         directory = os.path.dirname(part["path"])
@@ -305,7 +305,7 @@ def read_partitions(table: Table, path: str, report: mutator.Report) -> Made:
         assert lines, "an empty bucket has no file"
         assert len(lines) == part["rows"]
         sequences = sequences_of(path, part) if table.order == BY_NAME else []
-        keys = held[part["path"]] = []
+        keys = keys_of_files[part["path"]] = []
         for number, line in enumerate(lines):
             cells = dict(zip(table.written, line.split(b","), strict=True))
             order = sequences[number] if table.order == BY_NAME else place_of(table, cells["order"])
@@ -324,14 +324,14 @@ def read_partitions(table: Table, path: str, report: mutator.Report) -> Made:
             with open(root / part["path"], "rb") as stream:
                 found = list(read_tombstones(stream))
             assert [key for key, _, _ in found] == sorted(key for key, _, _ in found)
-            held[part["path"]] = [key for key, _, _ in found]
+            keys_of_files[part["path"]] = [key for key, _, _ in found]
             for key, order, committed in found:
                 assert part["bucket"] == text_runs.bucket_of(key, part["buckets"])
                 place = (directory.encode(), *key) if table.scope == "partition" else key
                 assert place not in places, "a key has a record or a tombstone, and one"
                 places[place] = directory
                 tombstones[place] = (canonical_place(table, order), committed)
-    check_filters(table, root, document, held)
+    check_filters(table, root, document, keys_of_files)
     check_files(root, document)
     buckets: dict[str, set[int]] = {}
     for part in (*document["files"], *(one for one in document["beside"] if one["kind"] in ("tombstones", "order"))):
@@ -341,7 +341,7 @@ def read_partitions(table: Table, path: str, report: mutator.Report) -> Made:
     return Made(path, report, rows, tombstones, places, document)
 
 
-def check_filters(table: Table, root: Path, document: dict[str, Any], held: dict[str, list[Key]]) -> None:
+def check_filters(table: Table, root: Path, document: dict[str, Any], keys_of_files: dict[str, list[Key]]) -> None:
     """Check that the filters of a file admit each of its keys."""
     parts = [*document["files"], *(part for part in document["beside"] if part["kind"] == "tombstones")]
     packs = {part["path"]: {} for part in document["beside"] if part["kind"] == "filters"}
@@ -355,10 +355,10 @@ def check_filters(table: Table, root: Path, document: dict[str, Any], held: dict
     assert {part["filter"] for part in parts} == set(packs), "no pack is kept for nothing"
     for part in parts:
         one = packs[part["filter"]][part["path"]]
-        firsts = [key[0] for key in held[part["path"]]]
+        firsts = [key[0] for key in keys_of_files[part["path"]]]
         assert one.low <= min(firsts)
         assert one.high is None or one.high >= max(firsts)
-        hashes = [text_runs.bucket_of(key, 1 << 64) for key in held[part["path"]]]
+        hashes = [text_runs.bucket_of(key, 1 << 64) for key in keys_of_files[part["path"]]]
         assert may_contain(one.words, np.array(hashes, np.uint64)).all()
 
 

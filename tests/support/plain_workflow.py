@@ -183,10 +183,12 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         assert archived == merged or (restored and archived > merged)
         for place in ("working", "output", "_mutator/runs"):
             assert entries_of(base.at(place)) == [], place
-        held = {one.dataset for one in versions} - {None, latest.dataset}
+        datasets = {one.dataset for one in versions} - {None, latest.dataset}
         kept = [one.name for one in entries_of(base.at("backup"))]
         # A run that is killed before it removes old ones leaves them to the next run.
-        assert min(len(held) + bool(latest.dataset), CONFIG.backup_keep) <= len(kept) <= CONFIG.backup_keep + 1, kept
+        assert min(len(datasets) + bool(latest.dataset), CONFIG.backup_keep) <= len(kept) <= CONFIG.backup_keep + 1, (
+            kept
+        )
     else:
         left = entries_of(base.at("output"))
         assert {one.name for one in left} <= {one.run for one in versions if one.path}, left
@@ -219,5 +221,5 @@ def run_it(base):
     return run_workflow(str(base), CONFIG, merge, sleep=lambda _: None)
 
 
-def look(base):
+def read_status(base):
     return status(str(base), CONFIG)

@@ -24,7 +24,7 @@ def process(monkeypatch):
 
 
 def copy_of(storage):
-    copy = ModelStorage(storage.kind)
+    copy = ModelStorage(storage.storage_type)
     copy.tree, copy.times, copy.clock = dict(storage.tree), dict(storage.times), storage.clock
     copy.begun = set(storage.begun)
     return copy

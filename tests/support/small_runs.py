@@ -123,10 +123,10 @@ def tombstones_of(output: str | Path) -> dict[bytes, bytes | None]:
 
 def check_buckets(output: str | Path) -> None:
     """Check that every row is in the file of its bucket, and that rows keep their original order."""
-    told = known(output)
-    for part in told.files:
+    written = known(output)
+    for part in written.files:
         keys = [row.split(b",")[0] for row in Path(output, part.path).read_bytes().splitlines()]
-        assert {bucket_of((key,), told.buckets) for key in keys} == {part.bucket}
+        assert {bucket_of((key,), written.buckets) for key in keys} == {part.bucket}
 
 
 def content(made: Dataset) -> dict[str, Any]:

@@ -30,9 +30,9 @@ def hdfs_place(request):
     return root
 
 
-def model_place(kind):
+def model_place(storage_type):
     def make(request):
-        found = ModelStorage(kind)
+        found = ModelStorage(storage_type)
         request.getfixturevalue("monkeypatch").setitem(registry.BACKENDS, "model", lambda: found)
         storage_for("model://x").make_directory("model://place/here")
         return "model://place/here"

@@ -45,7 +45,7 @@ class World:
     feeds: tuple[tuple[tuple[str, tuple[dict[str, Any], ...]], ...], ...]  # the files of a run: stem, rows
     seed: int
 
-    def settings(self, *kinds: str) -> dict[str, str]:
+    def settings(self, *formats: str) -> dict[str, str]:
         made = {
             "field.names": ",".join(schema_of(self.order, op=self.op).names),
             "id.field.ordinals": "id,shop",
@@ -61,15 +61,19 @@ class World:
             made |= {"op.code.field.ordinal": "op", "op.code.in.master": "false"}
         elif not self.full:
             made["deleted.record.file.prefix"] = "del"
-        for side, kind in zip(("master", "feed"), kinds, strict=True):
-            if kind == "csv":  # ordinals alone make delimited text of it
+        for side, file_format in zip(("master", "feed"), formats, strict=True):
+            if file_format == "csv":  # ordinals alone make delimited text of it
                 made |= {f"{side}.format": "csv", "header.lines": "1"}
-            if kind == "escaped":
-                made |= {f"{side}.format": "escaped", "header.lines": "1", "field.delim.regex": self.delimiter(*kinds)}
+            if file_format == "escaped":
+                made |= {
+                    f"{side}.format": "escaped",
+                    "header.lines": "1",
+                    "field.delim.regex": self.delimiter(*formats),
+                }
         return made
 
-    def delimiter(self, *kinds: str) -> str:
-        return DELIMITERS[self.seed % len(DELIMITERS)] if set(kinds) == {"escaped"} else ","
+    def delimiter(self, *formats: str) -> str:
+        return DELIMITERS[self.seed % len(DELIMITERS)] if set(formats) == {"escaped"} else ","
 
 
 def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:
@@ -108,11 +112,13 @@ def as_text(table: Any) -> bytes:
     return "".join(f"{line}\n" for line in lines[1:]).replace('"', "").encode()
 
 
-def put(path: Path, kind: str, rows: Sequence[dict[str, Any]], schema: Any, batch: int, delimiter: str) -> None:
+def put(path: Path, file_format: str, rows: Sequence[dict[str, Any]], schema: Any, batch: int, delimiter: str) -> None:
     table = pa.Table.from_pylist(list(rows), schema)
     path.parent.mkdir(parents=True, exist_ok=True)
     content = (
-        as_text(table) if kind == "text" else file_of(kind, table, replace(HEADER, delimiter=delimiter.encode()), batch)
+        as_text(table)
+        if file_format == "text"
+        else file_of(file_format, table, replace(HEADER, delimiter=delimiter.encode()), batch)
     )
     path.write_bytes(content)
 

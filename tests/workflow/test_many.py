@@ -173,7 +173,7 @@ def test_command_line(folder, sc, capfd):
 
     code = cli.main(["run-many", str(path), "--json", "--only", "t1,t2", "--at-once", "2"])
 
-    found, told = capfd.readouterr()
+    found, stderr = capfd.readouterr()
     report = json.loads(found)
     assert code == report["exit_code"] == 3
     assert [one["state"] for one in report["results"]] == ["done", "failed"]
@@ -181,12 +181,12 @@ def test_command_line(folder, sc, capfd):
     assert report["totals"]["counts"]["output rows"] == 21
     assert report["totals"]["undone"] == ["t2"]
     assert report["results"][1]["kind"] == "rejects"
-    assert "] t1: done" in told
-    assert "spark.scheduler.mode is FIFO" in told
+    assert "] t1: done" in stderr
+    assert "spark.scheduler.mode is FIFO" in stderr
 
     code = cli.main(["run-many", str(path), "--only", "t1,t2", "--resume", "-D", "reject.policy=quarantine"])
 
-    found, told = capfd.readouterr()
+    found, stderr = capfd.readouterr()
     assert code == 0
     assert "2 tables: 1 done, 1 done before" in found
 

@@ -136,13 +136,13 @@ def test_signal(folder, sc, monkeypatch, capfd, number):
 
 
 def test_second_signal_does_not_wait(folder, sc, monkeypatch):
-    told, release = threading.Event(), threading.Event()
+    entered, release = threading.Event(), threading.Event()
     stop = Attempt.stop
-    monkeypatch.setattr(Attempt, "stop", lambda self, why: (stop(self, why), told.set()))
+    monkeypatch.setattr(Attempt, "stop", lambda self, why: (stop(self, why), entered.set()))
 
     def stubborn(attempt, plan, staging):
         os.kill(os.getpid(), signal.SIGTERM)
-        told.wait()
+        entered.wait()
         os.kill(os.getpid(), signal.SIGTERM)
         release.wait()
         raise MutatorError

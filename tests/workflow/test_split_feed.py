@@ -297,10 +297,10 @@ def test_no_more_rows_are_set_aside_than_allowed(feed):
     assert feed.split("0", {**QUARANTINE, "reject.limit": "30"}).record.beside[0].rows == 30
 
 
-@pytest.mark.parametrize("kind", ["parquet", "orc", "avro"])
-def test_rejects_for_all_reasons_are_shown(feed, kind):
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_rejects_for_all_reasons_are_shown(feed, file_format):
     table = pa.table({"id": [1, 2], "at": ["2026-01-31", "soon"]})
-    if kind == "avro":
+    if file_format == "avro":
         schema = {
             "type": "record",
             "name": "r",
@@ -309,7 +309,7 @@ def test_rejects_for_all_reasons_are_shown(feed, kind):
         with open(feed.feed / "ups_1.avro", "wb") as stream:
             fastavro.writer(stream, schema, table.to_pylist())
     else:
-        {"parquet": pq, "orc": orc}[kind].write_table(table, feed.feed / f"ups_1.{kind}")
+        {"parquet": pq, "orc": orc}[file_format].write_table(table, feed.feed / f"ups_1.{file_format}")
     done = feed.split("date(at)", QUARANTINE)
 
     (reject,) = done.rejects
@@ -487,8 +487,8 @@ def test_command_on_spark(sc, feed, capfd):
     words = ["partition", "--feed", str(feed.feed), "--to", str(feed.to), "-D", "reject.policy=quarantine"]
 
     assert cli.main([*words, "--by", "k=0", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    assert (told["rows"], told["rejected"], told["partitions"]) == (4, 1, {"k=a": 2, "k=b": 1})
+    report = json.loads(capfd.readouterr().out)
+    assert (report["rows"], report["rejected"], report["partitions"]) == (4, 1, {"k=a": 2, "k=b": 1})
     assert cli.main([*words, "--by", "k=0"]) == 5
     assert cli.main([*words, "--by", "k="]) == 2
     assert "--by k=" in capfd.readouterr().err

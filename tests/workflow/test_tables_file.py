@@ -155,7 +155,7 @@ A = place("a", master="/m/a", feed=("/f/a",), output="/o/a")
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         (
             place("b", output="/o/a"),
@@ -170,10 +170,10 @@ A = place("a", master="/m/a", feed=("/f/a",), output="/o/a")
         (place("b", feed=("/[no]/a",)), "tables.b.feed: /[no]/a and /o/a"),
     ],
 )
-def test_paths_that_clash(other, said):
+def test_paths_that_clash(other, message):
     found = clashes([A, other])
 
-    assert any(one.startswith(said) for one in found), found
+    assert any(one.startswith(message) for one in found), found
     assert clashes([other, A])
 
 

@@ -498,7 +498,7 @@ def test_commands_of_an_operators_day(sample_base, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["run", "nowhere", "--config", SAMPLE / "bumu.properties"], 2, "nowhere: there is no such directory"),
         (["run", "base"], 2, "id.field.ordinals: is missing"),
@@ -512,7 +512,7 @@ def test_commands_of_an_operators_day(sample_base, capsys):
         (["status", "s9://bucket/base"], 2, "'s9' is not a known storage scheme"),
     ],
 )
-def test_bad_commands_name_the_fault_and_its_path(tmp_path, monkeypatch, capsys, words, code, said):
+def test_bad_commands_name_the_fault_and_its_path(tmp_path, monkeypatch, capsys, words, code, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "base" / "incr").mkdir(parents=True)
     (tmp_path / "linked").mkdir()
@@ -520,7 +520,7 @@ def test_bad_commands_name_the_fault_and_its_path(tmp_path, monkeypatch, capsys,
 
     assert main(["workflow", *map(str, words)]) == code
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert "Traceback" not in err
 
 

@@ -28,8 +28,8 @@ from tests.support.plain_workflow import (
     arrive,
     check,
     expected,
-    look,
     new_base,
+    read_status,
     run_it,
 )
 
@@ -93,17 +93,17 @@ def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch
         assert in_child(lambda base=base: run_it(base), point)[0] == signal.SIGKILL
         crashed = copied(base, tmp_path / "crashed")
         committed = [one.action for one in Log(str(base)).all()].count("run") > runs
-        _, passed = in_child(lambda base=base: look(base))
+        _, passed = in_child(lambda base=base: read_status(base))
         merged = check(Base(str(base)), FED)
         assert merged == (set(FED) if committed else before)
         outcomes[len(merged)] += 1
         settled = tree(base)
-        assert look(base).recovered == ()
+        assert read_status(base).recovered == ()
         assert tree(base) == settled
         for second in list(points(passed))[::step]:
             base = copied(crashed, tmp_path / "base")
-            assert in_child(lambda base=base: look(base), second)[0] == signal.SIGKILL
-            assert look(base).problems == ()
+            assert in_child(lambda base=base: read_status(base), second)[0] == signal.SIGKILL
+            assert read_status(base).problems == ()
             assert check(Base(str(base)), FED) == merged
             doubles += 1
     assert set(outcomes) == {runs, 3}
@@ -121,7 +121,7 @@ def test_every_listed_failpoint_is_passed(tmp_path, monkeypatch, no_sync):
         copied(start, base)
         in_child(lambda: run_it(base), point)
         (base / "incr" / NAMES[2]).write_text("n,another of this name\n")
-        seen.update(in_child(lambda: look(base))[1])
+        seen.update(in_child(lambda: read_status(base))[1])
     copied(start, base)
     seen.update(in_child(lambda: failing_run(base))[1])
 
@@ -269,9 +269,9 @@ def test_master_that_was_replaced_by_hand_is_refused(tmp_path):
 
     assert caught.value.exit_code == 5
     assert (base / "incr" / NAMES[2]).exists()
-    assert "is not the dataset of version 2" in look(base).problems[0]
+    assert "is not the dataset of version 2" in read_status(base).problems[0]
     assert restore(str(base), 1, CONFIG).version == 3
-    assert "move it away" in look(base).problems[0]
+    assert "move it away" in read_status(base).problems[0]
 
 
 def test_base_without_its_log_is_left_alone(tmp_path):
@@ -282,7 +282,7 @@ def test_base_without_its_log_is_left_alone(tmp_path):
         with pytest.raises(MutatorError, match="the log, _mutator/log/, is missing") as caught:
             act(base)
         assert caught.value.exit_code == 5
-    assert "is missing" in look(base).problems[0]
+    assert "is missing" in read_status(base).problems[0]
     assert tree(base) == {name: data for name, data in before.items() if not name.startswith("_mutator")}
 
 
@@ -297,7 +297,7 @@ def test_status_finds_faults_without_reading_data(tmp_path, how):
     else:
         (base / "_mutator" / "log" / f"{1:020d}.json").unlink()
 
-    (problem,) = look(base).problems
+    (problem,) = read_status(base).problems
     assert {"removed": "is missing", "cut": "bytes and should have", "log": "log entry is damaged"}[how] in problem
 
 
@@ -310,7 +310,7 @@ def test_damaged_log_entry_stops_everything(tmp_path, number, how):
     data[len(data) // 2] ^= 4
     path.write_bytes({"flip": bytes(data), "cut": data[:-9], "empty": b""}[how])
     if number == 1:
-        assert "log entry is damaged" in look(base).problems[0]
+        assert "log entry is damaged" in read_status(base).problems[0]
     with pytest.raises(MutatorError, match="log entry is damaged") as caught:
         history(str(base), CONFIG)
 
@@ -320,7 +320,7 @@ def test_damaged_log_entry_stops_everything(tmp_path, number, how):
 def test_status_after_a_first_run_that_was_killed(tmp_path, no_sync):
     base = new_base(tmp_path / "base", 0)
     assert in_child(lambda: run_it(base), "merge.done")[0] == signal.SIGKILL
-    text = look(base).text()
+    text = read_status(base).text()
 
     assert "none yet: the master is what was given" in text
     assert "version 1 only says that run" in text
@@ -336,17 +336,17 @@ def test_foreign_dataset_in_output_is_left_alone(tmp_path):
     run_it(base)
 
     assert part(base / "output" / "mine").exists()
-    assert "output/mine: is no dataset" in look(base).problems[0]
+    assert "output/mine: is no dataset" in read_status(base).problems[0]
 
 
 def test_removal_that_was_killed_is_finished(tmp_path, no_sync):
     base = new_base(tmp_path / "base", 2)
     assert in_child(lambda: run_it(base), "commit.begin")[0] == signal.SIGKILL
-    assert in_child(lambda: look(base), "recover.output.hidden")[0] == signal.SIGKILL
+    assert in_child(lambda: read_status(base), "recover.output.hidden")[0] == signal.SIGKILL
     (hidden,) = (path for path in (base / "output").iterdir())
     next(hidden.rglob("manifest.json")).unlink()
 
-    assert look(base).problems == ()
+    assert read_status(base).problems == ()
     assert not list((base / "output").iterdir())
 
 
@@ -360,7 +360,7 @@ def test_master_of_mutator_run_is_version_0_and_can_be_restored(tmp_path):
     assert restore(str(base), 0, CONFIG).version == 2
 
     assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
-    assert look(base).problems == ()
+    assert read_status(base).problems == ()
 
 
 def test_foreign_directory_in_output_is_left_alone(tmp_path):
@@ -373,4 +373,4 @@ def test_foreign_directory_in_output_is_left_alone(tmp_path):
 
     assert (base / "output" / "mine" / "notes.txt").read_text() == "notes"
     assert (base / "working" / "mine" / "ups_9.txt").exists()
-    assert "output/mine: is no dataset" in look(base).problems[0]
+    assert "output/mine: is no dataset" in read_status(base).problems[0]

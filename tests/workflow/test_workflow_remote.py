@@ -87,7 +87,7 @@ def run_it(path):
     return run_workflow(path, CONFIG, merge, sleep=lambda _: None)
 
 
-def look(path):
+def read_status(path):
     return status(path, CONFIG)
 
 
@@ -135,11 +135,11 @@ def test_kill_at_every_failpoint(place, step):
         base = copied(start, f"{place}/base")
         assert in_fresh_process(base, point)[0] == signal.SIGKILL
         committed = [one.action for one in Log(base).all()].count("run") > 1
-        look(base)
+        read_status(base)
         merged = check(Base(base), FED)
         assert merged == (set(FED) if committed else {NAMES[0]})
         settled = tree(base)
-        assert look(base).recovered == ()
+        assert read_status(base).recovered == ()
         assert tree(base) == settled
         if not committed:
             run_it(base)
@@ -217,11 +217,11 @@ def test_any_call_fails_or_loses_its_answer(place, fault, step, monkeypatch):
         with faulty(base, number, fault), suppress(MutatorError):
             run_it(base)
         another_process(monkeypatch)
-        look(base)
+        read_status(base)
         merged = check(Base(base), FED)
         assert merged in ({NAMES[0]}, set(FED))
         settled = tree(base)
-        assert look(base).recovered == ()
+        assert read_status(base).recovered == ()
         assert tree(base) == settled
         run_it(base)
         assert check(Base(base), FED) == set(FED)
@@ -283,7 +283,7 @@ def test_restore_and_history(place):
     known = read_manifest(storage_for(master), master)
     assert read(f"{master}/{known.files[0].path}") == expected({NAMES[0]: FEEDS[NAMES[0]]})
     assert [one.version.action for one in history(base, CONFIG)] == ["given", "run", "run", "run", "restore"]
-    assert look(base).problems == ()
+    assert read_status(base).problems == ()
 
 
 # --- features that only S3 has ---
@@ -333,7 +333,7 @@ def test_symlink_manifest_names_the_live_files(s3):
     # Killed between the commit and the list: the next command fixes it, and later runs keep it without the option.
     assert in_child(lambda: run_it(spelled), "commit.done")[0] == signal.SIGKILL
     assert read(path).decode().split() == first
-    look(base)
+    read_status(base)
     (second,) = read(path).decode().split()
     assert read(second) == expected(FED | {NAMES[3]: FEEDS[NAMES[3]]})
 
@@ -364,13 +364,13 @@ def careless(request, s3, monkeypatch):
 def test_without_conditional_puts_a_second_writer_is_refused(careless):
     base = new_base(f"{careless.bucket()}/base", 1)
     reader, writer = os.pipe()
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
 
         def paused(task):
             os.write(writer, b"1")
-            os.read(told, 1)
+            os.read(reading, 1)
             return merge(task)
 
         code = 1
@@ -383,7 +383,7 @@ def test_without_conditional_puts_a_second_writer_is_refused(careless):
         run_it(base)
     assert (caught.value.kind, caught.value.exit_code) == ("base.alone", 5)
     assert f"process {child} on" in str(caught.value)
-    os.write(tell, b"1")
+    os.write(writing, b"1")
     assert os.waitpid(child, 0)[1] == 0
     assert check(Base(base), FED) == set(FED)
     assert run_it(base).claimed == ()
@@ -433,7 +433,7 @@ def test_base_without_its_log_is_left_alone(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     storage_for(base).remove(f"{base}/_mutator/log")
     before = tree(base)
-    assert "the log, _mutator/log/, is missing" in look(base).problems[0]
+    assert "the log, _mutator/log/, is missing" in read_status(base).problems[0]
     with pytest.raises(MutatorError, match="is missing"):
         run_it(base)
     assert tree(base) == before
@@ -444,7 +444,7 @@ def test_complete_dataset_without_a_version_is_left_and_reported(s3):
     (last,) = [one for one in entries_of(f"{base}/_mutator/log") if one.name.endswith("2.json")]
     version = Log(base).latest()
     storage_for(base).remove(last.path)
-    (problem,) = look(base).problems
+    (problem,) = read_status(base).problems
     assert f"{version.path}: does not belong to any version of this base" in problem
     assert storage_for(base).stat(f"{base}/{version.path}") is not None
 
@@ -452,14 +452,14 @@ def test_complete_dataset_without_a_version_is_left_and_reported(s3):
 def test_late_part_of_a_dataset_is_removed(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     put(f"{base}/output/20260101T000000Z-01234567/part-00000-20260101T000000Z-01234567.txt", b"late")
-    look(base)
+    read_status(base)
     check(Base(base), FED)
 
 
 def test_master_that_was_removed_by_hand_is_reported(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     storage_for(base).remove(master_of(Base(base), Log(base).latest()))
-    (problem,) = look(base).problems
+    (problem,) = read_status(base).problems
     assert "is not the dataset of version 2" in problem
 
 
@@ -509,7 +509,7 @@ def test_file_delivered_again_is_skipped_once(s3):
     assert run_it(base).claimed == ()
     assert [one.action for one in Log(base).all()] == ["run", "run", "run", "settled"]
     assert check(Base(base), FED) == set(FED)
-    assert look(base).problems == ()
+    assert read_status(base).problems == ()
 
 
 @pytest.mark.thorough(keep=0)
@@ -520,7 +520,7 @@ def test_symlink_manifest_is_recovered_when_configured_later_and_killed(s3):
     act = lambda: run_workflow(base, config, merge, sleep=lambda _: None)  # noqa: E731
     assert in_child(act, "publish.symlinks")[0] == signal.SIGKILL  # there is nothing to merge
     assert read(read(path).decode().split()[0]) == expected(FED)
-    look(base.replace("s3://", "s3a://"))  # status with another spelling of the base changes nothing
+    read_status(base.replace("s3://", "s3a://"))  # status with another spelling of the base changes nothing
     assert read(path).decode().startswith("s3://")
 
 
@@ -528,4 +528,4 @@ def test_symlink_manifest_is_recovered_when_configured_later_and_killed(s3):
 def test_trailing_slash_of_a_base(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     assert is_base(absolute(f"{base}/"))
-    assert look(f"{base}/").problems == ()
+    assert read_status(f"{base}/").problems == ()
