@@ -1,20 +1,20 @@
-r"""Split a row of bytes where the Java regex of ``field.delim.regex`` says.
+r"""Split a row of bytes at the delimiter that ``field.delim.regex`` describes.
 
-One character stands for itself, whatever a regex makes of it. Any longer text is a Java regex, as Hadoop jobs have it;
-where it means one fixed text it becomes that text, for ``bytes.split`` is far faster than any pattern.
+A single character means itself, even if it is special in a regex. Any longer text is a Java regex, as in Hadoop jobs.
+A regex that matches only one fixed text becomes that text, because ``bytes.split`` is far faster than any pattern.
 
 >>> parse("|").split(b"a|b||")
 [b'a', b'b', b'', b'']
 >>> parse(r"\s*;\s*").split(b"a ; b;c")
 [b'a', b'b', b'c']
 
-Rows are bytes, Java's strings are characters. So every set of characters is written out as the byte sequences of its
-members in UTF-8, and a set that holds "all but" some characters also holds each stray byte: one that is no part of a
-UTF-8 character. A match therefore never begins or ends inside a character, and broken rows come out byte for byte.
-(Java can cut a character above U+FFFF in two, where a look-behind fails before it; this does not.)
+Rows are bytes, and Java's strings are characters. So every set of characters becomes the byte sequences of its members
+in UTF-8. A set of all but some characters also contains each stray byte, which is part of no UTF-8 character. A match
+therefore never begins or ends inside a character, and damaged rows keep every byte. (Java may cut a character above
+U+FFFF in two if a look-behind fails before it; this module does not.)
 
-Flags vanish in translation (a set under ``(?i)`` holds both cases), and capturing groups stay only where a back
-reference needs them. What Java and Python, or two versions of Java, read differently is refused, never guessed.
+Flags disappear in translation: a set under ``(?i)`` contains both cases. Capturing groups stay only if a back reference
+needs them. Syntax that Java and Python, or two versions of Java, read differently is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_LENGTH = 1000
 
 @dataclass(frozen=True)
 class Delimiter:
-    """What separates fields: `literal` bytes, or else a `pattern`; `text` is what was configured."""
+    """The delimiter of fields: `literal` bytes, or else a `pattern`; `text` is the configured text."""
 
     literal: bytes | None
     pattern: bytes | None  # the source, not the compiled object, so that a pickle stays small
@@ -53,7 +53,7 @@ class Delimiter:
 def parse(text: str) -> Delimiter:
     """Return the delimiter that a character or a Java regex describes.
 
-    Raises ValueError with one sentence: what is wrong, where, and the cure.
+    Raises ValueError; its message says what is wrong, where, and how to fix it.
 
     >>> parse("[|]")
     Delimiter(literal=b'|', pattern=None, text='[|]')

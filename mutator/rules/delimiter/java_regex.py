@@ -13,16 +13,16 @@ def translate(text: str) -> Node:
     """Translate a Java regex; raise ValueError if it is invalid or not supported."""
     parser = _Parser(text, frozenset())
     node = parser.whole()
-    # Only now is it known which groups are referred to.
+    # Only now are the groups known that back references need.
     return _Parser(text, frozenset(parser.used)).whole() if parser.used else node
 
 
 class _Parser:
-    """Java's recursive descent over one regex; `start` is where a construct begins."""
+    """Parse one regex by recursive descent, as Java does; `start` is the offset at which a construct begins."""
 
     def __init__(self, text: str, kept: frozenset[int]) -> None:
         self.text, self.at = text, 0
-        self.chars = self.marks = ""  # what stands between \Q and \E is a surrogate in marks: equal to no syntax
+        self.chars = self.marks = ""  # text between \Q and \E is surrogates in marks, which match no syntax
         self.places: list[int] = []
         for quote in re.finditer(r"\\Q(?s:(.*?))(?:\\E|\Z)|(?s:\\?.)", text):
             chars = quote[0] if quote[1] is None else quote[1]
@@ -35,7 +35,7 @@ class _Parser:
         self.kept = kept  # numbers of the groups that stay
         self.used: set[int] = set()
         self.names: dict[str, int] = {}
-        self.closed: dict[int, Node] = {}  # groups sure to be set here; Java keeps others past a failed attempt
+        self.closed: dict[int, Node] = {}  # groups that are always set here; Java keeps others after a failed attempt
 
     def peek(self) -> str:
         return self.marks[self.at : self.at + 1]
@@ -46,7 +46,7 @@ class _Parser:
         return found
 
     def fault(self, start: int, why: str) -> ValueError:
-        """Return the error for what was read since `start`."""
+        """Return the error for the text read since `start`."""
         first, end = self.places[start], self.places[self.at]
         return ValueError(f"`{self.text[first:end]}` at character {first + 1} {why}")
 
@@ -97,7 +97,7 @@ class _Parser:
             # Java and Python end such a loop at different places.
             raise self.fault(start, "repeats what can match the empty string: let each repetition take a character")
         source = b"(?:%b)%b" % (node.source, repeat.encode())
-        if mode == "+":  # atomic groups, for in Java each single repetition is possessive too
+        if mode == "+":  # atomic groups, because in Java each repetition is possessive, too
             source = b"(?>(?>%b)%b)" % (node.source, repeat.encode())
         optional = repeat in "*?" or (least is not None and int(least) == 0)
         return Node((source + b"?" * (mode == "?"),), optional or node.empty, None, node.ends_row and not optional)
@@ -164,7 +164,7 @@ class _Parser:
         return Node((b"".join(looks),) if kind == "<!" else tuple(looks), True)
 
     def back_reference(self, start: int, number: int, extend: bool) -> Node:
-        # A further digit belongs to the number only as long as there is such a group.
+        # A further digit belongs to the number only if a group of that number exists.
         while extend and "0" <= self.peek() <= "9" and number * 10 + int(self.peek()) <= self.groups:
             number = number * 10 + int(self.peek())
             self.at += 1

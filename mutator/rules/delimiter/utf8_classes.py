@@ -7,7 +7,7 @@ import string
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# Sets of characters, as ranges of code points. Past the last character, STRAY stands for every stray byte.
+# Sets of characters, as ranges of code points. STRAY, after the last character, means every stray byte.
 Ranges = list[tuple[int, int]]
 STRAY = 0x110000
 
@@ -58,10 +58,10 @@ AT_END = rb"(?=(?:\r\n|(?<!\r)\n|\r|\xc2\x85|\xe2\x80[\xa8\xa9])?\Z)"
 class Node(NamedTuple):
     """A translated part of the regex."""
 
-    branches: tuple[bytes, ...]  # its alternatives in Python's syntax: Python's look-behind wants them one by one
+    branches: tuple[bytes, ...]  # alternatives in Python's syntax, each usable in a look-behind by itself
     empty: bool = False  # it can match the empty string
-    literal: bytes | None = None  # the only text it matches, where there is only one
-    ends_row: bool = False  # every match holds an LF or CR
+    literal: bytes | None = None  # the only text that it matches; None if it matches several
+    ends_row: bool = False  # every match contains an LF or CR
 
     @property
     def source(self) -> bytes:
@@ -70,15 +70,15 @@ class Node(NamedTuple):
 
 
 def _span(first: int, last: int) -> bytes:
-    """Return the bytes first..last as they stand inside a class; a single one can stand outside too."""
+    """Return the bytes first to last as members of a class; a single byte is also valid outside of a class."""
     a, b = re.escape(bytes([first])), re.escape(bytes([last]))
     return a if first == last else a + b"-" + b
 
 
 def _utf8(first: int, last: int) -> Iterator[list[bytes]]:
-    """Yield patterns, each a list of one set a byte, that together match the characters first..last above ASCII."""
+    """Yield patterns that together match the characters first to last, above ASCII; each has one set per byte."""
     cuts = [0x7FF, 0xFFFF]  # where the length changes
-    # Within a length, a range is one pattern if all bytes behind the first that differs run over their whole range.
+    # Within a length, a range is one pattern if all bytes after the first that differs have their whole range.
     for mask in (0x3F, 0xFFF, 0x3FFFF):
         if first & ~mask != last & ~mask:
             cuts += [first | mask] if first & mask else []
@@ -92,7 +92,7 @@ def _utf8(first: int, last: int) -> Iterator[list[bytes]]:
     yield [_span(a, b) if a == b else b"[%b]" % _span(a, b) for a, b in pairs]
 
 
-# A byte that neither begins a character nor lies inside one: at no offset k is there a character around it.
+# A byte that neither begins a character nor is inside one: no character contains it at any offset k.
 _STRAY_BYTE = b"(?=[\x80-\xff])(?!%b)[\x80-\xff]" % b"|".join(
     (b"(?<=%b)" % b"".join(parts[:k]) if k else b"") + b"".join(parts[k:])
     for parts in [*_utf8(0x80, 0xD7FF), *_utf8(0xE000, 0x10FFFF)]
@@ -101,7 +101,7 @@ _STRAY_BYTE = b"(?=[\x80-\xff])(?!%b)[\x80-\xff]" % b"|".join(
 
 
 def charset(ranges: Ranges) -> Node:
-    """Return what matches one character of a set; at any position at most one of its branches can."""
+    """Return the part that matches one character of a set; at any position, at most one of its branches matches."""
     # Sorted, without overlaps, and without the surrogates, which UTF-8 does not have.
     ranges = complement([*complement(ranges), (0xD800, 0xDFFF)])
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1] < STRAY:
