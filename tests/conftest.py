@@ -37,9 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
         needs = set(getattr(item, "fixturenames", ()))
-        needs |= {
-            params.get(name) for name in ("place", "moving", "holding", *(["storage_type"] if "lake" in needs else []))
-        }
+        on_storages = ["root", "renaming_root", "claiming_root"] + ["storage_type"] * ("lake" in needs)
+        needs |= {params.get(name) for name in on_storages}
         for server in ("hdfs", "s3"):
             if server in needs:
                 item.add_marker(pytest.mark.server)

@@ -658,14 +658,14 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by, kills):
 
     def finish(spark, rows):
         """Do the next run, and compare everything with the expected state."""
-        before = {Path(one[1]).parent for one in files_of(spark)}
+        before = {Path(file[1]).parent for file in files_of(spark)}
         merged(root)
         assert sales(spark) == rows
         assert sales(spark, through_hive=True) == rows
         assert [row.tableName for row in spark.sql("SHOW TABLES").collect()] == ["sales"]
         assert len(list(Path(root, "copy/_mutator/bridge").iterdir())) == 1
         assert len([one for one in Path(root, "copy").iterdir() if one.name != "_mutator"]) == 1
-        left = before | {Path(one[1]).parent for one in files_of(spark)}
+        left = before | {Path(file[1]).parent for file in files_of(spark)}
         assert {str(one) for one in on_disk(spark)} <= {str(one).removeprefix("file:") for one in left}
 
     def warehouse(spark):
@@ -677,8 +677,8 @@ def test_kills_leave_the_old_or_the_new_table(hive, tmp_path, by, kills):
     def last(spark):
         """A run with nothing to do leaves only the table."""
         merged(root)
-        assert {str(one) for one in on_disk(spark)} == {
-            str(Path(one[1]).parent).removeprefix("file:") for one in files_of(spark)
+        assert {str(directory) for directory in on_disk(spark)} == {
+            str(Path(file[1]).parent).removeprefix("file:") for file in files_of(spark)
         }
         spark.sql("DROP TABLE sales")
 

@@ -194,13 +194,13 @@ def test_the_cases_cover_each_part_and_outcome():
             "rejected",
             "schema",
         }
-        assert any(one["horizon"] for one in manifests)
-        assert any(one["snapshot"] for one in manifests)
-        assert any(one["buckets"] is None for one in manifests)
-        assert any(one["spec"].get("earlier") for one in manifests)
-        assert {one["join"] for one in reports} >= {"aligned", "shuffle"}
-        assert any(one["consumed"] for one in reports)
-        counts = {name for one in reports for name, number in one["counts"].items() if number}
+        assert any(manifest["horizon"] for manifest in manifests)
+        assert any(manifest["snapshot"] for manifest in manifests)
+        assert any(manifest["buckets"] is None for manifest in manifests)
+        assert any(manifest["spec"].get("earlier") for manifest in manifests)
+        assert {report["join"] for report in reports} >= {"aligned", "shuffle"}
+        assert any(report["consumed"] for report in reports)
+        counts = {name for report in reports for name, number in report["counts"].items() if number}
         outcomes = {"inserted", "updated", "deleted", "no-op", "late", "superseded", "delete of unknown", "rejected"}
         assert {f"feed {name}" for name in outcomes} <= counts
         assert {"master deleted by absence", "revived", "below horizon", "tied"} <= counts
@@ -287,7 +287,7 @@ def test_many_tables_are_resumed_from_their_record(case, copied, monkeypatch):
     tables = many_tables.load("tables.toml", ["reject.policy=quarantine"])
     done = many_tables.run(tables, no_spark, resume=True)
 
-    assert [(one.table, one.state) for one in done.results] == [("done", "done before"), ("failed", "done")]
+    assert [(result.table, result.state) for result in done.results] == [("done", "done before"), ("failed", "done")]
     assert_answers(json.loads(done.json()), case / "next.json")
     for one in tables.tables:
         assert contents(Path("out") / one.name) == contents(case / "next" / one.name)

@@ -246,9 +246,9 @@ def write_avro(table: Any, path: Path) -> None:
     avro = {pa.string(): "string", pa.int64(): "long"}
     price = {"type": "bytes", "logicalType": "decimal", "precision": 7, "scale": 2}
     fields = [
-        {"name": one.name, "type": ["null", avro.get(one.type, price)]}
-        | ({"default": None} if one.name == "price" else {})
-        for one in table.schema
+        {"name": field.name, "type": ["null", avro.get(field.type, price)]}
+        | ({"default": None} if field.name == "price" else {})
+        for field in table.schema
     ]
     with path.open("wb") as stream:
         fastavro.writer(

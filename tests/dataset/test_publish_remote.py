@@ -70,7 +70,7 @@ def lake(request):
 
 
 @pytest.fixture(params=["s3", "hdfs"])
-def place(request, lake):
+def root(request, lake):
     return lake(request.param)
 
 
@@ -120,8 +120,8 @@ def names(path):
 @pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize(("storage_type", "point"), EACH)
 def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(lake, request, storage_type, point):
-    place = lake(storage_type)
-    output, storage = f"{place}/out", storage_for(place)
+    root = lake(storage_type)
+    output, storage = f"{root}/out", storage_for(root)
     environment = dict(os.environ) | {failpoints.VARIABLE: point}
     process = FRESH.Process(target=publish_in_child, args=(output, 1, environment))
     process.start()
@@ -149,41 +149,41 @@ def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(
     found = made(run_id(expected))
     assert sorted(names(output)) == sorted(["_mutator", SUCCESS, found.files[0].path])
     assert read(f"{output}/{found.files[0].path}") == LARGE
-    assert storage.unfinished(place) == []
+    assert storage.unfinished(root) == []
     if not done:
         # For an hour, a half-written announcement may belong to a run that is alive.
-        assert [name for name in names(place) if not name.startswith("..out.mutator-")] == ["out"]
+        assert [name for name in names(root) if not name.startswith("..out.mutator-")] == ["out"]
 
 
-def test_merge_that_raises_leaves_nothing(place):
+def test_merge_that_raises_leaves_nothing(root):
     def fails(staging):
         merge_of(run_id(1))(staging)
         raise KeyError("no")
 
     with pytest.raises(KeyError):
-        publish(f"{place}/out", run_id(1), fails)
-    assert names(place) == []
-    publish(f"{place}/out", run_id(2), merge_of(run_id(2)))
-    assert names(place) == ["out"]
+        publish(f"{root}/out", run_id(1), fails)
+    assert names(root) == []
+    publish(f"{root}/out", run_id(2), merge_of(run_id(2)))
+    assert names(root) == ["out"]
 
 
-def test_second_run_is_refused_while_one_is_alive(place):
+def test_second_run_is_refused_while_one_is_alive(root):
     refused = []
 
     def slow(staging):
         with pytest.raises(MutatorError, match="another run is writing this output now") as caught:
-            publish(f"{place}/out", run_id(2), merge_of(run_id(2)))
+            publish(f"{root}/out", run_id(2), merge_of(run_id(2)))
         refused.append(caught.value.exit_code)
         return merge_of(run_id(1))(staging)
 
-    publish(f"{place}/out", run_id(1), slow)
+    publish(f"{root}/out", run_id(1), slow)
     assert refused == [5]
-    assert published(storage_for(place), f"{place}/out").run == run_id(1)
-    assert names(place) == ["out"]
+    assert published(storage_for(root), f"{root}/out").run == run_id(1)
+    assert names(root) == ["out"]
 
 
-def test_run_on_another_machine_never_counts_as_dead(place, monkeypatch):
-    output = f"{place}/out"
+def test_run_on_another_machine_never_counts_as_dead(root, monkeypatch):
+    output = f"{root}/out"
 
     def stuck(staging):
         merge_of(run_id(1))(staging)
@@ -195,11 +195,11 @@ def test_run_on_another_machine_never_counts_as_dead(place, monkeypatch):
             publish(output, run_id(1), stuck)
     (announced,) = announcements(output)
     written = Owner.parse(read(announced))
-    storage_for(place).replace(announced, replace(written, host="another").dump())
+    storage_for(root).replace(announced, replace(written, host="another").dump())
     with pytest.raises(MutatorError, match=announced):
         publish(output, run_id(2), merge_of(run_id(2)))
-    storage_for(place).remove(announced)  # as the message suggests
-    if storage_for(place).renames:
+    storage_for(root).remove(announced)  # as the message suggests
+    if storage_for(root).renames:
         publish(output, run_id(2), merge_of(run_id(2)))
     else:  # the announcement no longer identifies its run
         with pytest.raises(MutatorError, match="already exists"):
@@ -209,8 +209,8 @@ def test_run_on_another_machine_never_counts_as_dead(place, monkeypatch):
 @pytest.mark.parametrize("how", ["lost", "theirs", "refused"])
 def test_answer_to_the_commit(lake, monkeypatch, how):
     """Its own commit is recognised, another's is a conflict; while that is uncertain, nothing is removed."""
-    place = lake("s3")
-    output, storage = f"{place}/out", storage_for(place)
+    root = lake("s3")
+    output, storage = f"{root}/out", storage_for(root)
     create = type(storage).create_new
 
     def create_new(self, path, final=None):
@@ -236,11 +236,11 @@ def test_answer_to_the_commit(lake, monkeypatch, how):
 
 
 def test_file_of_a_task_that_ended_after_its_run_is_not_in_the_output(lake):
-    place = lake("s3")
-    publish(f"{place}/out", run_id(1), merge_of(run_id(1)))
-    put(f"{place}/out/part-00003-{run_id(1)}-2.txt", b"late")
-    storage = storage_for(place)
-    strange = [name for name in names(f"{place}/out") if not is_straggler(storage, name)]
+    root = lake("s3")
+    publish(f"{root}/out", run_id(1), merge_of(run_id(1)))
+    put(f"{root}/out/part-00003-{run_id(1)}-2.txt", b"late")
+    storage = storage_for(root)
+    strange = [name for name in names(f"{root}/out") if not is_straggler(storage, name)]
     assert strange == [SUCCESS, "_mutator"]
     assert not is_straggler(storage, "part-00000.txt")
     assert not is_straggler(storage_for("/"), f"part-00003-{run_id(1)}-2.txt")

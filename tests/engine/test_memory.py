@@ -112,7 +112,9 @@ def reduce(work):
     receipt = write_group(plan, str(work / "staging"), 0, 0, streamed(work))
     assert not receipt.damage, receipt
     data = sum(path.stat().st_size for path in work.glob("elements-*"))
-    data += sum(one.source.bytes for one in plan.inputs if one.side == "master" and plan.strategy.join == "aligned")
+    data += sum(
+        source.source.bytes for source in plan.inputs if source.side == "master" and plan.strategy.join == "aligned"
+    )
     return {"reduce": peak() - before, "map": mapped, "data": data, "counts": receipt.counts}
 
 

@@ -56,8 +56,8 @@ def plan_of(order_type="long"):
     files = tuple(SimpleNamespace(rank=rank, sequence=sequence) for rank, sequence in FILES)
     return SimpleNamespace(
         inputs=files,
-        sequences=np.array([one.sequence for one in files]),
-        ranks=np.array([one.rank for one in files]),
+        sequences=np.array([file.sequence for file in files]),
+        ranks=np.array([file.rank for file in files]),
         key_width=1,
         rows=SimpleNamespace(order_type=order_type),
         by_file_name=False,
@@ -73,19 +73,19 @@ def hashes_of(keys, space):
 
 def columns_of(bag, order_type="long", space=3):
     """Lay mutations out as columns; all keys share ``space`` hashes, so that many keys have the same hash."""
-    keys = [one.key for one in bag]
+    keys = [mutation.key for mutation in bag]
     return Mutations(
         hashes=hashes_of(keys, space),
         keys=(pa.array([key[0] for key in keys], pa.large_binary()),),
-        orders=pa.array([one.order for one in bag], column_type(order_type)),
-        inputs=np.array([one.file for one in bag], np.int64),
-        offsets=np.array([one.offset for one in bag], np.int64),
-        deletes=np.array([one.is_delete for one in bag], np.bool_),
-        rows=pa.array([one.row for one in bag], pa.large_binary()),
+        orders=pa.array([mutation.order for mutation in bag], column_type(order_type)),
+        inputs=np.array([mutation.file for mutation in bag], np.int64),
+        offsets=np.array([mutation.offset for mutation in bag], np.int64),
+        deletes=np.array([mutation.is_delete for mutation in bag], np.bool_),
+        rows=pa.array([mutation.row for mutation in bag], pa.large_binary()),
         written=pa.array([one.row[:2] for one in bag], pa.large_binary()),  # as if only a part of the row were kept
         counts=np.ones(len(bag), np.int64),
         mixed=np.zeros(len(bag), np.bool_),
-        upserts=np.array([not one.is_delete for one in bag], np.bool_),
+        upserts=np.array([not mutation.is_delete for mutation in bag], np.bool_),
         moves=np.zeros(len(bag), np.int64),
         directories=pa.nulls(len(bag)),
     )
@@ -94,8 +94,8 @@ def columns_of(bag, order_type="long", space=3):
 def by_model(bag):
     """Compute winners and ties with lists, as DESIGN 3.1 defines them."""
     outcomes = {}
-    for key in {one.key for one in bag}:
-        mine = [one for one in bag if one.key == key]
+    for key in {mutation.key for mutation in bag}:
+        mine = [mutation for mutation in bag if mutation.key == key]
 
         def precedence(one):
             rank, sequence = FILES[one.file]
@@ -103,9 +103,13 @@ def by_model(bag):
 
         top = max(mine, key=precedence)
         level = (top.order, FILES[top.file][1])
-        contents = {(one.is_delete, one.row[:2]) for one in mine if (one.order, FILES[one.file][1]) == level}
+        contents = {
+            (mutation.is_delete, mutation.row[:2])
+            for mutation in mine
+            if (mutation.order, FILES[mutation.file][1]) == level
+        }
         winner = (*precedence(top), top.is_delete)
-        outcomes[key] = Outcome(winner, len(mine), len(contents) > 1, not all(one.is_delete for one in mine))
+        outcomes[key] = Outcome(winner, len(mine), len(contents) > 1, not all(mutation.is_delete for mutation in mine))
     return outcomes
 
 

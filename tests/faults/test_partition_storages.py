@@ -215,7 +215,7 @@ def test_runs_on_a_storage_without_links(remote, tmp_path, monkeypatch, scope):
     before = {part.path for part in read_manifest(storage_for(remote), f"{remote}/managed").parts()}
     kept = before & {part.path for part in made.parts()}
     assert {path for path in kept if path.startswith(QUIET)} == {path for path in before if path.startswith(QUIET)}
-    assert sorted(one.name for one in entries_of(remote)) == ["base", "feed", "first", "managed", "out"]
+    assert sorted(entry.name for entry in entries_of(remote)) == ["base", "feed", "first", "managed", "out"]
     assert storage_for(remote).unfinished(remote) == []
 
 

@@ -130,7 +130,7 @@ def failed_tasks(sc, group):
 def counts_and_rows(found):
     """Return the parts of an output that do not depend on the number of tasks: each task writes its filter pack."""
     counts, files = found
-    return counts, [one for one in files if one[0] != "_mutator/filters"]
+    return counts, [file for file in files if file[0] != "_mutator/filters"]
 
 
 @every_scope
@@ -425,7 +425,7 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
 
     mutator.pipeline.merge.run(slow, **call)
 
-    assert [(one.kind, one.exit_code) for one in losers] == [("output.busy", 5)]
+    assert [(loser.kind, loser.exit_code) for loser in losers] == [("output.busy", 5)]
     assert list(output.parent.iterdir()) == [output]
     check_whole(output, expected(scope))
     assert comparable(output) == undisturbed[scope]

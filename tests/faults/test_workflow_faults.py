@@ -117,7 +117,7 @@ def test_kill_and_kill_in_the_recovery(storage_type, runs, steps, process):
         with mounted(storage) as path, dying(storage, process):
             run_it(path)
         with mounted(storage) as path:
-            committed = [one.action for one in Log(path).all()].count("run") > runs
+            committed = [version.action for version in Log(path).all()].count("run") > runs
         for second in range(0, calls_of(storage, read_status), steps[1]):
             again = copy_of(storage)
             again.fault = lambda n, _, second=second: "kill" if n == second else None
@@ -235,9 +235,9 @@ def test_two_runs_interleaved_in_every_way(storage_type):
                     pass
             recover(Base(path), Log(path))
             merged = check(Base(path), FEEDS)
-            committed = [one for one in Log(path).all() if one.action == "run"]
+            committed = [version for version in Log(path).all() if version.action == "run"]
             outcomes.add(len(committed))
-            assert len(committed) == 1 + sum(one.version is not None for one in runs)
+            assert len(committed) == 1 + sum(run.version is not None for run in runs)
             run_it(path)
             assert check(Base(path), FEEDS) == set(FEEDS) >= merged
 
@@ -346,7 +346,7 @@ def test_paused_before_any_call_while_another_process_works(storage_type, paused
                         pass
             storage.fault = lambda number, name: None
             log = Log(path)
-            restored = any(one.action == "restore" for one in log.all())
+            restored = any(version.action == "restore" for version in log.all())
             if storage.renames:  # nobody was killed, so no command has to recover
                 assert probe_dataset(storage, Base(path).master).commit == log.latest().dataset
             process()
@@ -424,8 +424,8 @@ def test_restore_is_killed_anywhere(storage_type, process):
         with mounted(storage) as path:
             read_status(path)
             log = Log(path)
-            kinds = [one.action for one in log.all()]
-            assert log.latest().dataset == log.read(2 if "restore" in kinds else 3).dataset
+            actions = [version.action for version in log.all()]
+            assert log.latest().dataset == log.read(2 if "restore" in actions else 3).dataset
             assert read_status(path).recovered == ()
             assert read_status(path).problems == ()
 

@@ -172,7 +172,7 @@ def test_a_delimiter_that_occurs_in_numbers_and_times(delimiter):
     )
     parts = read_whole("escaped", file_of("escaped", table, dialect), Dialect(delimiter, names=("a", "b", "c", "d")))
     text = as_table(parts, None)
-    back = [read_as(text.column(one.name).combine_chunks().to_pylist(), one.type)[0] for one in table.schema]
+    back = [read_as(text.column(field.name).combine_chunks().to_pylist(), field.type)[0] for field in table.schema]
 
     assert same_rows(pa.table(back, table.schema.names), table)
 

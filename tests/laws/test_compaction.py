@@ -158,7 +158,7 @@ def read(output):
                 rows += reader
         else:
             table = (parquet if path.suffix == ".parquet" else orc).read_table(path)
-            rows += pa.table([micros(one) for one in table.columns], names=table.schema.names).to_pylist()
+            rows += pa.table([micros(column) for column in table.columns], names=table.schema.names).to_pylist()
     return [{name: plain(value) for name, value in row.items()} for row in rows], schemas
 
 
@@ -184,7 +184,7 @@ def naive_merge(run):
                 at = datetime.fromisoformat(found) if isinstance(found, str) else found
                 versions[tuple(row[name] for name in ids)].append((at, row))
     newest = [max(reversed(found), key=itemgetter(0))[1] for found in versions.values()]  # on equal times, the last
-    fields = [one["name"] for one in run.newest]
+    fields = [field["name"] for field in run.newest]
     return [{name: row.get(name, settings.get(f"default.{name}")) for name in fields} for row in newest]
 
 
@@ -203,7 +203,7 @@ def check(run, place, mutate, file_format):
     rows, schemas = read(place / "new")
     assert by_key(run, rows) == expected["records"]
     assert [list(row) for row in rows] == [[one["name"] for one in expected["fields"]]] * len(rows)
-    assert all(plain_fields(one) == expected["fields"] for one in schemas)
+    assert all(plain_fields(schema) == expected["fields"] for schema in schemas)
     assert counted(report) == run.document("counts.json")
     return report
 
@@ -216,13 +216,13 @@ def check_again(run, place, mutate, file_format, report):
 
     (rows, schemas), (before, schemas_before) = read(place / "again"), read(place / "new")
     assert by_key(run, rows) == by_key(run, before)
-    assert all(one in schemas_before for one in schemas)
+    assert all(schema in schemas_before for schema in schemas)
     assert again.counts["feed rows"] == report.counts["feed rows"]
     assert again.counts["feed rows"] == sum(again.counts[f"feed {name}"] for name in ("no-op", "superseded", "late"))
 
 
 def plain_fields(avro):
-    return [{name: value for name, value in one.items() if not name.startswith("__")} for one in avro["fields"]]
+    return [{name: value for name, value in field.items() if not name.startswith("__")} for field in avro["fields"]]
 
 
 @pytest.mark.thorough(keep=30)

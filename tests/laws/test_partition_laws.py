@@ -66,7 +66,7 @@ def compare(made: Made, expected: Partitioned, *, certain: bool, decided: bool) 
     if not certain:
         return
     names = ["before", "inserted", "updated", "deleted", "moved in", "moved out", "rows"] if decided else ["rows"]
-    rows = {one["partition"]: {name: one[name] for name in names} for one in made.report.partitions}
+    rows = {partition["partition"]: {name: partition[name] for name in names} for partition in made.report.partitions}
     touched = {
         directory: {name: n[name] for name in names}
         for directory, n in expected.touched.items()

@@ -519,9 +519,9 @@ def recovered(path):
 def pairs_hold(path):
     """Return whether each feed file has its control file in the same directory."""
     incr = f"{path}/incr"
-    places = [incr, *(one.path for one in entries_of(incr) if one.type == "directory")]
-    places += [one.path for one in entries_of(f"{path}/archive")]
-    listings = [{one.name for one in entries_of(place) if one.type == "file"} for place in places]
+    places = [incr, *(entry.path for entry in entries_of(incr) if entry.type == "directory")]
+    places += [entry.path for entry in entries_of(f"{path}/archive")]
+    listings = [{entry.name for entry in entries_of(place) if entry.type == "file"} for place in places]
     return all(name + ".ctl" in names for names in listings for name in names if not name.endswith(".ctl"))
 
 
@@ -590,7 +590,7 @@ def test_no_control_file_vouches_for_a_newer_file(storage_type, fault, fails):
             assert name not in dict(done.waiting) or again
             latest = Log(path).latest()
             assert latest.dataset is not None
-            log = [part for one in Log(path).all() for part in one.feed if part.name == name]
+            log = [part for version in Log(path).all() for part in version.feed if part.name == name]
             assert [part.bytes for part in log] == [len(FEEDS[name])], "the older one was merged, once"
             assert (dict(status(path, PLAIN).waiting).get(name, "").startswith("has no control file")) == again
             if again and storage.renames:

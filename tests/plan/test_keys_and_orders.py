@@ -37,7 +37,7 @@ def both(work, file_format, master, feed, **settings):
 
 
 def notes_of(work):
-    return sorted(str(one["note"]) for one in work.rows())
+    return sorted(str(row["note"]) for row in work.rows())
 
 
 # --- keys
@@ -397,7 +397,7 @@ def test_delete_files_need_only_the_fields_of_id_and_order(file_format, order, w
     work.settings = {**(BY_FILE if order == "file" else BY_ID), "deleted.record.file.prefix": "del"}
     more = {"must": pa.array([True, True])}
     master = table(["a", "b"], [1, 1], **more)
-    work.put("master/m", master.cast(pa.schema([one.with_nullable(False) for one in master.schema])), file_format)
+    work.put("master/m", master.cast(pa.schema([field.with_nullable(False) for field in master.schema])), file_format)
     work.put("feed/ups_1", table(["b", "c"], [2, 2], **more), file_format)
     work.put("feed/del_2", table(["a", "c"], [3, 3]).select(["id"] if order == "file" else ["id", "at"]), file_format)
     report = work.run()

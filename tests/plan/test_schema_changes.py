@@ -43,9 +43,9 @@ def merged(work, file_formats, master, feed, **settings):
             if not pa.types.is_nested(one)
         ):
             pytest.skip(f"there are no such {file_format} files")
+        storable = FILE_FORMATS[file_format].storable_type
         stored = [
-            one if pa.types.is_nested(one.type) else one.with_type(FILE_FORMATS[file_format].storable_type(one.type))
-            for one in table.schema
+            field if pa.types.is_nested(field.type) else field.with_type(storable(field.type)) for field in table.schema
         ]
         work.put(name, table.cast(pa.schema(stored)), file_format)
     return work.run({name.replace("_", "."): value for name, value in settings.items()})
@@ -87,7 +87,7 @@ def test_the_feed_has_a_new_field(file_formats, work):
 def test_a_new_field_has_a_default(file_formats, values, text, value, work):
     merged(work, file_formats, side("a"), side("b", v=values), **{"default.v": text})
     assert found(work)[0] == value
-    assert all(one.get("v") is not None for one in work.rows())
+    assert all(row.get("v") is not None for row in work.rows())
 
 
 def test_a_default_in_nanoseconds_of_avro(work):
@@ -147,7 +147,7 @@ def test_the_newest_feed_file_gives_the_schema(file_formats, work):
     work.put("feed/f_10", side("c", w=["new"]), file_formats[1])
     work.put("feed/f_9", side("d", v=["old"], w=["old"], x=["old"]), file_formats[1])
     merged(work, file_formats, side("a", v=["m"]), side("b", v=["older"]))
-    assert [sorted(one) for one in work.rows()] == [["at", "id", "w"]] * 4
+    assert [sorted(row) for row in work.rows()] == [["at", "id", "w"]] * 4
     assert found(work, "w") == [None, None, "new", "old"]
 
 
@@ -396,7 +396,7 @@ def test_a_delete_file_may_lack_required_fields(file_formats, work):
     assert (report.counts["feed deleted"], found(work)) == (1, ["x", "x"])
     assert found(work, "s") == [{"n": 1}] * 2
     if work.files[0].suffix == ".parquet":
-        assert [one.nullable for one in work.table().schema][2:] == [False] * 3
+        assert [field.nullable for field in work.table().schema][2:] == [False] * 3
 
 
 def test_a_given_schema_with_a_union(work):

@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 @pytest.fixture(params=["s3", "hdfs"])
-def place(request, tmp_path):
+def root(request, tmp_path):
     if request.param == "s3":
         return request.getfixturevalue("s3").bucket() + "/lake"
     return f"{request.getfixturevalue('hdfs')}/{tmp_path.name}"
@@ -61,11 +61,11 @@ def rows(base, file_format):
 
 @pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("file_format", ["csv", "avro", "parquet", "orc"])
-def test_the_same_rows_as_on_a_disk(file_format, place, tmp_path):
+def test_the_same_rows_as_on_a_disk(file_format, root, tmp_path):
     here = str(tmp_path / "here")
-    for base in (here, place):
+    for base in (here, root):
         lay_out(base, file_format)
         merged(base)
 
-    assert rows(place, file_format) == rows(here, file_format)
+    assert rows(root, file_format) == rows(here, file_format)
     assert len(rows(here, file_format)) == 301

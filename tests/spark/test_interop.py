@@ -77,7 +77,7 @@ def table(rows):
 
 def plain(rows):
     """Make rows of different readers comparable: times as UTC, maps as pairs, bytes as bytes."""
-    return sorted(({name: _plain(name, value) for name, value in one.items()} for one in rows), key=lambda r: r["id"])
+    return sorted(({name: _plain(name, value) for name, value in row.items()} for row in rows), key=lambda r: r["id"])
 
 
 def _plain(name, value):

@@ -12,7 +12,7 @@ SAMPLE = ROOT / "sample_data" / "product"
 
 
 @pytest.fixture(params=["s3", "hdfs"])
-def place(request, tmp_path):
+def root(request, tmp_path):
     if request.param == "s3":
         return request.getfixturevalue("s3").bucket() + "/lake"
     return f"{request.getfixturevalue('hdfs')}/{tmp_path.name}"
@@ -32,29 +32,29 @@ def rows(directory):
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
-def test_run_verify_and_workflow(place, tmp_path):
-    copied(SAMPLE / "master", f"{place}/master")
-    copied(SAMPLE / "feed", f"{place}/feed")
-    copied(SAMPLE / "master", f"{place}/base/master")
-    copied(SAMPLE / "feed", f"{place}/base/incr")
+def test_run_verify_and_workflow(root, tmp_path):
+    copied(SAMPLE / "master", f"{root}/master")
+    copied(SAMPLE / "feed", f"{root}/feed")
+    copied(SAMPLE / "master", f"{root}/base/master")
+    copied(SAMPLE / "feed", f"{root}/base/incr")
     config = ["--config", str(SAMPLE / "bumu.properties")]
     # Hadoop uses the odd scheme for the same storage.
-    spelled = place.replace("s3://", "s3a://")
-    one = ["run", *config, "--master", f"{place}/master", "--feed", f"{place}/feed", "--output", f"{spelled}/one"]
-    two = ["run", *config, "--master", f"{spelled}/one", "--feed", f"{place}/feed", "--output", f"{place}/two"]
+    spelled = root.replace("s3://", "s3a://")
+    one = ["run", *config, "--master", f"{root}/master", "--feed", f"{root}/feed", "--output", f"{spelled}/one"]
+    two = ["run", *config, "--master", f"{spelled}/one", "--feed", f"{root}/feed", "--output", f"{root}/two"]
     local = ["run", *config, "--master", str(SAMPLE / "master"), "--feed", str(SAMPLE / "feed")]
     local += ["--output", str(tmp_path / "local")]
-    workflow = ["workflow", "run", f"{place}/base", *config, "-D", "claim.min.age=0s"]
+    workflow = ["workflow", "run", f"{root}/base", *config, "-D", "claim.min.age=0s"]
     answers = run(
         [
             [*one, "--json"],
             [*one],
             [*two, "--json"],
-            ["verify", f"{place}/two"],
+            ["verify", f"{root}/two"],
             [*workflow, "--json"],
             [*workflow, "--json"],
-            ["workflow", "status", f"{place}/base", *config, "--json"],
-            ["verify", f"{place}/base"],
+            ["workflow", "status", f"{root}/base", *config, "--json"],
+            ["verify", f"{root}/base"],
             local,
         ]
     )
@@ -65,7 +65,7 @@ def test_run_verify_and_workflow(place, tmp_path):
     assert len(expected) == 1000
     assert (first["counts"]["feed updated"], first["counts"]["feed deleted"]) == (66, 30)
     assert (second["join"], second["carried"], len(second["consumed"])) == ("aligned", 2, 2)
-    assert rows(f"{place}/one") == rows(f"{place}/two") == expected
+    assert rows(f"{root}/one") == rows(f"{root}/two") == expected
     status = json.loads(answers[6][1][answers[6][1].index("{") :])
     assert status["problems"] == []
     assert rows(status["master"].replace("s3a://", "s3://")) == expected

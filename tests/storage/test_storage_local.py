@@ -19,7 +19,7 @@ from mutator.errors import MutatorError, StorageError
 from mutator.storage import absolute, entries_of, local, local_directories, local_rename, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 from mutator.storage.local import LocalStorage
-from tests.support.storage_places import Place, check_race, create_in_race, race_of_threads
+from tests.support.storage_places import EmptyDirectory, check_race, create_in_race, race_of_threads
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -73,7 +73,7 @@ def test_address_of_a_local_path(address, path):
 
 @pytest.fixture
 def disk(tmp_path):
-    return Place(LocalStorage(), str(tmp_path))
+    return EmptyDirectory(LocalStorage(), str(tmp_path))
 
 
 INVALID = os.fsdecode(b"a\xff\xfe\xc3")  # not UTF-8, but a legal name on Linux

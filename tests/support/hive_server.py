@@ -42,17 +42,17 @@ while size := stdin.read(8):
         try:
             if point:
                 os.environ["MUTATOR_FAILPOINT"] = point
-            said = (True, pickle.loads(function)(connect(*address), *arguments))
+            outcome = (True, pickle.loads(function)(connect(*address), *arguments))
         except BaseException as fault:
-            said = (False, "".join(traceback.format_exception(fault)))
+            outcome = (False, "".join(traceback.format_exception(fault)))
         with os.fdopen(writer, "wb") as stream:
-            stream.write(pickle.dumps(said))
+            stream.write(pickle.dumps(outcome))
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
-        said = stream.read()
+        outcome = stream.read()
     how = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    answer = pickle.dumps((how, said))
+    answer = pickle.dumps((how, outcome))
     stdout.write(struct.pack("q", len(answer)) + answer)
     stdout.flush()
 """

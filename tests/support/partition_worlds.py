@@ -273,10 +273,10 @@ def check_rows_by_partition(made: Made, scope: str) -> None:
     """Check that the report's rows by partition add up to the rows on disk and to the totals."""
     rows = made.report.partitions
     lying = Counter(made.places[row.key] for row in made.rows)
-    assert len({one["partition"] for one in rows}) == len(rows)
+    assert len({row["partition"] for row in rows}) == len(rows)
     for one in rows:
         assert one["rows"] == lying[one["partition"]]
-    totals = Counter({name: sum(one[name] for one in rows) for name in rows[0] if name != "partition"} if rows else {})
+    totals = Counter({name: sum(row[name] for row in rows) for name in rows[0] if name != "partition"} if rows else {})
     counts = made.report.counts
     if made.report.join == "shuffle" and scope == "table":
         assert all(set(one) == {"partition", "rows"} for one in rows)  # the feed met the master when it had none

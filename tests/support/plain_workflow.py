@@ -65,8 +65,8 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
     before = known.feed if known else ()
     files = [FeedFile(posixpath.basename(path), len(read(path)), whole(read(path)), now) for path in paths]
     consumed = {(one.name, one.checksum) for one in before}
-    fresh = [one for one in files if (one.name, one.checksum) not in consumed]
-    skipped = tuple(one.name for one in files if (one.name, one.checksum) in consumed)
+    fresh = [file for file in files if (file.name, file.checksum) not in consumed]
+    skipped = tuple(file.name for file in files if (file.name, file.checksum) in consumed)
     if not fresh:
         return skipped
     content = {one.name: read(path) for one, path in zip(files, paths, strict=True) if one in fresh}
@@ -142,7 +142,7 @@ def found_feed(base: Base) -> Counter[tuple[str, bytes]]:
     places = [base.at("incr")]
     places += [one.path for one in entries_of(base.at("incr")) if one.type == "directory"]
     for name in ("working", "archive"):
-        places += [one.path for one in entries_of(base.at(name)) if one.type == "directory"]
+        places += [entry.path for entry in entries_of(base.at(name)) if entry.type == "directory"]
     for place in places:
         for one in entries_of(place):
             if one.type == "file":
@@ -166,16 +166,16 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         known = read_manifest(base.storage, master)
         assert known is not None
         assert known.commit == latest.dataset
-        merged = {one.name for one in known.feed}
+        merged = {file.name for file in known.feed}
         assert read(f"{master}/{known.files[0].path}") == expected({name: feeds[name] for name in merged})
     assert found_feed(base) == Counter(feeds.items()), "feed files got lost, or doubled"
-    runs = [one.run for one in versions if one.action == "run"]
+    runs = [version.run for version in versions if version.action == "run"]
     assert len(set(runs)) == len(runs), "a run committed twice"
     # The files that a run merged count as merged now, and no file was merged twice.
-    names = [part.name for one in versions if one.action == "run" for part in one.feed]
+    names = [part.name for version in versions if version.action == "run" for part in version.feed]
     assert len(set(names)) == len(names)
     if base.storage.renames:
-        archived = {one.name for run in entries_of(base.at("archive")) for one in entries_of(run.path)}
+        archived = {entry.name for run in entries_of(base.at("archive")) for entry in entries_of(run.path)}
         assert {name for name in archived if name.endswith(CONTROL)} == {f"{name}{CONTROL}" for name in merged} & {
             *feeds
         }
@@ -183,8 +183,8 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         assert archived == merged or (restored and archived > merged)
         for place in ("working", "output", "_mutator/runs"):
             assert entries_of(base.at(place)) == [], place
-        datasets = {one.dataset for one in versions} - {None, latest.dataset}
-        kept = [one.name for one in entries_of(base.at("backup"))]
+        datasets = {version.dataset for version in versions} - {None, latest.dataset}
+        kept = [entry.name for entry in entries_of(base.at("backup"))]
         # A run that is killed before it removes old ones leaves them to the next run.
         assert min(len(datasets) + bool(latest.dataset), CONFIG.backup_keep) <= len(kept) <= CONFIG.backup_keep + 1, (
             kept

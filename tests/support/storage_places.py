@@ -49,13 +49,13 @@ BACKENDS = {
     "model of s3": model_place("s3"),
 }
 
-MOVING = [name for name in BACKENDS if "s3" not in name]
+RENAMING = [name for name in BACKENDS if "s3" not in name]
 
-HOLDING = ["local"]
+CLAIMING = ["local"]
 
 
 @dataclass(frozen=True)
-class Place:
+class EmptyDirectory:
     """An empty directory of a backend."""
 
     storage: Storage
@@ -91,24 +91,24 @@ class Place:
         return self / name
 
 
-def place_on(request):
+def empty_directory_on(request):
     root = BACKENDS[request.param](request)
-    return Place(storage_for(root), root)
+    return EmptyDirectory(storage_for(root), root)
 
 
-def rounds_on(place):
-    return 200 if place.is_local or place.is_model else int(os.environ.get("MUTATOR_RACES", "15"))
+def rounds_on(directory):
+    return 200 if directory.is_local or directory.is_model else int(os.environ.get("MUTATOR_RACES", "15"))
 
 
-def race_of_threads(place, step):
+def race_of_threads(directory, step):
     """Let RACERS threads do ``step(round, racer)`` at the same time; return each round's results."""
     barrier = Barrier(RACERS)
 
     def racer(number):
         results = []
-        for turn in range(rounds_on(place)):
+        for turn in range(rounds_on(directory)):
             barrier.wait(30)
-            results.append(step(place, turn, number))
+            results.append(step(directory, turn, number))
         return results
 
     with ThreadPoolExecutor(RACERS) as pool:
@@ -116,20 +116,20 @@ def race_of_threads(place, step):
 
 
 def process_racer(root, step, barrier, number, results):
-    place = Place(storage_for(root), root)
+    directory = EmptyDirectory(storage_for(root), root)
     outcome = []
-    for turn in range(rounds_on(place)):
+    for turn in range(rounds_on(directory)):
         barrier.wait(30)
-        outcome.append(step(place, turn, number))
+        outcome.append(step(directory, turn, number))
     results.put((number, outcome))
 
 
-def race_of_processes(place, step):
+def race_of_processes(directory, step):
     """Do the same as ``race_of_threads`` with a process for each racer."""
     context = multiprocessing.get_context("spawn")  # forking a process that has threads is unsafe
     barrier, results = context.Barrier(RACERS), context.Queue()
     racers = [
-        context.Process(target=process_racer, args=(place.root, step, barrier, number, results))
+        context.Process(target=process_racer, args=(directory.root, step, barrier, number, results))
         for number in range(RACERS)
     ]
     for racer in racers:
@@ -140,54 +140,54 @@ def race_of_processes(place, step):
     return list(zip(*(found[number] for number in range(RACERS)), strict=True))
 
 
-def create_in_race(place, turn, racer):
+def create_in_race(directory, turn, racer):
     try:
-        place.write(place / f"round-{turn}", b"by %d" % racer)
+        directory.write(directory / f"round-{turn}", b"by %d" % racer)
     except StorageError:
         return False
     return True
 
 
-def create_named_at_the_end_in_race(place, turn, racer):
+def create_named_at_the_end_in_race(directory, turn, racer):
     try:
-        with place.storage.create_new(place / f"{racer}-{turn}", lambda: place / f"round-{turn}") as stream:
+        with directory.storage.create_new(directory / f"{racer}-{turn}", lambda: directory / f"round-{turn}") as stream:
             stream.write(b"by %d" % racer)
     except StorageError:
         return False
     return True
 
 
-def link_in_race(place, turn, racer):
-    source = place.write(place / f".source-{turn}-{racer}", b"by %d" % racer)
+def link_in_race(directory, turn, racer):
+    source = directory.write(directory / f".source-{turn}-{racer}", b"by %d" % racer)
     try:
-        won = place.storage.link_new(source, place / f"round-{turn}")
+        won = directory.storage.link_new(source, directory / f"round-{turn}")
     except FileExistsError:
         won = False
-    place.storage.remove(source)
+    directory.storage.remove(source)
     return won
 
 
-def link_or_create_in_race(place, turn, racer):
-    return (link_in_race if racer % 2 else create_named_at_the_end_in_race)(place, turn, racer)
+def link_or_create_in_race(directory, turn, racer):
+    return (link_in_race if racer % 2 else create_named_at_the_end_in_race)(directory, turn, racer)
 
 
-def rename_in_race(place, turn, racer):
-    source = place.directory(f".staging-{turn}-{racer}")
-    place.write(f"{source}/by-{racer}")
+def rename_in_race(directory, turn, racer):
+    source = directory.directory(f".staging-{turn}-{racer}")
+    directory.write(f"{source}/by-{racer}")
     try:
-        place.storage.rename_new(source, place / f"round-{turn}")
+        directory.storage.rename_new(source, directory / f"round-{turn}")
     except FileExistsError:
         return False
     return True
 
 
-def check_race(place, race, step):
-    if place.is_model and race is race_of_processes:
+def check_race(directory, race, step):
+    if directory.is_model and race is race_of_processes:
         race = race_of_threads  # the model is in the memory of this process
-    rounds = race(place, step)
+    rounds = race(directory, step)
 
-    assert len(rounds) == rounds_on(place)
+    assert len(rounds) == rounds_on(directory)
     for turn, won in enumerate(rounds):
         assert sum(won) == 1, f"round {turn}: {won}"
-        assert place.read(place / f"round-{turn}") == b"by %d" % won.index(True)
-    assert place.names() == sorted(f"round-{turn}" for turn in range(rounds_on(place)))
+        assert directory.read(directory / f"round-{turn}") == b"by %d" % won.index(True)
+    assert directory.names() == sorted(f"round-{turn}" for turn in range(rounds_on(directory)))

@@ -19,7 +19,7 @@ def folder(tmp_path):
 
 
 def states(summary):
-    return {one.table: one.state for one in summary.results}
+    return {result.table: result.state for result in summary.results}
 
 
 def parts(output):
@@ -70,7 +70,7 @@ def test_a_failing_table_does_not_stop_the_others(folder, sc):
 
     done = many_tables.run(folder.tables(), lambda: sc, at_once=2)
 
-    failed = {one.table: (one.kind, one.code) for one in done.results if one.state == "failed"}
+    failed = {result.table: (result.kind, result.code) for result in done.results if result.state == "failed"}
     assert failed == {"t0": ("master.missing", 2), "t2": ("rejects", 3), "t3": ("rejects", 3)}
     assert done.undone == ("t0", "t2", "t3")
     assert done.exit_code == 3

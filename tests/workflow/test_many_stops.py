@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 
 def states(summary):
-    return {one.table: one.state for one in summary.results}
+    return {result.table: result.state for result in summary.results}
 
 
 def hang(monkeypatch, table, before=lambda: None):
@@ -37,7 +37,7 @@ def hang(monkeypatch, table, before=lambda: None):
     real = single_task.merge
 
     def hanging(sc, plan, staging):
-        if not any(f"/{table}/" in one.source.path for one in plan.inputs):
+        if not any(f"/{table}/" in source.source.path for source in plan.inputs):
             return real(sc, plan, staging)
         before()
         sc.parallelize([1, 2], 2).foreach(lambda _: time.sleep(3600))

@@ -109,7 +109,7 @@ def case(tmp_path):
 
 
 def how(done):
-    return {one.directory: one.how for one in done.partitions}
+    return {partition.directory: partition.how for partition in done.partitions}
 
 
 def test_each_partition_gets_a_run(case):

@@ -235,8 +235,8 @@ def test_parquet_keeps_schema_and_codec(feed, codec):
     }
     for file in found.values():
         assert file.schema_arrow.equals(schema, check_metadata=True)
-        said = file.metadata.row_group(0).column(0).compression.lower()
-        assert said == {"none": "uncompressed"}.get(codec, codec)
+        stored = file.metadata.row_group(0).column(0).compression.lower()
+        assert stored == {"none": "uncompressed"}.get(codec, codec)
     rows = [row for file in found.values() for row in file.read().to_pylist()]
     assert sorted(rows, key=lambda row: row["id"]) == table.to_pylist()
 
@@ -265,12 +265,12 @@ def test_packed_parquet(feed):
 
 def test_rows_without_a_partition_fail_the_split(feed):
     feed.put("ups_2.txt", b"a,2026-01-31\nb\nc,31.1.\n")
-    said = feed.refused(
+    message = feed.refused(
         DataError, "2 feed rows cannot be read as records (limit 0)", "reject.policy=quarantine", by="date(1)"
     )
 
-    assert f"{feed.feed}/ups_2.txt: line 2, byte 13: has 1 fields and should have 2: b" in said
-    assert "line 3, byte 15: field 1 (partition) is not an ISO 8601 timestamp: '31.1.': c,31.1." in said
+    assert f"{feed.feed}/ups_2.txt: line 2, byte 13: has 1 fields and should have 2: b" in message
+    assert "line 3, byte 15: field 1 (partition) is not an ISO 8601 timestamp: '31.1.': c,31.1." in message
 
 
 def test_rows_without_a_partition_are_set_aside(feed):

@@ -585,7 +585,7 @@ def test_twenty_spark_merges_killed_at_random_times(sample_base):
         assert state.problems == (), number
         assert main([str(word) for word in argv[3:]]) == 0
         log = Log(str(sample_base)).all()
-        assert [one.action for one in log].count("run") == 1
+        assert [version.action for version in log].count("run") == 1
         assert rows(sample_base / "master") == merged_sample()
         assert not list((sample_base / "incr").iterdir())
         assert main(["verify", str(sample_base)]) == 0

@@ -92,7 +92,7 @@ def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch
         base = copied(start, tmp_path / "base")
         assert in_child(lambda base=base: run_it(base), point)[0] == signal.SIGKILL
         crashed = copied(base, tmp_path / "crashed")
-        committed = [one.action for one in Log(str(base)).all()].count("run") > runs
+        committed = [version.action for version in Log(str(base)).all()].count("run") > runs
         _, passed = in_child(lambda base=base: read_status(base))
         merged = check(Base(str(base)), FED)
         assert merged == (set(FED) if committed else before)
@@ -198,15 +198,15 @@ def race(base, workers, commits, readers):
 
     run_it(base)
     log = Log(str(base)).all()
-    assert [one.number for one in log] == list(range(1, len(log) + 1))
-    assert {one.action for one in log} == {"run"}
+    assert [version.number for version in log] == list(range(1, len(log) + 1))
+    assert {version.action for version in log} == {"run"}
     delivered = {f"ups_{own + 1}{number:04d}.txt" for own in range(workers) for number in range(commits)}
-    merged = [part.name for one in log for part in one.feed]
+    merged = [part.name for version in log for part in version.feed]
     assert sorted(merged) == sorted(delivered | {NAMES[0], *FED})
     rows = part(base / "master").read_text()
     assert all(f"w{own + 1},{commits - 1}," in rows for own in range(workers))
     commits_seen = [line for path in base.parent.glob("seen-*") for line in path.read_text().split()]
-    order = [one.dataset for one in log]
+    order = [version.dataset for version in log]
     assert set(commits_seen) <= set(order)
     for path in base.parent.glob("seen-*"):
         places = [order.index(commit) for commit in path.read_text().split()]

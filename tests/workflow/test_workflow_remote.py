@@ -35,7 +35,7 @@ ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
 
 
 @pytest.fixture(params=["s3", "hdfs"])
-def place(request):
+def root(request):
     """Return an empty directory for bases."""
     if request.param == "s3":
         return request.getfixturevalue("s3").bucket() + "/bases"
@@ -118,23 +118,23 @@ def run_and_tell(base, environment, sender):
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("step", [SOME, ALL])
-def test_kill_at_every_failpoint(place, step):
+def test_kill_at_every_failpoint(root, step):
     """Kill a real process (kill -9) at each passage of each failpoint; the next command recovers.
 
     For first passages, one storage has the even ones, and the other the odd ones.
     """
-    start = new_base(f"{place}/start", 1)
-    _, passed = in_fresh_process(copied(start, f"{place}/base"))
+    start = new_base(f"{root}/start", 1)
+    _, passed = in_fresh_process(copied(start, f"{root}/base"))
     every = list(points(passed))
     chosen = every
     if step > 1:
-        chosen = [point for point in every if point.endswith(":1")][place.startswith("s3") :: step]
+        chosen = [point for point in every if point.endswith(":1")][root.startswith("s3") :: step]
     assert len(chosen) >= 10
     seen = set()
     for point in chosen:
-        base = copied(start, f"{place}/base")
+        base = copied(start, f"{root}/base")
         assert in_fresh_process(base, point)[0] == signal.SIGKILL
-        committed = [one.action for one in Log(base).all()].count("run") > 1
+        committed = [version.action for version in Log(base).all()].count("run") > 1
         read_status(base)
         merged = check(Base(base), FED)
         assert merged == (set(FED) if committed else {NAMES[0]})
@@ -203,16 +203,16 @@ def another_process(monkeypatch):
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("fault", ["fails", "lost"])
 @pytest.mark.parametrize("step", [pytest.param(37, id="some"), ALL])
-def test_any_call_fails_or_loses_its_answer(place, fault, step, monkeypatch):
+def test_any_call_fails_or_loses_its_answer(root, fault, step, monkeypatch):
     """Whatever call fails, the run succeeds or reports it, and the next command can continue with the base."""
-    start = new_base(f"{place}/start", 1)
-    base = copied(start, f"{place}/base")
+    start = new_base(f"{root}/start", 1)
+    base = copied(start, f"{root}/base")
     with faulty(base, None, fault) as counted:
         run_it(base)
     assert counted.calls > 60
     seen = set()
     for number in range(counted.calls - 1, -1, -step):  # the last calls are those after the commit
-        base = copied(start, f"{place}/base")
+        base = copied(start, f"{root}/base")
         another_process(monkeypatch)
         with faulty(base, number, fault), suppress(MutatorError):
             run_it(base)
@@ -251,8 +251,8 @@ def is_merged(base, name):
 
 
 @pytest.mark.thorough(keep="hdfs")
-def test_two_processes_on_one_base(place):
-    base, commits = new_base(f"{place}/base", 1), 4
+def test_two_processes_on_one_base(root):
+    base, commits = new_base(f"{root}/base", 1), 4
     children = []
     for own in (1, 2):
         child = os.fork()
@@ -271,18 +271,18 @@ def test_two_processes_on_one_base(place):
     delivered = {f"ups_{own}{number:04d}.txt": b"w%d,%d\n" % (own, number) for own, number in each}
     assert check(Base(base), FED | delivered) == set(FED | delivered)
     log = Log(base).all()
-    assert [one.number for one in log] == list(range(1, len(log) + 1))
+    assert [version.number for version in log] == list(range(1, len(log) + 1))
 
 
-def test_restore_and_history(place):
-    base = new_base(f"{place}/base", 2)
+def test_restore_and_history(root):
+    base = new_base(f"{root}/base", 2)
     run_it(base)
     assert restore(base, 1, CONFIG).version == 4
     version = Log(base).latest()
     master = master_of(Base(base), version)
     known = read_manifest(storage_for(master), master)
     assert read(f"{master}/{known.files[0].path}") == expected({NAMES[0]: FEEDS[NAMES[0]]})
-    assert [one.version.action for one in history(base, CONFIG)] == ["given", "run", "run", "run", "restore"]
+    assert [step.version.action for step in history(base, CONFIG)] == ["given", "run", "run", "run", "restore"]
     assert read_status(base).problems == ()
 
 
@@ -507,7 +507,7 @@ def test_file_delivered_again_is_skipped_once(s3):
     done = run_it(base)
     assert (done.claimed, done.skipped, done.version) == ((NAMES[0],), (NAMES[0],), None)
     assert run_it(base).claimed == ()
-    assert [one.action for one in Log(base).all()] == ["run", "run", "run", "settled"]
+    assert [version.action for version in Log(base).all()] == ["run", "run", "run", "settled"]
     assert check(Base(base), FED) == set(FED)
     assert read_status(base).problems == ()
 
