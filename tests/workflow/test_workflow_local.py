@@ -336,7 +336,7 @@ def test_foreign_dataset_in_output_is_left_alone(tmp_path):
     run_it(base)
 
     assert part(base / "output" / "mine").exists()
-    assert "output/mine: is no dataset" in read_status(base).problems[0]
+    assert "output/mine: does not belong to any version of this base" in read_status(base).problems[0]
 
 
 def test_removal_that_was_killed_is_finished(tmp_path, no_sync):
@@ -373,4 +373,4 @@ def test_foreign_directory_in_output_is_left_alone(tmp_path):
 
     assert (base / "output" / "mine" / "notes.txt").read_text() == "notes"
     assert (base / "working" / "mine" / "ups_9.txt").exists()
-    assert "output/mine: is no dataset" in read_status(base).problems[0]
+    assert "output/mine: does not belong to any version of this base" in read_status(base).problems[0]
