@@ -27,8 +27,6 @@ The rooms, in the order of the data flow. A room imports only from the rooms abo
 ============ ==================================================================================================
 """
 
-from __future__ import annotations
-
 from mutator.config import Config, load, parse
 from mutator.engine.spark.records import last_mutations
 from mutator.errors import ConfigError, DataError, MutatorError, StateError, StorageError

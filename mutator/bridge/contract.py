@@ -4,8 +4,6 @@ The live files of a table are never overwritten. ``stage`` writes new files else
 in one step, so every reader sees either the old table or the new one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

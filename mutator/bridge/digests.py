@@ -5,8 +5,6 @@ their files, so the digests of a text copy are the sums of those of its files. A
 same name and checksum, keeps its digests.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Mapping, Sequence
 from functools import partial

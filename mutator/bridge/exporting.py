@@ -3,8 +3,6 @@
 table -> batches of rows, in tasks -> a text file each -> manifest and sidecar -> one rename
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

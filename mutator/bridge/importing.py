@@ -1,7 +1,5 @@
 """Import an exported text copy as the files of a new directory."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from mutator.bridge.tasks import read_range

@@ -1,7 +1,5 @@
 """A table that is a directory of ORC, Parquet or Avro files; its commit is the exchange of two directories."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

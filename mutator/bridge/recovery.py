@@ -1,7 +1,5 @@
 """Clean up after killed runs, and find the text copy that belongs to the table as it is."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

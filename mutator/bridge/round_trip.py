@@ -8,8 +8,6 @@ note     log which text copy belongs to the table once it is committed
 commit   switch the table in one step
 """
 
-from __future__ import annotations
-
 import posixpath
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Group rows by partition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

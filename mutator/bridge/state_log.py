@@ -6,8 +6,6 @@ entry has the text copy of the table as it is, with its tombstones and all feed 
 never committed, or another program has changed the table since.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """List and probe the files of a table at a path, and find one schema for all of them."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read and write the files of a table in a task, without Spark."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

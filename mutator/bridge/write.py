@@ -1,7 +1,5 @@
 """Write rows as the files of a table: one file a task, or one for each partition of the task's rows."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The form of a command: its options, what it does, and what it answers."""
 
-from __future__ import annotations
-
 import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence

@@ -12,8 +12,6 @@ Exit codes: 0 done, 2 usage or configuration, 3 data, 4 storage, 5 another run o
 128 + number after a signal.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -5,8 +5,6 @@ mutator verify DIR
 bulk_mutate.py -Dconf.path=FILE MASTER,FEED[,FEED…] OUTPUT
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ mutator sample upsert ROWS --master FILE        updates of master rows, and inse
 mutator sample delete ROWS --master FILE        deletes of master rows
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -7,8 +7,6 @@ A rule yields its messages, given the configuration and the settings that were g
 ['op.code.field.ordinal: field 0 is also a field of id.field.ordinals']
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@
 (7776000, 67108864)
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 ('sync.mode', 'full')
 """
 
-from __future__ import annotations
-
 import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping

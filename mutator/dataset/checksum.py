@@ -8,8 +8,6 @@ checksums. A file of at most one chunk has the first form.
 True
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import xxhash

@@ -4,8 +4,6 @@
 {'rows': 2}
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields

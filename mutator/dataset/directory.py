@@ -1,7 +1,5 @@
 """A dataset that this program wrote: its directory compared with its manifest."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 

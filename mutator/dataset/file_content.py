@@ -1,7 +1,5 @@
 """Read the content of one file: uncompressed, and checksummed as it is stored."""
 
-from __future__ import annotations
-
 import io
 import posixpath
 import tempfile

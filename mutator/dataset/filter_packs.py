@@ -6,8 +6,6 @@ high    binary        highest first ID value; NULL if unknown
 words   large binary  filter of its keys: 64-bit words, little-endian (``rules.bloom_filter``)
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple

@@ -4,8 +4,6 @@ The manifest of a large master has very many objects, and all of them are needed
 reading it goes into the collector.
 """
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Iterator

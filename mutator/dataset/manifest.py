@@ -4,8 +4,6 @@ The manifest defines the dataset; a directory listing does not. The manifest end
 counts as damaged if any byte differs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields

@@ -4,8 +4,6 @@ Creating a file exclusively decides which process was first. A file is never cha
 it sees the same.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable

@@ -5,8 +5,6 @@ tombstones and row sequences are in directories of the same name below ``_mutato
 whole table, tombstones of records that never were in a partition have the directory "".
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass

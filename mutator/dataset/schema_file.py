@@ -3,8 +3,6 @@
 This program reads the schema from the manifest, which has it exactly.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 from typing import Any

@@ -1,7 +1,5 @@
 """Row sequences and tombstones, as Parquet files that any tool can read and whose pages have checksums."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 

@@ -4,8 +4,6 @@ It is to a split feed what a manifest is to a dataset: without it a directory is
 checksum, too.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 An exception that is raised in an executor loses its class on the way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

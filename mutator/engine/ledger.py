@@ -1,7 +1,5 @@
 """The ledger, a partition of its own in the shuffle: receipts of splits, rejected rows, damage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any

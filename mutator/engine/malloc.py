@@ -1,7 +1,5 @@
 """Set how a worker's memory allocator treats freed memory."""
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Receipts that the tasks of a merge return to the driver: counts, and the files they read and wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -8,8 +8,6 @@ Plain functions, no Spark. Everything but records goes to the ledger, a partitio
     ((ledger, (), TALLY, (task, 0)), MergeReceipt of a step that writes nothing)
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any

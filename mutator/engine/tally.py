@@ -1,7 +1,5 @@
 """The counts of a merged bucket, by either engine."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Iterable

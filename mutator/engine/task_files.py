@@ -1,7 +1,5 @@
 """The names of files that a task writes, and their creation below the staging directory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

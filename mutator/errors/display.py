@@ -1,7 +1,5 @@
 """Text as messages and reports may show it: without secrets, and safe for terminals and logs."""
 
-from __future__ import annotations
-
 import re
 
 _USER = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")

@@ -4,8 +4,6 @@ A message says where, what, and the cure. Raise with ``raise error("output.exist
 the catalogue is a bug. Rows that cannot be read are not errors but data (rejects): the driver decides about them.
 """
 
-from __future__ import annotations
-
 import re
 
 from mutator.errors.display import printable, without_secrets

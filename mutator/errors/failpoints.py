@@ -5,8 +5,6 @@ there; ``storage.linked:3`` when it gets there for the third time; ``task.data.w
 the first attempt of each task, as a lost executor would. Without the variable a point costs one look-up.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -4,8 +4,6 @@ A ``KeyboardInterrupt`` can get lost: it is raised wherever the interpreter happ
 swallows it. So the signal is remembered, too, and looked at before anything is published.
 """
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The error catalogue of runs over many tables: exit code to the messages of its error kinds."""
 
-from __future__ import annotations
-
 MANY: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "many.nothing": "{path}: is not a record of a run, so there is nothing to resume; run without --resume",

@@ -1,7 +1,5 @@
 """The error catalogue of runs and workflows: exit code to the messages of its error kinds."""
 
-from __future__ import annotations
-
 RUNS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "usage": "{what}",

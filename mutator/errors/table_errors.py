@@ -1,7 +1,5 @@
 """The error catalogue of tables that others own: exit code to the messages of its error kinds."""
 
-from __future__ import annotations
-
 TABLES: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "hive.session": (

@@ -1,7 +1,5 @@
 """What every reader and writer of rows shares: the content of a file, rejects, and the exceptions for bad content."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol

@@ -4,8 +4,6 @@ Counts come from the data that was read and written, returned by the tasks that 
 count twice when a task is retried.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

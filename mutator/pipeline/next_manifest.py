@@ -1,7 +1,5 @@
 """The manifest of a merge: the old one, the plan, and the files that the tasks wrote."""
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence

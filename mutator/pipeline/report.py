@@ -1,7 +1,5 @@
 """The report of a run, as text for people and as JSON for programs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

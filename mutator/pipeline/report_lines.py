@@ -1,7 +1,5 @@
 """Lines that the reports of several commands have: tables, and lists that show only their first items."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 
 _SHOWN = 5  # items of a list; the JSON has all of them

@@ -4,8 +4,6 @@ Rows are read as blocks, each file in the form that it was written in. Only thei
 columns. A layout that blocks do not support (a regex delimiter) is read row by row; its keys become columns, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial

@@ -3,8 +3,6 @@
 A master without partitions is one partition without a directory.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ files of the master to read: those of the touched partitions. The second half is
 the bytes that reached each partition.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Nothing asks the configuration after this: the executors, the accounting and the publishing follow the plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

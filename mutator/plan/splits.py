@@ -1,7 +1,5 @@
 """The input files of a run, numbered and ranked, and the byte ranges that tasks read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ broadcast   an unmanaged master with a promise that IDs are unique: every task g
 shuffle     everything else; its output has buckets, so that the next run is aligned
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mutator.config import Config

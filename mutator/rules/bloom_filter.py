@@ -12,8 +12,6 @@ and Singler, Cache-, hash- and space-efficient Bloom filters (2007), which Parqu
 [True]
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -4,8 +4,6 @@
 1427761080
 """
 
-from __future__ import annotations
-
 import os
 import re
 import uuid

@@ -12,8 +12,6 @@ Canonical bytes do not depend on the file format: bytes as they are; text as UTF
 without trailing zeros in the fraction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

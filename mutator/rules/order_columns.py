@@ -9,8 +9,6 @@ field that the column code does not know, so both always agree.
 ([12, 7, 0], [False, False, True])
 """
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

@@ -17,8 +17,6 @@ True
 A field that is not an order value raises ``ValueError`` with the reason; it is never compared as text instead.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from decimal import Decimal

@@ -8,8 +8,6 @@ Bytes that are not UTF-8, which Hive cannot have, are escaped as well, so every 
 (('a', 'x/y'), ('b', None))
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ default or NULL, fields that only others have are left out, and a field of sever
 them: int, long, decimal; float, double; date, timestamp; a unit of time and a finer one. Nothing else is guessed.
 """
 
-from __future__ import annotations
-
 import base64
 import difflib
 import posixpath

@@ -4,8 +4,6 @@
 [(4, 5)]
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from mutator.rules.file_names import first_few

@@ -7,8 +7,6 @@ the reference. The functions for columns read the usual forms with numpy, and le
 True
 """
 
-from __future__ import annotations
-
 import re
 from datetime import date
 

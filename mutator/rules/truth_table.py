@@ -8,8 +8,6 @@ these are equal the winner wins. Each line of ``TRUTH_TABLE`` is one case; nothi
 Decision(result='write', winner='updated', master='replaced')
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple

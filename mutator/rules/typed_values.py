@@ -9,8 +9,6 @@ file, a 32-bit and a 64-bit column, and a decimal has no trailing zeros.
 [b'2026-01-31T10:00:00.5Z']
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from decimal import Decimal

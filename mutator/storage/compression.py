@@ -4,8 +4,6 @@ A file may contain several compressed streams, one after the other. Every row mu
 ends early is an error, and so are bytes after the last stream, which some readers ignore.
 """
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import lzma

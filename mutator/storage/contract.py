@@ -1,7 +1,5 @@
 """What the program needs of a storage: the methods that every backend has."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager

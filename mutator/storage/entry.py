@@ -1,7 +1,5 @@
 """An entry of a directory listing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Path patterns for storages that can only list directories, with the rules of Python's ``glob``."""
 
-from __future__ import annotations
-
 import fnmatch
 import posixpath
 import re

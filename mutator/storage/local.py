@@ -4,8 +4,6 @@ Hadoop's local file system is not used: its exclusive creation lets two writers 
 The durable order is: write, fsync the file, link it to its name, fsync the directory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import glob

@@ -1,7 +1,5 @@
 """Directories of a local disk: many created or made durable at once, removed while others write, locked."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -1,7 +1,5 @@
 """Renames that replace nothing, or exchange two paths: by the kernel if it can."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,7 +1,5 @@
 """Which storage a path is on: a table of schemes, and the storage's calls by path alone."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Nothing can be written or listed there, so each file must be named. Credentials 
 find. Messages never show passwords and signatures from an address.
 """
 
-from __future__ import annotations
-
 import os
 import posixpath
 from collections.abc import Callable, Iterator

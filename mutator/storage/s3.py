@@ -5,8 +5,6 @@ guarantees: a listing shows everything that was written, an object appears whole
 never replaces an object. The last one is tested before it is relied on, because some services ignore the condition.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import uuid

@@ -1,7 +1,5 @@
 """The shared parts of the S3 backend: the client of a process, addresses, and translated errors."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

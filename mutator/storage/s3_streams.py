@@ -1,7 +1,5 @@
 """Streams of S3 objects: a download in ranges, and an upload in parts."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

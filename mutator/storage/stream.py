@@ -1,7 +1,5 @@
 """Reading streams block by block, and what the streams of the remote backends share."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Create a table of the metastore for rows of an Arrow schema."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

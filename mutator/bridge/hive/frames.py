@@ -1,7 +1,5 @@
 """Read DataFrames as Arrow batches in tasks, and make DataFrames of Arrow batches."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence

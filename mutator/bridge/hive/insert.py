@@ -1,7 +1,5 @@
 """Run Spark's ``INSERT OVERWRITE`` with the settings that it needs, for the time of the statement."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A Hive table as it is: schema, format and files, and whether it can be replaced by changing its locations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ The external catalog below the session is used, so that one call is one request 
 case classes, which are changed by copying them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A table of the metastore, read and written by Spark; its commit is the metastore's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial

@@ -1,7 +1,5 @@
 """Convert Spark types to Arrow types without the session, whose time zone must not change timestamps."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 from pyspark.sql import types
 

@@ -6,8 +6,6 @@ these. Readers see nothing of it before, and all of it after, on any storage: no
 locations stay for running readers until the next run retires them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 

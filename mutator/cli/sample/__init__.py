@@ -23,8 +23,6 @@ generator   new rows, upserts and deletes of any table
 tables      the two tables: their columns, IDs, times and values
 """
 
-from __future__ import annotations
-
 from mutator.cli.sample.generator import delete, new, upsert
 from mutator.cli.sample.tables import OP_CODE_ORDINAL, PRODUCTS, SALES
 

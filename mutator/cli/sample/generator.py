@@ -1,7 +1,5 @@
 """The generator: new rows, upserts and deletes of any table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from heapq import heappush, heappushpop

@@ -4,8 +4,6 @@ Products are those of the published tutorial. Sales have a composite ID: sell_id
 only sell_id and acct_id together identify a sale.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

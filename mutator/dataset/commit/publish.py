@@ -11,8 +11,6 @@ same output reports and removes. A kill after it leaves the whole output. The me
 is tested without Spark.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A file below the staging directory: counted and checksummed while it is written."""
 
-from __future__ import annotations
-
 import io
 from typing import Any, BinaryIO
 

@@ -7,8 +7,6 @@ has ended on this machine, its files are litter. Any other announcement stops th
 be at work.
 """
 
-from __future__ import annotations
-
 import posixpath
 import time
 from collections.abc import Iterator

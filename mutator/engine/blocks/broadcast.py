@@ -7,8 +7,6 @@
 Nothing of the master moves, so its files keep their rows; a key hash says nothing about where a row is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Files of untouched partitions are linked into the output directory. Files that m
 directory that tasks work in, like everything they write: a task that dies leaves nothing that is published.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 First every hash that occurs twice is found, then only the rows with these hashes are compared.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The feed of a reduce task: whole, or in parts by the hash of the key if it exceeds the task's memory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The master's rows of one task, a block at a time and as often as needed: from files, or from the shuffle."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pickle

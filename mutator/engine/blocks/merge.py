@@ -6,8 +6,6 @@ Inserted rows follow, by key. If the feed of a task exceeds its memory, it is me
 each part meets all of the master, and the decisions are sorted by row and applied at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any

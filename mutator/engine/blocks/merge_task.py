@@ -1,7 +1,5 @@
 """The merge of a unit: winners and the master's rows and tombstones in, files and a receipt out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial

@@ -8,8 +8,6 @@ Everything but records goes to the ledger (``engine.split_content``). Only rows 
 and order values are derived again from rows, which costs less than sending them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A spool keeps a limited number of bytes in memory; more rows go to files in Spar
 which they will be read, and come back a batch at a time.
 """
 
-from __future__ import annotations
-
 import bisect
 import os
 import tempfile

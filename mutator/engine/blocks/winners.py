@@ -4,8 +4,6 @@ A row that meets a winner is one of eight cases: upsert or delete, late or not, 
 up once a block in ``outcome.TRUTH_TABLE``, and its decision is applied to all rows of the case.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

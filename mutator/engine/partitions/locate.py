@@ -14,8 +14,6 @@ its tombstone is kept without a partition. An ID is in at most one partition, be
 rules.
 """
 
-from __future__ import annotations
-
 import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

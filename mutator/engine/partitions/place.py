@@ -5,8 +5,6 @@ table, the feed is folded by ID first; its winners are then located in the parti
 a master that has no partitions yet, and the surviving rows are routed.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Iterable, Iterator

@@ -9,8 +9,6 @@ The first step does not know yet which units there are, so a row has the directo
 has the number of its unit. A table is Arrow IPC, and sizes are the bytes of its rows, by directory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any

@@ -3,8 +3,6 @@
 Plain functions over iterators, in constant memory: no Spark, no storage.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby

@@ -10,8 +10,6 @@ together, first its tombstone, then the master's record, then its mutations, the
 The ledger, one partition more than there are buckets, gets everything else (``engine.split_content``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ Every attempt of a task writes under names of its own; only the files of the rec
 committed, so a task that is retried or doubled leaves nothing but litter in the staging directory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any

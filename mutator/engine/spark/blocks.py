@@ -7,8 +7,6 @@
 Where the feed is broadcast, there is one group, and the last step is a map over the master's splits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial

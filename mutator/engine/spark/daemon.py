@@ -3,8 +3,6 @@
 Spark starts it as ``python -m mutator.engine.spark.daemon`` where ``spark.python.daemon.module`` says so.
 """
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -9,8 +9,6 @@ Where a record ID is unique in the whole table, rows are first brought together 
 ``partitions.locate``).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Show the progress of a run on stderr: a bar on a terminal, plain lines otherwise."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import threading

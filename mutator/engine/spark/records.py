@@ -11,8 +11,6 @@
 [('a', 2, 'y'), ('b', 1, 'z')]
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
 from functools import partial

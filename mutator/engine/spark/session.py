@@ -1,7 +1,5 @@
 """Borrow a running Spark, or start one and stop it again."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

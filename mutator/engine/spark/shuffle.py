@@ -1,7 +1,5 @@
 """The use that both engines make of Spark: the shuffle between two plain functions, and the meaning of its faults."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Records stay encoded. The bytes of fields that both schemas encode alike are cop
 decoded and encoded again, and a field that the writer lacks gets an encoded default. Tasks only follow the steps.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

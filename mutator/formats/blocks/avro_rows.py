@@ -4,8 +4,6 @@ Decoding and encoding a record again would cost more, and would lose the branch 
 schema changes, ``avro_resolution`` makes records of the new schema.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A row is a struct of the result's fields. Other fields of a file are not read, f
 NULL, and values of another type are converted. Rows of the feed also carry a delete mark.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

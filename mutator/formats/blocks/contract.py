@@ -6,8 +6,6 @@ the block type of delimited text, ``column_rows`` of typed columns, ``avro_rows`
 write a class with the methods of ``BlockType`` and add a line to ``registry.BLOCK_TYPES``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol

@@ -10,8 +10,6 @@ A compiled reader maps a row's bytes to ``(key, order value, is delete, row as i
 ((b'a',), 7, False, b'a,x,7')
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

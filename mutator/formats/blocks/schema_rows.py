@@ -1,7 +1,5 @@
 """Rows of files with a schema: the rules they are read by, and the code that their block types share."""
 
-from __future__ import annotations
-
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The parts that formats share whose files Arrow reads: faults, schemas and batch sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -4,8 +4,6 @@ A block begins after a sync marker, so reading can start anywhere in a file. The
 its block, shifted left by ``ROW_BITS``, plus the row's number in the block.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator, Mapping

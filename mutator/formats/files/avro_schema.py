@@ -3,8 +3,6 @@
 fastavro sees physical types alone, whose integers and bytes lose nothing; logical types are read here.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

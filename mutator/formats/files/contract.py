@@ -5,8 +5,6 @@ types, see ``formats.blocks.contract``. To add a format, write a class with the 
 to ``registry.FILE_FORMATS``; ``orc`` is the shortest example.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, ClassVar, Protocol

@@ -4,8 +4,6 @@ A quote begins or ends a field, or is doubled within quotes; a row with a quote 
 contain delimiters, line ends and quotes. The text for NULL means NULL only without quotes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, ClassVar
 

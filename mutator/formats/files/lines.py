@@ -7,8 +7,6 @@ this program wrote end at LF alone, so a CR before it belongs to the row.
 [(0, b'a,1'), (5, b'b,2')]
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from mutator.formats.content import Content, Window

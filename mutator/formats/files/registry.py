@@ -1,7 +1,5 @@
 """The file formats by name."""
 
-from __future__ import annotations
-
 from mutator.errors import error
 from mutator.formats.files.avro import AvroFiles
 from mutator.formats.files.contract import FileFormat

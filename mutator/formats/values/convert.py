@@ -1,7 +1,5 @@
 """Convert columns to a wider type, and text to typed values. Nothing is rounded or cut."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@
 [b'a', b'b\\\\nc']
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

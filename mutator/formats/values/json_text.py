@@ -5,8 +5,6 @@ the order nor a repeated key is lost. Integers, finite floats and booleans are J
 other values are strings of the text that they have as fields.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -4,8 +4,6 @@
 [b'9999-12-31', b'@2932897']
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Times in text, in ISO 8601, to columns of timestamps, dates and times of the day: UTC where no zone is given."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,8 +10,6 @@ the rows that will be rejected.
 {'md5': '900150983cd24fb0d6963f7d28e17f72'}
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zlib

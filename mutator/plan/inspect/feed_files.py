@@ -1,7 +1,5 @@
 """Find the feed files of a run, and compare their names and content with those that were merged before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from mutator.config import Config

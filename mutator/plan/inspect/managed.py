@@ -1,7 +1,5 @@
 """The files of a managed dataset, as inputs of a run."""
 
-from __future__ import annotations
-
 import os
 import posixpath
 from collections.abc import Mapping

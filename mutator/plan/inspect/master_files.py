@@ -1,7 +1,5 @@
 """Find the files of a master that has no manifest, or whose manifest is set aside because the master is adopted."""
 
-from __future__ import annotations
-
 import os
 import posixpath
 from collections.abc import Mapping, Sequence

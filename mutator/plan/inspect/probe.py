@@ -3,8 +3,6 @@
 No file is read further than its first row or line end.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import posixpath

@@ -1,7 +1,5 @@
 """Source: one input file, as the survey or a manifest describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ All reading that the plan needs happens here, on the driver. No file is read fur
 except a feed file that has a control file or may have been merged already, which is read to its end.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

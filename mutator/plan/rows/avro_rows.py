@@ -4,8 +4,6 @@ Types that encode alike are one type, by whatever name. Else a field gets the ty
 the Arrow types of both.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Plan a run whose rows travel as typed columns: the result's schema, and a layout for each file's schema."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The partitioning of a master: that of its manifest, else that of the configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

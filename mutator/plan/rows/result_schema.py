@@ -1,7 +1,5 @@
 """Decide the schema of a run's result, and the parts of its row plan that are alike for every block type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

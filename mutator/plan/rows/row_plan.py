@@ -4,8 +4,6 @@ Delimited text keeps the bytes of its rows and knows fields by position (``text_
 a schema (``schema_rows``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The key, order, op code and partition fields of a run over files with a schema, and checks of their types."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ The result's fields are those of the newest feed file (by sequence, then by name
 Where all files are Avro, and Avro is written, records stay encoded; else rows are columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Types that files of a format can store, and the types that are read back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ the first master file by name, else of the first feed file. A number counts the 
 op code column, a master row has as many fields, or one less.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any

@@ -17,8 +17,6 @@ Flags disappear in translation: a set under ``(?i)`` contains both cases. Captur
 needs them. Syntax that Java and Python, or two versions of Java, read differently is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Translate a Java regex for characters into a Python regex for UTF-8 bytes."""
 
-from __future__ import annotations
-
 import re
 import string
 

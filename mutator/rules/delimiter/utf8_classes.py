@@ -1,7 +1,5 @@
 """Sets of characters as byte patterns: each member is its UTF-8 bytes, and no match begins inside a character."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which feed files in incr/ have arrived whole, and why the others wait."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass

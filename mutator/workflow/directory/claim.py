@@ -7,8 +7,6 @@ On a storage without renames nothing moves: the log says which feed files were m
 for one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """The commands of a base: run, status, history, restore. Each begins with recovery."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator

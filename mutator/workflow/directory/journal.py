@@ -1,7 +1,5 @@
 """The journal: the files that a run has claimed and not yet released, so that another process can put them back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mutator.dataset import checksummed_json

@@ -11,8 +11,6 @@
 A dataset is identified by the commit ID in its manifest, never by its path, so any process knows where it belongs.
 """
 
-from __future__ import annotations
-
 import posixpath
 import uuid
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ On a storage where two processes can both create one file, no version is created
 only protection (``_alone``).
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import uuid

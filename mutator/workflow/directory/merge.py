@@ -1,7 +1,5 @@
 """The merge of a workflow: ``mutator run`` on the claimed feed files, with any engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any

@@ -8,8 +8,6 @@ with the action "abandoned" that changes nothing, so a run that was only paused 
 repeated, by two processes at once, and after a kill.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 

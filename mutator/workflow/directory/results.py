@@ -1,7 +1,5 @@
 """The outcome of a run, the status and the history of a base: values, as text for a terminal and as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -11,8 +11,6 @@ The merge is a function, so that all of this is tested without Spark. A run that
 files back; one that is killed is finished, or put back, by the next command (``recovery``).
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence

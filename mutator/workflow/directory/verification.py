@@ -1,7 +1,5 @@
 """Compare a whole base with its log: every entry, every kept dataset, every merged feed file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Any process can repeat every step, at any time, even two at once. A dataset is m
 process knows, so a process that was paused halfway finds nothing when it goes on.
 """
 
-from __future__ import annotations
-
 import uuid
 from contextlib import suppress
 

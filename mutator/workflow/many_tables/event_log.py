@@ -8,8 +8,6 @@ The record does not define the data: only a manifest shows that an output exists
 cut short by a kill is ignored. The kernel keeps the file locked while the run lives.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

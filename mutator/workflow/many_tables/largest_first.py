@@ -1,7 +1,5 @@
 """The order of tables: largest first, because a large table that begins last would end long after the others."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ Otherwise their order would decide the result. A pattern meets a path if it matc
 one.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@
 ``{table}`` in a path is the table's name. Paths are relative to the file. All faults are reported together.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Pair the partition directories of a master with those of a split feed, and identify their content."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The report of the runs of a split feed, as text and as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -10,8 +10,6 @@ partitions are not merged again. (On a storage that cannot rename, that director
 marks it as complete.) A record must not move to another partition: each run sees only its own partition.
 """
 
-from __future__ import annotations
-
 import posixpath
 import time
 from collections.abc import Callable

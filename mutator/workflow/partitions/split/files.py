@@ -1,7 +1,5 @@
 """Find the feed files to split, and the positions of the partition fields in their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

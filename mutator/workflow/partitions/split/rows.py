@@ -3,8 +3,6 @@
 Rows are a pa.Array: lines and encoded Avro records are large_binary, rows of Parquet and ORC are structs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 

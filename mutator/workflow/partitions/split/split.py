@@ -6,8 +6,6 @@ check   every row is in a partition or rejected, and the rejects are within the 
 publish the files of all partitions, in one step
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Sequence

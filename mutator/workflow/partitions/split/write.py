@@ -4,8 +4,6 @@ While the file is read, the rows of each partition go to a scratch file, in piec
 the other, so that thousands of partitions do not need thousands of open files.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
