@@ -19,7 +19,7 @@ Work = Callable[[Batches, int, int], dict[str, Any]]  # (rows, number of the tas
 class TableFile:
     """A live data file of a table."""
 
-    partition: str  # "dt=2026-01-31/store=7", escaped as Hive does; "" where there are none
+    partition: str  # "dt=2026-01-31/store=7", escaped as Hive does; "" for a table without partitions
     path: str
     bytes: int
     modified: int  # milliseconds since 1970, UTC
@@ -61,8 +61,8 @@ class Table(Protocol):
     ) -> Mapping[str, Any]:
         """Write rows where no reader sees them; return a record of them, as JSON values.
 
-        ranges, read: what a task reads, and how. partitions: the ones to replace; rows of others are left out, and a
-        partition without rows is removed. None: the whole table. In the record, ``files`` are the files of the table
+        ranges, read: a task's input, and its reader. partitions: the ones to replace; rows of others are left out, and
+        a partition without rows is removed. None: the whole table. In the record, ``files`` are the files of the table
         once it is committed, and ``rows`` is the number of rows written.
         """
 

@@ -2,7 +2,6 @@
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -64,7 +63,7 @@ class PathTable:
         formats = sorted({one.format for one in self._probed})
         if len(formats) > 1:
             what = f"the table has files of several formats ({', '.join(formats)})"
-            raise error("format", path=self._path, what=what, cure="take out what is not meant")
+            raise error("format", path=self._path, what=what, cure="remove the files that do not belong")
         self.format = formats[0]
         self.schema, self.partition_fields = united(self._probed, self._path)
 
@@ -214,7 +213,7 @@ class PathTable:
 
 
 def _is_foreign(path: str, root: str) -> bool:
-    """Return whether a file is hidden from readers of a table, or lies in a hidden directory."""
+    """Return whether a file is hidden from readers of a table, or is in a hidden directory."""
     names = posixpath.relpath(path, root).split("/")
     return any(map(is_hidden, names)) and not names[-1].endswith(".crc")
 
@@ -236,7 +235,7 @@ def _carried(staged: str, path: str, one: ProbedFile) -> DataFile:
     storage, name = storage_for(staged), posixpath.relpath(one.file.path, path)
     target = posixpath.join(staged, name)
     storage.make_directory(posixpath.dirname(target))
-    with suppress(FileExistsError), suppressed("storage.exists"):  # another attempt made the same, complete file
+    with suppressed("storage.exists"):  # another attempt made the same, complete file
         link_or_copy(one.file.path, target)
     content = FileContent(one.file.path, one.file.bytes)
     digest = one.checksum

@@ -53,10 +53,12 @@ def settle(table: Table, base: TextBase) -> tuple[Entry | None, str]:
     remove_older(base, found)
     if found.fields != fields_of(table):
         return None, "its fields have changed"
+    known = None
     with suppressed("path.missing", "storage.missing"):
         _, known = text_copy(base.path_of(found.text))
-        return (found, "") if known.commit == found.dataset else (None, "its text copy is another one")
-    return None, "its text copy is gone"
+    if known is None:
+        return None, "its text copy is gone"
+    return (found, "") if known.commit == found.dataset else (None, "its text copy is another one")
 
 
 def fields_of(table: Table) -> tuple[str, ...]:
@@ -96,7 +98,8 @@ def _keep_rejected(base: TextBase, text: str) -> None:
         if base.storage.renames:
             base.storage.rename_new(one.path, target)
         else:
-            link_or_copy(one.path, target)
+            with suppressed("storage.exists"):  # another recovery was faster
+                link_or_copy(one.path, target)
 
 
 def _is_text(name: str) -> bool:

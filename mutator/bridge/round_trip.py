@@ -107,7 +107,7 @@ def _text_base(table: Table, base: str) -> TextBase:
     if f"{path}/".startswith(f"{table.name}/") or f"{table.name}/".startswith(f"{path}/"):
         raise error("path.roles", path=path, roles="text and table")
     if storage.stat(posixpath.join(path, MANIFEST)) is not None:
-        why, cure = "is a dataset, and cannot hold text copies", "name another directory; it is created"
+        why, cure = "is a dataset, and cannot store text copies", "name another directory; it is created"
         raise error("table.place", path=path, why=why, cure=cure)
     return TextBase(path, base, new_run_id(time.time()), storage, State(path))
 
@@ -215,7 +215,7 @@ def _stage(trip: _RoundTrip, merged: _Merged, noted: Entry) -> Entry:
             raise error("table.changed", table=table.name, what="was merged")
         _check_rows(table, merged, record["rows"])
     except BaseException:
-        with suppress(MutatorError):  # the first error is raised; the next run discards what is left
+        with suppress(MutatorError):  # the first error is raised; the next run discards the rest
             table.discard(base.run)
         raise
     files = files_of(record["files"])

@@ -17,7 +17,7 @@ _NULL = pa.array([b"", DEFAULT.encode()], pa.large_binary())
 def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition, Any]]:
     """Yield (partition, int64 array of its row numbers) for the rows of a pa.RecordBatch.
 
-    As in Hive, the empty text is NULL, and so is the directory name that stands for NULL.
+    As in Hive, the empty text is NULL, and so is the directory name of NULL.
     """
     yield from split_by_partition([exact_text(batch.column(name)) for name in fields])
 

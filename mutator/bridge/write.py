@@ -28,7 +28,7 @@ def write_table(
 ) -> list[DataFile]:
     """Write rows below the target's directory; return its files as the manifest has them.
 
-    ranges, read: what a task reads, and how. partitions: the only ones that are written; None for all.
+    ranges, read: a task's input, and its reader. partitions: the only ones that are written; None for all.
     """
     wanted = None if partitions is None else frozenset(partitions)
     results = checked(each(ranges, partial(_write, target, read, wanted)))

@@ -1,7 +1,7 @@
 """The command line: the only room that prints and exits.
 
 program              assembles the parsers, prints and exits; runs the scripts in ``jobs/``
-command              the form of a command, and what it answers
+command              the form of a command, and its answer
 options              the options that several commands share
 run_commands         ``mutator run``, ``mutator verify``
 workflow_commands    ``mutator workflow …``

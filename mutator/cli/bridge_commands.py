@@ -134,7 +134,7 @@ IMPORT = Command(
     "write exported text as a table again",
     (
         option(
-            "--from", dest="source", required=True, metavar="DIR", help="an exported table, or what a merge made of it"
+            "--from", dest="source", required=True, metavar="DIR", help="an exported table, or the output of its merge"
         ),
         _table("--to", "output directory, which must not exist"),
         option("--format", choices=_FORMATS, help="of the files; not needed for a metastore table that exists already"),

@@ -1,4 +1,4 @@
-"""The form of a command: its options, what it does, and what it answers."""
+"""The form of a command: its options, its function, and its answer."""
 
 import argparse
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""The options that several commands share, and what a command makes of their values."""
+"""The options that several commands share, and the values that commands get from them."""
 
 from __future__ import annotations
 

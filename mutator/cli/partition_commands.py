@@ -21,7 +21,7 @@ from mutator.errors.display import without_secrets
 if TYPE_CHECKING:
     from mutator.workflow.partitions.split import SplitFeed
 
-_SHOWN = 5  # partitions in the text; the options.JSON has all of them
+_SHOWN = 5  # partitions in the text; the JSON has all of them
 
 
 def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:

@@ -43,14 +43,17 @@ def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.engine.spark.session import spark_context
+    def start() -> AbstractContextManager[Any]:
+        from mutator.engine.spark.session import spark_context
+
+        return spark_context("mutator workflow")
 
     if arguments.min_age is not None:
         arguments.settings = [*arguments.settings, f"claim.min.age={arguments.min_age}s"]
     left = arguments.runs
     with ExitStack() as stack:
         # Spark starts when it is first needed, and is kept until the end.
-        spark = cache(lambda: stack.enter_context(spark_context("mutator workflow")))
+        spark = cache(lambda: stack.enter_context(start()))
         while left is None or left > 0:
             try:
                 outcome = _run_once(arguments, lambda: nullcontext(spark()))
@@ -125,8 +128,8 @@ _WATCH = (
     ),
     option("--runs", type=option_type(parsers.whole), metavar="N", help="end after N runs that merged something"),
 )
-_TO = option("--to", type=int, required=True, metavar="VERSION", help="version number, as options.shown by history")
-_STOPPED = "what was not committed was put back"
+_TO = option("--to", type=int, required=True, metavar="VERSION", help="version number, as shown by history")
+_STOPPED = "uncommitted feed files were put back"
 WORKFLOW = Group(
     "workflow",
     "merge feed files as they arrive in a base, a directory that contains master/ and incr/",

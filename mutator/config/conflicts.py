@@ -92,8 +92,8 @@ def _suffixes(config: Config, _: Given) -> Messages:
     control, ready = config.control_suffix, config.claim_ready_suffix
     if control and ready and (control.endswith(ready) or ready.endswith(control)):
         yield (
-            f"feed.control.suffix: '{control}' cannot be told from claim.ready.suffix = {ready}; neither may end with "
-            "the other"
+            f"feed.control.suffix: '{control}' cannot be distinguished from claim.ready.suffix = {ready}; neither may "
+            "end with the other"
         )
 
 

@@ -1,4 +1,4 @@
-"""The values of settings: each parser reads text, or raises ValueError that says what was expected.
+"""The values of settings: each parser reads text, or raises ValueError with the expected form.
 
 >>> duration("90d"), size("64m")
 (7776000, 67108864)

@@ -39,7 +39,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Conf
     """Check settings and make a ``Config`` of them.
 
     settings: key to value as text; numbers, booleans and lists, as TOML has them, are accepted as well.
-    Raises ConfigError with every fault found, each with key, value, what was expected and the nearest known key.
+    Raises ConfigError with every fault found, each with key, value, expected form and the nearest known key.
     """
     given, warnings = _normalise(settings)
     read = _Reader(given)
@@ -111,7 +111,7 @@ class _Reader:
 
 
 def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Strip the prefix, drop what is empty or foreign; return (settings, warnings)."""
+    """Strip the prefix, drop empty and foreign settings; return (settings, warnings)."""
     given: dict[str, Any] = {}
     foreign = []
     for key in sorted(settings, key=lambda key: key.startswith(PREFIX)):  # the prefixed ones last: they win

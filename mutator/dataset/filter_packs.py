@@ -10,11 +10,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mutator.rules.bloom_filter import Words
+from mutator.rules.bloom_filter import Words, read_words
 
 _SCHEMA = pa.schema([("path", pa.string()), ("low", pa.binary()), ("high", pa.binary()), ("words", pa.large_binary())])
 _AT_ONCE = 32  # filters of one row group
@@ -49,4 +48,4 @@ def read_filters(stream: BinaryIO) -> Iterator[KeyFilter]:
         table = file.read_row_group(number)
         columns = [table.column(name).combine_chunks() for name in ("path", "low", "high", "words")]
         for path, low, high, words in zip(*columns, strict=True):
-            yield KeyFilter(path.as_py(), low.as_py(), high.as_py(), np.frombuffer(words.as_buffer(), "<u8"))
+            yield KeyFilter(path.as_py(), low.as_py(), high.as_py(), read_words(words.as_buffer()))

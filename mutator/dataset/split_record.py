@@ -1,6 +1,6 @@
 """The record of a split feed, ``_mutator/partition.json``: the parts of each feed file, with row counts.
 
-It is to a split feed what a manifest is to a dataset: without it a directory is not yet a split feed. It ends with a
+A directory without it is not yet a split feed, as a directory without a manifest is not yet a dataset. It ends with a
 checksum, too.
 """
 

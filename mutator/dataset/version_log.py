@@ -79,7 +79,7 @@ class Log:
         return self._entries.numbers()
 
     def latest(self) -> Version:
-        """Return the newest version; ``NONE`` if there is none."""
+        """Return the newest version; ``NONE`` before the first."""
         numbers = self.numbers()
         return self.read(numbers[-1]) if numbers else NONE
 
@@ -110,7 +110,7 @@ class Log:
         """Make a version exist: the only commit point.
 
         Raises StateError if another version has its number, and StorageError of the kind ``commit.uncertain`` if
-        nobody can tell whether it exists. If the answer of the creation is lost, the entry is read back.
+        it is unknown whether it exists. If the answer of the creation is lost, the entry is read back.
         """
         try:
             self._entries.create(version.number, version)

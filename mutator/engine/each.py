@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mutator.errors import MutatorError
 from mutator.errors.exceptions import rebuilt
 
-# (tasks, function of a task, its number and its attempt) -> what the function returned, in the order of the tasks
+# (tasks, function of a task, its number and its attempt) -> the function's results, in the order of the tasks
 Each = Callable[[Sequence[Any], Callable[[Any, int, int], Any]], list[Any]]
 
 
@@ -26,7 +26,7 @@ class TaskError(NamedTuple):
 
 
 def guarded(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a function returns, or a TaskError if it raises MutatorError."""
+    """Return a function's result, or a TaskError if it raises MutatorError."""
     try:
         return work(*arguments)
     except MutatorError as fault:

@@ -13,7 +13,7 @@ def keep_freed_memory() -> bool:
     """Let glibc keep up to 64 MB of freed memory for the next allocations; return whether it does.
 
     Each block is processed in arrays of a few MB. By default glibc gives such memory back and asks for it again, and
-    the kernel clears every page each time: about a third of what a merge of an unchanged master costs. Another C
+    the kernel clears every page each time: about a third of the cost of merging an unchanged master. Another C
     library stays as it is.
     """
     try:

@@ -191,7 +191,7 @@ class SplitContent(FileContent):
     """The content of a split; a file that changed after the run was planned is Damage."""
 
     def __init__(self, plan: Plan, split: Split, one: Input) -> None:
-        """Describe the split; nothing is read yet."""
+        """Describe the split, without reading it."""
         source = one.source
         is_range = source.checksum is not None and split.end is not None
         chunk = (split.end or 0) - split.start or 1 if is_range else plan.chunk_of(one)

@@ -12,7 +12,7 @@ from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
 
 NOTE = "(error {} of mutator)"
-_TOLD = re.compile(
+_LAST_LINE = re.compile(
     r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL
 )
 BUSY = ("base.busy", "base.alone")  # kinds that say that somebody else is at work
@@ -35,7 +35,7 @@ class ConfigError(MutatorError):
 
 
 class DataError(MutatorError):
-    """The input holds something that must not be merged."""
+    """The input has something that must not be merged."""
 
     exit_code = 3
 
@@ -47,7 +47,7 @@ class StorageError(MutatorError):
 
 
 class StateError(MutatorError):
-    """Another run, or an earlier state, stands in the way."""
+    """Another run, or an earlier state, is in the way."""
 
     exit_code = 5
 
@@ -99,11 +99,11 @@ def rebuilt(kind: str, message: str) -> MutatorError:
 
 
 def from_traceback(text: str) -> MutatorError | None:
-    """Return the error whose traceback stands in a text.
+    """Return the error whose traceback a text contains.
 
     >>> text = "… mutator.errors.exceptions.DataError: a: two\\nlines\\n(error damaged of mutator)\\n\\tat org.apache…"
     >>> from_traceback(text).kind
     'damaged'
     """
-    found = _TOLD.search(text)
+    found = _LAST_LINE.search(text)
     return rebuilt(found[2], found[1]) if found and found[2] in CATALOGUE else None

@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
-    """The process was told to stop; ``number`` is the signal's."""
+    """The process got a signal to stop; ``number`` is the signal's."""
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         super().__init__()

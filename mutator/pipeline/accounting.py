@@ -1,4 +1,4 @@
-"""Add up what the tasks returned, and refuse to publish what does not add up or must not happen.
+"""Add up what the tasks returned, and refuse to publish a result that does not add up or is not allowed.
 
 Counts come from the data that was read and written, returned by the tasks that did it; never from accumulators, which
 count twice when a task is retried.
@@ -107,7 +107,7 @@ def _check_splits(plan: Plan, ledger: LedgerReceipt, splits: Splits, carried: Co
 
 
 def _count_inputs(plan: Plan, counts: Counter[str], splits: Splits, carried: Collection[int]) -> None:
-    """Add what was read of each input, and what was carried over unread."""
+    """Add the counts of each input, and of the files that were carried over unread."""
     for index in carried:
         part = plan.inputs[index].source.part
         assert part is not None

@@ -126,7 +126,7 @@ def prepare(
 
 
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
-    """Merge, verify and publish what was planned."""
+    """Carry out a plan: merge, verify and publish."""
     plan, known = prepared.plan, prepared.survey.manifest
     results: list[Result] = []
 
@@ -171,7 +171,7 @@ def identity(known: Manifest | None) -> tuple[str, int]:
 
 
 def _check_paths(master: str, feed: Sequence[str], output: str) -> str:
-    """Return the output's full path. Raises ConfigError where it lies inside an input, StateError where it exists."""
+    """Return the output's full path. Raises ConfigError where it is inside an input, StateError where it exists."""
     _, output = located_to_write(output)
     check_output(output)
     for role, given in (("master", master), *(("feed", path) for path in feed)):

@@ -76,7 +76,7 @@ class Plan:
     horizon: Any = None  # highest order value ever expired
     expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
-    memory: int = 0  # bytes of the feed that a worker holds at once
+    memory: int = 0  # bytes of the feed that a worker has in memory at once
     bucket_bytes: int = 64 << 20  # of a partition's bucket
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -204,7 +204,7 @@ def _notes(config: Config, survey: Survey) -> Iterator[str]:
 
 def _warnings(config: Config, survey: Survey) -> Iterator[str]:
     if survey.manifest is None and not survey.master and not config.allow_empty_master:
-        yield f"{survey.master_path} holds no data files (is it the right directory, and mounted?)"
+        yield f"{survey.master_path} has no data files (is it the right directory, and mounted?)"
 
 
 def _with_forms(survey: Survey, rows: RowPlan) -> PartitionedMaster | None:

@@ -12,6 +12,8 @@ and Singler, Cache-, hash- and space-efficient Bloom filters (2007), which Parqu
 [True]
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -36,6 +38,19 @@ def filter_of(hashes: Words) -> Words:
     block = _blocks(words, hashes)
     for number in range(_WORDS):
         np.bitwise_or.at(words, block + number, _bit(hashes, number))
+    return words
+
+
+def read_words(content: Any) -> Words:
+    """Return the words of a filter from the buffer that stores them. Raises ValueError if they are not whole blocks.
+
+    >>> read_words(bytes(64))
+    Traceback (most recent call last):
+    ValueError: a key filter of 64 bytes
+    """
+    words: Words = np.frombuffer(content, "<u8")
+    if not len(words) or len(words) % _WORDS:
+        raise ValueError(f"a key filter of {len(content)} bytes")
     return words
 
 

@@ -47,7 +47,7 @@ def compression(name: str) -> str | None:
 
 
 def sequence(name: str) -> int | None:
-    """Return the integer after the last ``_`` of a file's stem, or None if there is none.
+    """Return the integer after the last ``_`` of a file's stem, or None without one.
 
     The stem is the name without a compression suffix and without one extension. Only ASCII digits count, up to 2^63-1.
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from mutator.rules.byte_columns import Ints
 
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"  # NULL, and the empty string, which Hive cannot tell from it
-# FileUtils.escapePathName of Hive, NUL, and bytes that are no characters.
+# FileUtils.escapePathName of Hive, NUL, and bytes that are not characters.
 _SPECIAL = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^\udc80-\udcff]""")
 _ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 

@@ -75,7 +75,7 @@ class RowPartitions(NamedTuple):
 
 
 def parse_fields(text: str) -> tuple[PartitionField, ...]:
-    """Read partition fields. Raises ValueError that says what was expected.
+    """Read partition fields. Raises ValueError with the expected form.
 
     >>> parse_fields("day=date(ts)")
     (PartitionField(name='day', source='ts', transform='date', argument=None),)

@@ -285,7 +285,7 @@ def shown(value: Any) -> str:
 def _data_type(
     base: SchemaVersion, field: Any, having: Sequence[SchemaVersion], fixed: bool, given: bool, stored_as: Any
 ) -> Any:
-    """Return the type of a field in the result. Raises DataError if there is none."""
+    """Return the type of a field in the result. Raises DataError if no type fits."""
     found, path = (field.type, base.path) if base.typed else (None, base.path)
     for other in having:
         if not other.typed:

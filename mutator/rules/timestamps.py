@@ -70,7 +70,7 @@ def format_timestamp(value: tuple[int, bytes]) -> bytes:
 
 
 def date_of(days: int) -> date:
-    """Return the date that lies a number of days after 1970-01-01.
+    """Return the date a number of days after 1970-01-01.
 
     >>> date_of(-1).isoformat()
     '1969-12-31'
@@ -82,7 +82,7 @@ def parse_timestamps(fields: ByteColumn) -> tuple[Ints, Ints, Flags, Flags]:
     """Read a column of timestamps, as ``parse_timestamp`` reads each of them.
 
     Returns their seconds since 1970 in UTC, their nanoseconds, which of them have finer fractions (cut here), and
-    which fields are no timestamps (0 here).
+    which fields are not timestamps (0 here).
 
     >>> seconds, nanos, finer, bad = parse_timestamps(ByteColumn.of([b"1970-01-01T00:00:01.25", b"1970-01-02", b"x"]))
     >>> seconds.tolist(), nanos.tolist(), bad.tolist()
@@ -141,7 +141,7 @@ def parse_usual(fields: ByteColumn) -> tuple[Ints, Ints, Flags]:
 def _parse_alike(text: Bytes) -> tuple[Ints, npt.NDArray[np.int32], Flags]:
     """Read fields of one length, given a row of bytes for each offset in them."""
     length, count = text.shape
-    digits = text - ord("0")  # what is no digit is above 9
+    digits = text - ord("0")  # bytes that are not digits are above 9
     tens = _TENS[:4] if length == _DATE else _TENS
     pairs = digits[tens] * 10 + digits[tens + 1]
     good = ((digits[tens] <= 9) & (digits[tens + 1] <= 9) & (pairs <= _HIGHEST[: len(tens)])).all(axis=0)

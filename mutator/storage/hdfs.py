@@ -174,12 +174,12 @@ def _move(client: Client, source: str, target: str) -> None:
             if now is None or status_of(client, source, source) is None:
                 raise
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
-        # The answer was lost. If the target now is what the source was, the rename was done: by this process, unless
+        # The answer was lost. If the target is now the former source, the rename was done: by this process, unless
         # another one made the very same rename at that moment.
         if now is None or _identity(now) != _identity(before) or status_of(client, source, source):
             raise
 
 
 def _identity(status: FileStatus) -> tuple[object, ...]:
-    """Return what a rename does not change. The client does not show the inode number."""
+    """Return the properties that a rename does not change. The client does not show the inode number."""
     return (status.isdir, status.length, status.modification_time, status.owner, status.permission)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # The client raises RuntimeError if it has no class for an error, and ValueError for a name that is not Unicode.
 FAULTS = (OSError, RuntimeError, ValueError)
 _KINDS = ((FileNotFoundError, "storage.missing"), (FileExistsError, "storage.exists"))
-# RPCError("java.io.IOException", "what the NameNode says\n\tat org.apache.…"), as Rust prints it
+# RPCError("java.io.IOException", "message of the NameNode\n\tat org.apache.…"), as Rust prints it
 _ANSWER = re.compile(r'RPCError\("(?:[\w.]*\.)?([\w$]+)", "(.*)"\)', re.DOTALL)
 _OTHER = re.compile(r'\w+\("(.*)"\)', re.DOTALL)
 _ADDRESS = re.compile(r"(hdfs://([^/]*))(.*)", re.DOTALL | re.IGNORECASE)

@@ -138,7 +138,7 @@ class LocalStorage(Storage):
                     os.mkdir(directory)
                 self._sync_one(os.path.dirname(directory))
             if os.path.lexists(path) and not os.path.isdir(path):  # it may also be removed by now
-                raise NotADirectoryError(errno.ENOTDIR, f"{above} is in the way and is no directory", path)
+                raise NotADirectoryError(errno.ENOTDIR, f"{above} is in the way and is not a directory", path)
 
     def make_directories(self, paths: Sequence[str]) -> None:
         """Create directories and their parents; if they are many, ``sync_all`` must make them durable."""

@@ -98,10 +98,14 @@ def read_if_exists(path: str) -> bytes | None:
 def link_or_copy(source: str, target: str) -> None:
     """Give a file a second path on its storage, which must not exist: by a link where possible, else as a copy.
 
-    Raises FileExistsError from a link, StorageError of the kind ``storage.exists`` from a copy.
+    Raises StorageError, of the kind ``storage.exists`` if the path exists.
     """
     storage = storage_for(target)
-    if not storage.link_new(source, target):
+    try:
+        linked = storage.link_new(source, target)
+    except FileExistsError:
+        raise error("storage.exists", path=target, why="it exists") from None
+    if not linked:
         with storage.open(source) as stream, storage.create_new(target) as copy:
             for block in blocks(stream):
                 copy.write(block)

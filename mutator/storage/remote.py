@@ -41,9 +41,13 @@ class RemoteStorage(Storage):
         """Return the file at a path; None if it does not exist. If the server gives no size, the bytes are counted."""
         if not _name(path):
             raise error("usage", what=f"{path}: nothing can be listed here; name each feed file by itself")
-        with suppressed("storage.missing"), self.open(path) as stream:
+        stream = None
+        with suppressed("storage.missing"):
+            stream = self.open(path)
+        if stream is None:
+            return None
+        with stream:
             return Entry(path, _name(path), _size(stream), "file")
-        return None
 
     def resolve(self, path: str) -> str:
         """Return the path as it is."""

@@ -1,4 +1,4 @@
-"""Reading streams block by block, and what the streams of the remote backends share."""
+"""Streams that are read block by block, and the common part of the remote backends' streams."""
 
 import io
 import os
@@ -45,6 +45,6 @@ class ReadStream(io.RawIOBase):
 
 
 def spill_directory() -> str | None:
-    """Return the first existing directory of SPARK_LOCAL_DIRS; None if there is none."""
+    """Return the first existing directory of SPARK_LOCAL_DIRS; None if none exists."""
     directories = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     return next((path for path in directories if path and os.path.isdir(path)), None)

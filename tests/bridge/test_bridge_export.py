@@ -339,7 +339,7 @@ def parquet_of(table):
     [
         ("notes.csv", b"id,name\n", DataError, "format", ["notes.csv", "take it out of the table"]),
         ("empty.parquet", b"", DataError, "format", ["empty.parquet", "is empty", "take it out of the table"]),
-        ("3.orc", SOME, DataError, "format", ["orc, parquet", "take out what is not meant"]),
+        ("3.orc", SOME, DataError, "format", ["orc, parquet", "remove the files that do not belong"]),
         ("3.parquet", parquet_of(SOME)[:-9], DataError, "damaged", ["3.parquet"]),
         ("3.parquet", b"PAR1" + bytes(90) + b"PAR1", DataError, "damaged", ["3.parquet"]),
         ("3.parquet", damaged(parquet_of(SOME)), DataError, "damaged", ["3.parquet"]),

@@ -608,7 +608,7 @@ def test_text_directory_must_not_be_a_dataset(flat):
     with pytest.raises(ConfigError) as caught:
         flat.run()
 
-    assert "is a dataset, and cannot hold text copies" in str(caught.value)
+    assert "is a dataset, and cannot store text copies" in str(caught.value)
 
 
 def test_partition_without_a_value_is_the_partition_of_null(in_memory):

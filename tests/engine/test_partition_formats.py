@@ -9,6 +9,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -280,3 +281,46 @@ def test_a_record_is_found_and_moves_between_partitions_of_several_formats(tmp_p
     else:
         assert report.counts["feed inserted"] == 3
         assert len(typed.rows()) == 8
+
+
+# -- deletes of a file that lacks fields
+
+
+@pytest.mark.parametrize("widened", [False, True], ids=["same types", "another type"])
+def test_avro_deletes_may_lack_required_fields(tmp_path, widened):
+    """Their records are never written, so nothing may read the fields that they lack, such as that of the partition."""
+    state = {"type": "enum", "name": "state", "symbols": ["new", "used"]}
+    fields = [
+        {"name": "id", "type": "string"},
+        {"name": "state", "type": state},
+        {"name": "shop", "type": "long"},
+        {"name": "at", "type": "long"},
+    ]
+    of_feed = [{**field, "type": "int"} if widened and field["name"] == "shop" else field for field in fields]
+
+    def write(path, fields, rows):
+        path.parent.mkdir(exist_ok=True)
+        with open(path, "wb") as stream:
+            fastavro.writer(stream, {"type": "record", "name": "row", "fields": fields}, rows)
+
+    def row(key, shop, at):
+        return {"id": key, "state": "used", "shop": shop, "at": at}
+
+    write(tmp_path / "master" / "m.avro", fields, [row("a", 1, 1), row("b", 2, 1), row("c", 1, 1)])
+    write(tmp_path / "feed" / "ups.avro", of_feed, [row("a", 2, 2), row("d", 3, 2)])
+    write(tmp_path / "feed" / "del.avro", [fields[0], fields[3]], [{"id": "b", "at": 2}, {"id": "c", "at": 0}])
+    settings_ = {
+        "id.field.ordinals": "id",
+        "temporal.ordering.field.ordinal": "at",
+        "deleted.record.file.prefix": "del",
+        "partitioned.by": "shop",
+        "key.scope": "table",
+    }
+    first = {**settings_, "allow.empty.master": "true"}
+    (tmp_path / "none").mkdir()
+    local_engine.mutate(first, master=tmp_path / "none", feed=tmp_path / "master", output=tmp_path / "one")
+    report = local_engine.mutate(settings_, master=tmp_path / "one", feed=tmp_path / "feed", output=tmp_path / "two")
+
+    assert {"feed updated": 1, "feed inserted": 1, "feed deleted": 1, "feed late": 1}.items() <= report.counts.items()
+    found = sorted(path.parent.name for path in (tmp_path / "two").glob("shop=*/part-*.avro"))
+    assert found == ["shop=1", "shop=2", "shop=3"]

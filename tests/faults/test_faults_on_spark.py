@@ -199,10 +199,10 @@ def files_of(output):
 
 @pytest.mark.parametrize(
     ("join", "module", "name"),
-    [("records", records, "_write"), ("aligned", blocks, "_write"), ("broadcast", blocks, "_patch")],
+    [("records", records, "write_bucket"), ("aligned", blocks, "write_group"), ("broadcast", blocks, "_patch")],
 )
 def test_task_that_fails_always_publishes_nothing(sc, places, tmp_path, monkeypatch, join, module, name):
-    def broken(*_):  # nested, so that it is pickled by value: workers cannot import this module
+    def broken(*_, **__):  # nested, so that it is pickled by value: workers cannot import this module
         raise OSError("the disk is on fire")
 
     monkeypatch.setattr(module, name, broken)

@@ -12,7 +12,7 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.storage import local
 from mutator.workflow.directory import status
-from mutator.workflow.directory.layout import Base, probe_dataset
+from mutator.workflow.directory.paths import Base, probe_dataset
 from tests.support.child_process import in_child
 from tests.support.disk_model import Recorder, disk_of
 from tests.support.model_storage import ModelStorage, mounted

@@ -16,7 +16,7 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.workflow.directory import commands, lock, restore, status
 from mutator.workflow.directory import run as run_workflow
-from mutator.workflow.directory.layout import Base, probe_dataset
+from mutator.workflow.directory.paths import Base, probe_dataset
 from mutator.workflow.directory.recovery import recover
 from mutator.workflow.directory.run_phases import Run
 from tests.support import process_deaths

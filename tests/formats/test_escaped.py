@@ -322,7 +322,7 @@ def test_json_of_another_type(data_type, text, why):
 def test_members_with_the_same_name_are_not_storable():
     data_type = pa.list_(pa.struct([("a", pa.int8()), ("a", pa.int8())]))
 
-    with pytest.raises(DataError, match=r"x is of type list.*, which escaped cannot hold"):
+    with pytest.raises(DataError, match=r"x is of type list.*, which escaped cannot store"):
         storable_schema(pa.schema([("x", data_type)]), "escaped")
     assert storable_schema(pa.schema([("x", POINT)]), "escaped").field("x").type == POINT
 

@@ -218,7 +218,7 @@ def test_one_file_of_another_format(job, file_format, where):
         f"the {where} has files of several formats (",
         f"1 {file_format}",
         "2 text",
-        f"; take out what is not meant, or set {where}.format",
+        f"; remove the files that do not belong, or set {where}.format",
     )
 
 
@@ -227,7 +227,7 @@ def test_a_feed_with_field_names_and_a_master_without(job, file_format):
     job.put("ups.txt", container(file_format, ("b", 2, 200)))
 
     job.refused(
-        ConfigError, "text cannot hold what other formats can; set output.format to csv, escaped, avro, parquet or orc"
+        ConfigError, "text cannot store what other formats can; set output.format to csv, escaped, avro, parquet or orc"
     )
     message = f"{job.master}/base.txt: delimited text has no names for its fields, and other files of the run have; set"
     job.refused(DataError, f"{message} field.names", settings={**CONFIG, "output.format": file_format})

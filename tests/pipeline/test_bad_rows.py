@@ -123,7 +123,7 @@ def test_row_that_is_blank_without_its_op_code(job):
 
     job.refused(
         DataError,
-        f"{path}: line 2, byte 4: nothing is left of the row without its op code, and a blank line is no record",
+        f"{path}: line 2, byte 4: nothing is left of the row without its op code, and a blank line is not a record",
         settings={"id.field.ordinals": "0", "op.code.field.ordinal": "1"},
     )
 

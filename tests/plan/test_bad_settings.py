@@ -96,7 +96,7 @@ def test_master_as_feed(job, feed):
 def test_a_file_in_the_way_of_the_output(job):
     job.put("plain", b"", where=".")
 
-    job.refused(StorageError, "is in the way and is no directory", output=str(job.root / "plain" / "out"))
+    job.refused(StorageError, "is in the way and is not a directory", output=str(job.root / "plain" / "out"))
 
 
 def test_path_objects_are_accepted(job):

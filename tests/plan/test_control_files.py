@@ -20,7 +20,7 @@ from mutator.plan.inspect.survey import survey_inputs
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory import status
-from mutator.workflow.directory.layout import Base
+from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.recovery import recover
 from tests.support import plain_workflow
 from tests.support.failpoints import WORKFLOW_FAILPOINTS
@@ -304,7 +304,9 @@ def test_files_are_read_once_for_all_digests(job, monkeypatch):
 
 @pytest.mark.parametrize(("ready", "own"), [(".ctl", ".ctl"), (".ready", ".ctl.ready"), (".my.ctl", ".ctl")])
 def test_suffixes_that_clash(ready, own):
-    with pytest.raises(ConfigError, match=r"feed\.control\.suffix: '.*' cannot be told from claim\.ready\.suffix"):
+    with pytest.raises(
+        ConfigError, match=r"feed\.control\.suffix: '.*' cannot be distinguished from claim\.ready\.suffix"
+    ):
         configuration.parse({**WITH_OP, "claim.ready.suffix": ready, "feed.control.suffix": own})
 
 

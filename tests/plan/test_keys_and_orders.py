@@ -370,7 +370,7 @@ def test_an_op_code(file_format, keep, work):
     assert notes_of(work) == ["b 2", "c 2"]
     assert [("op" in one) for one in work.rows()] == [keep == "true"] * 2
     work.put("feed2/f_2", table(["c", "d"], [3, 3], op=pa.array(["D", "X"])), file_format)
-    with pytest.raises(DataError, match=r"field op \(op code\) is none of the known codes"):
+    with pytest.raises(DataError, match=r"field op \(op code\) is not a known code"):
         work.run(master="out1", feed="feed2")
     work.run({"reject.policy": "quarantine"}, master="out1", feed="feed2")
     assert notes_of(work) == ["b 2"]

@@ -319,7 +319,7 @@ REFUSED = [
     ("[z-a]", "`z-a` at character 2 is no range"),
     (r"[\Qz\E-a]", r"`z\E-a` at character 4 is no range"),
     (r"[a-\d]", r"`a-\d` at character 2 is no range"),
-    (r"[^\s\S]", r"`[^\s\S]` at character 1 holds no character"),
+    (r"[^\s\S]", r"`[^\s\S]` at character 1 has no character"),
     ("*,", "`*` at character 1 repeats nothing"),
     ("(?i)*,", "`*` at character 5 repeats nothing"),
     ("a**", "`a**` at character 1 is repeated wrongly"),

@@ -21,7 +21,7 @@ from mutator.rules import file_names
 from mutator.storage import blocks, entries_of, storage_for
 from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory import status
-from mutator.workflow.directory.layout import Base
+from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.run_phases import Merged, Task
 from mutator.workflow.directory.versions import master_of
 

@@ -465,7 +465,7 @@ def command(*words, config=SAMPLE / "bumu.properties"):
 def test_commands_of_an_operators_day(sample_base, capsys):
     base = sample_base
     assert command("status", base) == 0
-    assert "none yet: the master is what was given" in capsys.readouterr().out
+    assert "none yet: the master is the given one" in capsys.readouterr().out
     assert command("run", base) == 0
     assert capsys.readouterr().out == "nothing to merge\n"
     deliver(base)

@@ -16,7 +16,7 @@ from mutator.errors import MutatorError, error
 from mutator.storage import local
 from mutator.workflow.directory import history, restore
 from mutator.workflow.directory import run as run_workflow
-from mutator.workflow.directory.layout import Base
+from mutator.workflow.directory.paths import Base
 from tests.support.child_process import in_child, points
 from tests.support.failpoints import FAILPOINTS, WORKFLOW_FAILPOINTS
 from tests.support.plain_workflow import (
@@ -322,7 +322,7 @@ def test_status_after_a_first_run_that_was_killed(tmp_path, no_sync):
     assert in_child(lambda: run_it(base), "merge.done")[0] == signal.SIGKILL
     text = read_status(base).text()
 
-    assert "none yet: the master is what was given" in text
+    assert "none yet: the master is the given one" in text
     assert "version 1 only says that run" in text
     assert "ups_1.txt" in text.split("recovered: run ")[1]
     assert run_it(base).version == 2

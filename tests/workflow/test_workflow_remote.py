@@ -21,7 +21,7 @@ from mutator.storage import s3 as s3_module
 from mutator.workflow.directory import commands, history, journal, restore, status, versions
 from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory.journal import Journal
-from mutator.workflow.directory.layout import Base
+from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.recovery import Recovered
 from mutator.workflow.directory.verification import is_base
 from mutator.workflow.directory.versions import master_of

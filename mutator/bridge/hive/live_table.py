@@ -142,7 +142,7 @@ class LiveTable:
     def _format(self, entry: Entry) -> str:
         """Return the file format. Raises ConfigError for a table that cannot be replaced by changing its locations."""
         if entry.tableType().name() not in ("MANAGED", "EXTERNAL"):
-            raise self._unfit(f"is a {entry.tableType().name().lower()}", "name the table that holds the rows")
+            raise self._unfit(f"is a {entry.tableType().name().lower()}", "name the table that has the rows")
         provider = self._provider(entry)
         if provider == "hive":
             reader = self._metastore.value(entry.storage().inputFormat())

@@ -37,7 +37,7 @@ class MetastoreTable:
         """Raise ConfigError if the rows have other fields; values are checked against the table's types when read."""
         if sorted(schema.names) != sorted(self.schema.names):
             what = f"has the fields {', '.join(self.schema.names)}, and the text has {', '.join(schema.names)}"
-            cure = "alter the table, or leave what is new out of the feed, with output.schema"
+            cure = "alter the table, or leave the new fields out with output.schema"
             raise error("table.place", path=self.name, why=what, cure=cure)
 
     def files(self) -> tuple[TableFile, ...]:

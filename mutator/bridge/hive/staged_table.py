@@ -121,7 +121,7 @@ def canonical(value: str, data_type: pa.DataType) -> str:
 
 
 def is_in(location: str, root: str) -> bool:
-    """Return whether a location is another one, or lies in it.
+    """Return whether a location is another one, or is inside it.
 
     >>> is_in("file:/t/dt=1", "file:/t"), is_in("file:/t2", "file:/t")
     (True, False)
@@ -130,5 +130,5 @@ def is_in(location: str, root: str) -> bool:
 
 
 def is_any_in(locations: Iterable[str], root: str) -> bool:
-    """Return whether any of the locations is another one, or lies in it."""
+    """Return whether any of the locations is another one, or is inside it."""
     return any(is_in(location, root) for location in locations)

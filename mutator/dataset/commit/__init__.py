@@ -1,1 +1,1 @@
-"""From files that nobody sees to a dataset that everybody reads, in one step."""
+"""From invisible files to a dataset that everybody reads, in one step."""

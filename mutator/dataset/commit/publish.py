@@ -44,7 +44,7 @@ def publish(output: str, run: str, merge: Callable[[str], Made]) -> Published[Ma
 
     output: path that must not exist. merge: writes files into the given directory and returns the manifest, or the
     record of a split feed, that names them; if it raises, nothing is left behind. Raises StateError if the output
-    exists or is being written, and StorageError of the kind ``publish.uncertain`` if nobody can tell whether it is
+    exists or is being written, and StorageError of the kind ``publish.uncertain`` if it is unknown whether it is
     published.
     """
     storage = storage_for(output)
@@ -66,7 +66,7 @@ def check_output(output: str) -> None:
 
 
 def check_apart(path: str, other: str, roles: str) -> None:
-    """Raise ConfigError if a path that will be written is another path or lies below it. roles: of the two."""
+    """Raise ConfigError if a path that will be written is another path or is below it. roles: of the two."""
     if f"{path}/".startswith(f"{other.rstrip('/')}/"):
         raise error("path.roles", path=path, roles=roles)
 

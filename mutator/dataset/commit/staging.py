@@ -33,8 +33,8 @@ _here: set[str] = set()  # IDs of owners in this process that are at work
 def staging(storage: Storage, output: str, run: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield a directory that only this process writes to, and the paths of litter that was removed.
 
-    On a storage without renames it is the output itself. At the end its remaining files are removed, unless nobody can
-    tell whether the output was published. Raises StateError if another run is at work.
+    On a storage without renames it is the output itself. At the end its remaining files are removed, unless it is
+    unknown whether the output was published. Raises StateError if another run is at work.
     """
     if storage.holds:
         litter = sweep(output)

@@ -88,7 +88,7 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
             files.close(tally)
     except Damage as fault:
         return Patch(MergeReceipt(), none_met, (damage_element(plan, plan.local[task][0], fault.fault),))
-    met = MetWinners(*(places.tobytes() for places in winners[0].met_rows())) if winners else none_met
+    met = MetWinners(*(positions.tobytes() for positions in winners[0].met_rows())) if winners else none_met
     return Patch(tally.receipt(files=files.files, beside=files.beside), met, (*ledger, *receipts.values()))
 
 

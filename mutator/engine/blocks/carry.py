@@ -65,14 +65,14 @@ def _carry(task: UnitTask, staging: str | None, attempt: int, index: int) -> Non
         counts[name] += part.rows
     if staging is None:
         return
-    link_or_copy(source.path, f"{staging}/{part.path}", part.checksum)
+    carry_file(source.path, f"{staging}/{part.path}", part.checksum)
     if source.order_part is not None and source.order_path is not None:
         task.kept.append(source.order_part)
-        link_or_copy(source.order_path, f"{staging}/{source.order_part.path}", source.order_part.checksum)
+        carry_file(source.order_path, f"{staging}/{source.order_part.path}", source.order_part.checksum)
     failpoint("task.carried", attempt)
 
 
-def link_or_copy(source: str, target: str, checksum: str) -> None:
+def carry_file(source: str, target: str, checksum: str) -> None:
     """Link or copy a file of the master into the output. Raises Damage where a copied file has another checksum."""
     storage = storage_for(target)
     try:
@@ -140,7 +140,7 @@ def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> 
     """Copy files that are carried over. Raises the error of a damaged one."""
     for part in parts:
         try:
-            link_or_copy(*part)
+            carry_file(*part)
         except Damage as fault:
             raise error_of(fault.fault) from None
         failpoint("carry.copied", attempt)

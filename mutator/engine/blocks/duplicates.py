@@ -27,9 +27,9 @@ def is_in(hashes: Hashes, known: Hashes) -> Flags:
     """Return a flag for each hash: whether it is among some sorted ones."""
     if not len(known):
         return np.zeros(len(hashes), np.bool_)
-    places = np.searchsorted(known, hashes)
-    places[places == len(known)] = 0
-    found: Flags = known[places] == hashes
+    positions = np.searchsorted(known, hashes)
+    positions[positions == len(known)] = 0
+    found: Flags = known[positions] == hashes
     return found
 
 
@@ -56,6 +56,8 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
     dropped: list[Ints] = []
     before, follows = None, False  # the last row so far, and whether the row before it has the same key
     for table in spool.tables():
+        if not table.num_rows:
+            continue
         if before is not None:
             table = pa.concat_tables([before, table]).combine_chunks()
         same = np.ones(table.num_rows - 1, np.bool_)  # the key of a row is that of the next row

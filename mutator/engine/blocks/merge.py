@@ -34,9 +34,10 @@ class Output:
     """Inserted rows and tombstones, which are written by key after all other rows, and the form of these rows."""
 
     def __init__(self, plan: Plan, tally: Tally, exact: bool, stack: ExitStack, *, hashed: bool = False) -> None:
-        """Keep no rows yet. exact: rows must stay one element each, because they go to several files or are numbered.
+        """Set up the rewriting of rows.
 
-        hashed: the hashes of their keys are needed in any case.
+        exact: rows must stay one element each, because they go to several files or are numbered. hashed: the hashes of
+        their keys are needed in any case.
         """
         self.plan, self.tally, self.exact, self.hashed = plan, tally, exact, hashed
         self.run_together = plan.block_type.run_together
@@ -87,22 +88,22 @@ def _met(winners: Winners | None, block: MasterBlock, dropped: Ints) -> Any:
         return None
     likely = block.block.likely(winners.firsts) if winners.firsts else None
     if likely is None:
-        rows, places = winners.match(block.hashes, block.keys)
+        rows, positions = winners.match(block.hashes, block.keys)
     else:
         hashes = block.known(lambda: block.block.hashes(likely))
-        rows, places = winners.match(hashes, lambda chosen: block.keys(likely[chosen]))
+        rows, positions = winners.match(hashes, lambda chosen: block.keys(likely[chosen]))
         rows = likely[rows]
     out = _dropped_in(block, dropped)
     if len(out):
         live = ~np.isin(rows, out)
-        rows, places = rows[live], places[live]
+        rows, positions = rows[live], positions[live]
     if not len(rows):
         return None
     records = block.block.written().take(pa.array(rows))
-    actions = winners.meet_rows(places, block.orders(rows), records)
+    actions = winners.meet_rows(positions, block.orders(rows), records)
     gone = np.flatnonzero(actions == GONE)
-    winners.bury(places[gone])
-    index = pa.array(places)
+    winners.bury(positions[gone])
+    index = pa.array(positions)
     return pa.table(
         {
             "row": pa.array(rows),
@@ -143,18 +144,18 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kep
         tally.counts["master kept"] += int(alone.sum())
     changed = gone.copy()
     changed[rows[actions == WRITE]] = True
-    places = np.flatnonzero(changed)
+    positions = np.flatnonzero(changed)
     content = block.block.written()
-    if len(places):
-        values = content.take(pa.array(places))
+    if len(positions):
+        values = content.take(pa.array(positions))
         written = np.flatnonzero(actions == WRITE)
         if len(written):
             new = met.column("written").combine_chunks().take(pa.array(written))
-            at = np.searchsorted(places, rows[written])
-            index = np.arange(len(places))
-            index[at] = len(places) + np.arange(len(written))
+            at = np.searchsorted(positions, rows[written])
+            index = np.arange(len(positions))
+            index[at] = len(positions) + np.arange(len(written))
             values = pa.concat_arrays([values, new]).take(pa.array(index))
-        content = patched(content, places, values, gone[places], exact=output.exact or not output.run_together)
+        content = patched(content, positions, values, gone[positions], exact=output.exact or not output.run_together)
     live = count - int(gone.sum())
     if not output.exact:
         return content, live, block.hashes[~gone] if output.hashed else None, None
@@ -173,19 +174,21 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
         tally.counts["tombstones in"] += table.num_rows
         stay = np.ones(table.num_rows, np.bool_)
         if winners is not None:
-            rows, places = winners.match_table(table)
-            stay[rows[winners.met[places]]] = False  # beside a record: the sums will not add up
-            fresh = ~winners.met[places]
-            rows, places = rows[fresh], places[fresh]
+            rows, positions = winners.match_table(table)
+            stay[rows[winners.met[positions]]] = False  # beside a record: the sums will not add up
+            fresh = ~winners.met[positions]
+            rows, positions = rows[fresh], positions[fresh]
             if len(rows):
                 orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
-                stay[rows[winners.found.moves[places] == LEAVES]] = False  # it is revived in another partition
-                for decision, chosen in winners.meet_tombstones(places, orders):
+                stay[rows[winners.found.moves[positions] == LEAVES]] = False  # it is revived in another partition
+                for decision, chosen in winners.meet_tombstones(positions, orders):
                     if decision.result == "write":
                         stay[rows[chosen]] = False
-                        winners.insert(places[chosen])
+                        winners.insert(positions[chosen])
                     elif decision.result == "touch tombstone":
-                        table = _touched(plan, table, rows[chosen], winners.found.orders.take(pa.array(places[chosen])))
+                        table = _touched(
+                            plan, table, rows[chosen], winners.found.orders.take(pa.array(positions[chosen]))
+                        )
         keep_tombstones(plan, table.filter(pa.array(stay)), output)
 
 

@@ -63,7 +63,7 @@ class Sections:
     """Sorted elements of a group: its runs, then its rows, then its tombstones, to be read in this order."""
 
     def __init__(self, plan: Plan, elements: Iterable[Any], stack: ExitStack) -> None:
-        """Prepare to read. elements: those of one group, as ``blocks.read`` makes them."""
+        """Take the elements of one group, as ``blocks.read`` makes them."""
         self._plan, self._elements = plan, iter(elements)
         self._head = next(self._elements, None)
         self._tombstones = SortedSpool(["hash"], plan.memory, stack)

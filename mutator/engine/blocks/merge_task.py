@@ -66,7 +66,7 @@ class UnitTask:
         exact: bool = False,
         hashed: bool = False,
     ) -> None:
-        """Merge nothing yet.
+        """Set up the merge of a unit.
 
         splits: of the master's files that this task reads. files: receives the rows. exact: rows must stay one element
         each. hashed: the sink needs the hashes of their keys.

@@ -119,12 +119,23 @@ def directories_of(plan: Plan, block: Block) -> Any:
     """Return the directory of each row's partition, a pa.DictionaryArray; NULLs if the output has no partitions."""
     if not plan.is_partitioned:
         return pa.nulls(len(block))
+    if (
+        block.partitions is None and plan.by_table
+    ):  # the row of a delete may lack fields, and its record has a partition
+        upserts = np.flatnonzero(~block.deletes())
+        codes = np.full(len(block), -1)
+        codes[upserts], names, _ = _derived(plan, block.written().take(pa.array(upserts)))
+        return directory_column(codes, names)
     return directory_column(*partitions_of(plan, block)[:2])
 
 
 def partitions_of(plan: Plan, block: Block) -> RowPartitions:
     """Return the partitions of a block's rows; they are derived again only if reading has not found them."""
-    return block.partitions or plan.block_type.partitions(block.written(), plan.rows.layouts["written"])
+    return _derived(plan, block.written()) if block.partitions is None else block.partitions
+
+
+def _derived(plan: Plan, rows: Any) -> RowPartitions:
+    return plan.block_type.partitions(rows, plan.rows.layouts["written"])
 
 
 def directory_column(codes: Ints, names: Sequence[str]) -> Any:

@@ -4,8 +4,9 @@
     ((group, (), ROWS, (input, split, n)), Rows)    master rows in the order of their files, where they are shuffled
     ((group, (), TOMBSTONES, (input, split, n)), table) tombstones, where they are shuffled; as Arrow IPC
 
-Everything but records goes to the ledger (``engine.split_content``). Only rows and their positions travel: keys, hashes
-and order values are derived again from rows, which costs less than sending them.
+Everything but records goes to the ledger (``engine.split_content``). Rows travel with their positions, and those of the
+feed with the directories of their partitions. Keys, hashes and order values are derived again from rows, which costs
+less than sending them.
 """
 
 from collections import Counter

@@ -119,8 +119,8 @@ def _merged(runs: list[Iterator[Any]], by: list[str]) -> Iterator[Any]:
 def _in_order(table: Any, by: list[str]) -> Any:
     table = table.combine_chunks()
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in by])
-    places = order.to_numpy()
-    if np.array_equal(places, np.arange(len(places))):
+    positions = order.to_numpy()
+    if np.array_equal(positions, np.arange(len(positions))):
         return table
     return table.take(order).combine_chunks()
 

@@ -28,7 +28,7 @@ class Winners:
     """One mutation a key, sorted by hash, and the decisions so far."""
 
     def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range = range(0)) -> None:
-        """Decide nothing yet. parts: the numbers of their hash parts, if the feed of a task is divided."""
+        """Take the winners of a task. parts: the numbers of their hash parts, if the feed of a task is divided."""
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
         self.met = np.zeros(len(found), np.bool_)
         self.mixed = found.mixed.copy()
@@ -40,13 +40,13 @@ class Winners:
         # Most rows of a master have no mutation: a table of some bits of the hashes excludes them without a search.
         self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 3)))
         self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
-        self._seen[self._place(found.hashes)] = True
+        self._seen[self._slots(found.hashes)] = True
 
     def __len__(self) -> int:
         return len(self.found)
 
     def match_table(self, table: Any) -> tuple[Ints, Ints]:
-        """Do what ``match`` does with the rows of a pa.Table that has key columns and "hash"."""
+        """Match the rows of a pa.Table that has key columns and "hash"."""
         keys = key_columns(table)
         return self.match(table.column("hash").to_numpy(), lambda rows: [key.take(pa.array(rows)) for key in keys])
 
@@ -55,51 +55,55 @@ class Winners:
 
         hashes: of the keys, one per row. keys: returns the key columns of the rows with some numbers.
         """
-        rows = np.flatnonzero(self._seen[self._place(hashes)])
+        rows = np.flatnonzero(self._seen[self._slots(hashes)])
         known = self.found.hashes
         if not len(rows) or not len(known):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        places = np.searchsorted(known, hashes[rows])
-        places[places == len(known)] = 0
-        hit = known[places] == hashes[rows]
-        rows, places = rows[hit], places[hit]
-        found_rows, found_places = [], []
+        positions = np.searchsorted(known, hashes[rows])
+        positions[positions == len(known)] = 0
+        hit = known[positions] == hashes[rows]
+        rows, positions = rows[hit], positions[hit]
+        found_rows, found_positions = [], []
         while len(rows):  # once, but where two keys of the feed have one hash
-            equal = self._equal(keys(rows), places)
+            equal = self._equal(keys(rows), positions)
             found_rows.append(rows[equal])
-            found_places.append(places[equal])
-            rows, places = rows[~equal], places[~equal] + 1
-            same = places < len(known)
-            rows, places = rows[same], places[same]
-            same = known[places] == hashes[rows]
-            rows, places = rows[same], places[same]
+            found_positions.append(positions[equal])
+            rows, positions = rows[~equal], positions[~equal] + 1
+            same = positions < len(known)
+            rows, positions = rows[same], positions[same]
+            same = known[positions] == hashes[rows]
+            rows, positions = rows[same], positions[same]
         if not found_rows:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        rows, places = np.concatenate(found_rows), np.concatenate(found_places)
+        rows, positions = np.concatenate(found_rows), np.concatenate(found_positions)
         order = np.argsort(rows, kind="stable")
-        return rows[order], places[order]
+        return rows[order], positions[order]
 
-    def meet_rows(self, places: Ints, old_orders: Any, old_rows: Any) -> Ints:
+    def meet_rows(self, positions: Ints, old_orders: Any, old_rows: Any) -> Ints:
         """Decide about records and their winners, and count them; return the action on each record.
 
-        places: numbers of the winners. old_orders, old_rows: order values and rows of the records.
+        positions: numbers of the winners. old_orders, old_rows: order values and rows of the records.
         """
         found = self.found
-        actions = np.zeros(len(places), np.int64)
-        self.met[places] = True
-        self._met.append(places)
-        leaves = found.moves[places] == LEAVES
+        actions = np.zeros(len(positions), np.int64)
+        self.met[positions] = True
+        self._met.append(positions)
+        leaves = found.moves[positions] == LEAVES
         actions[leaves] = LEAVE
         self.tally.counts["master replaced"] += int(leaves.sum())  # by the row that arrives in another partition
         self.tally.counts["moved out"] += int(leaves.sum())
         rows = np.flatnonzero(~leaves)
-        places, old_orders, old_rows = places[rows], old_orders.take(pa.array(rows)), old_rows.take(pa.array(rows))
-        index = pa.array(places)
+        positions, old_orders, old_rows = (
+            positions[rows],
+            old_orders.take(pa.array(rows)),
+            old_rows.take(pa.array(rows)),
+        )
+        index = pa.array(positions)
         orders = found.orders.take(index)
-        deletes = found.deletes[places]
+        deletes = found.deletes[positions]
         late = flags(pc.greater(old_orders, orders))
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
-        self.mixed[places] |= flags(pc.equal(old_orders, orders)) & ~same
+        self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~same
         for decision, chosen in _cases("record", deletes, late, same):
             actions[rows[chosen]] = _ACTIONS[decision.result]
             self.tally.count(decision, int(chosen.sum()))
@@ -110,25 +114,25 @@ class Winners:
         none = np.zeros(0, np.int64)
         return np.concatenate([*self._met, none]), np.flatnonzero(self.mixed), np.concatenate([*self._buried, none])
 
-    def meet_tombstones(self, places: Ints, old_orders: Any) -> list[tuple[Decision, Flags]]:
+    def meet_tombstones(self, positions: Ints, old_orders: Any) -> list[tuple[Decision, Flags]]:
         """Decide about tombstones and their winners, and count them; return the rows of each case.
 
-        places: numbers of the winners. old_orders: order values of the tombstones.
+        positions: numbers of the winners. old_orders: order values of the tombstones.
         """
-        orders = self.found.orders.take(pa.array(places))
-        deletes = self.found.deletes[places]
+        orders = self.found.orders.take(pa.array(positions))
+        deletes = self.found.deletes[positions]
         late = flags(pc.greater(old_orders, orders))
-        self.met[places] = True
-        stays = self.found.moves[places] != LEAVES
-        self.mixed[places] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays
+        self.met[positions] = True
+        stays = self.found.moves[positions] != LEAVES
+        self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays
         decided = []
-        for decision, chosen in _cases("tombstone", deletes, late, np.zeros(len(places), np.bool_)):
+        for decision, chosen in _cases("tombstone", deletes, late, np.zeros(len(positions), np.bool_)):
             chosen &= stays
             decided.append((decision, chosen))
             self.tally.count(decision, int(chosen.sum()))
             if decision.winner == "inserted":
-                self.note("revived", places[chosen])
-                self.note_horizon(places[chosen])
+                self.note("revived", positions[chosen])
+                self.note_horizon(positions[chosen])
         return decided
 
     def meet_nothing(self) -> tuple[Ints, Ints]:
@@ -162,25 +166,25 @@ class Winners:
             self.tally.high(to_value(order_type, pc.max(found.orders).as_py()))
         self.note("tied", np.flatnonzero(self.mixed))
 
-    def note(self, remark: str, places: Ints) -> None:
+    def note(self, remark: str, positions: Ints) -> None:
         """Count a remark on the keys of some winners, and keep the smallest few keys."""
-        if not len(places):
+        if not len(positions):
             return
-        self.tally.counts[remark] += len(places)
-        index = pa.array(places)
+        self.tally.counts[remark] += len(positions)
+        index = pa.array(positions)
         names = key_names(len(self.found.keys))
         keys = pa.table([column.take(index) for column in self.found.keys], names)
         order = [(name, "ascending") for name in names]
-        few = keys.take(pc.select_k_unstable(keys, k=min(SAMPLES, len(places)), sort_keys=order))
+        few = keys.take(pc.select_k_unstable(keys, k=min(SAMPLES, len(positions)), sort_keys=order))
         self.tally.sample(remark, zip(*(column.to_pylist() for column in few.columns), strict=True))
 
-    def insert(self, places: Ints) -> None:
+    def insert(self, positions: Ints) -> None:
         """Mark winners to be inserted."""
-        self._inserted.append(places)
+        self._inserted.append(positions)
 
-    def bury(self, places: Ints) -> None:
+    def bury(self, positions: Ints) -> None:
         """Mark winners to be remembered as deletes."""
-        self._buried.append(places)
+        self._buried.append(positions)
 
     def inserted(self) -> Any:
         """Return the winners to insert, as a pa.Table of key columns, "hash", "row" and "order"."""
@@ -192,29 +196,29 @@ class Winners:
 
     def buried(self) -> Any:
         """Return the new tombstones, as ``tombstone_table`` does."""
-        places = np.concatenate([*self._buried, np.zeros(0, np.int64)])
-        index = pa.array(places)
+        positions = np.concatenate([*self._buried, np.zeros(0, np.int64)])
+        index = pa.array(positions)
         return tombstone_table(
             self.plan,
-            self.found.hashes[places],
+            self.found.hashes[positions],
             [column.take(index) for column in self.found.keys],
             self.found.orders.take(index),
             self.plan.now,
         )
 
-    def note_horizon(self, places: Ints) -> None:
+    def note_horizon(self, positions: Ints) -> None:
         """Note inserts below the horizon, also where a tombstone is forgotten: a newer one may have expired."""
-        if self.plan.horizon is not None and len(places):
+        if self.plan.horizon is not None and len(positions):
             horizon = to_column(self.plan.rows.order_type, [self.plan.horizon])[0]
-            below = flags(pc.less(self.found.orders.take(pa.array(places)), horizon))
-            self.note("below horizon", places[below])
+            below = flags(pc.less(self.found.orders.take(pa.array(positions)), horizon))
+            self.note("below horizon", positions[below])
 
-    def _place(self, hashes: Hashes) -> Any:
+    def _slots(self, hashes: Hashes) -> Any:
         return (hashes >> self._shift).view(np.int64)
 
-    def _equal(self, keys: Any, places: Ints) -> Flags:
-        index = pa.array(places)
-        equal = np.ones(len(places), np.bool_)
+    def _equal(self, keys: Any, positions: Ints) -> Flags:
+        index = pa.array(positions)
+        equal = np.ones(len(positions), np.bool_)
         for column, known in zip(keys, self.found.keys, strict=True):
             equal &= flags(pc.equal(column, known.take(index)))
         return equal

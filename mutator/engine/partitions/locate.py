@@ -116,7 +116,7 @@ class _Search:
         return own, np.flatnonzero((elsewhere > 0) & ~alone)
 
     def _settled(self, own: Any, located: Iterable[_Located]) -> Iterator[Route]:
-        """Yield all routes, given the directory of each winner and what the search has located."""
+        """Yield all routes. own: the directory of each winner. located: what the search found."""
         found = self._found
         moves, mixed = found.moves.copy(), found.mixed.copy()
         leaving: list[tuple[str, Ints]] = []
@@ -172,22 +172,22 @@ class _Search:
 
     def _by_directory(self, candidates: Mapping[str, Ints]) -> dict[str, Ints]:
         found: defaultdict[str, list[Ints]] = defaultdict(list)
-        for path, places in candidates.items():
-            found[self._files[path][0]].append(places)
-        return {directory: np.unique(np.concatenate(places)) for directory, places in found.items()}
+        for path, positions in candidates.items():
+            found[self._files[path][0]].append(positions)
+        return {directory: np.unique(np.concatenate(positions)) for directory, positions in found.items()}
 
     def _locate(self, doubt: Ints, candidates: Mapping[str, Ints], own: Any) -> Iterator[_Located]:
         """Read the keys of the files that may contain winners in doubt."""
         assert self._plan.master is not None
         for path in sorted(candidates):
-            places = candidates[path][np.isin(candidates[path], doubt)]
+            positions = candidates[path][np.isin(candidates[path], doubt)]
             directory, part = self._files[path]
-            places = places[(own[places] != directory) | self._found.deletes[places]]
-            if not len(places):
+            positions = positions[(own[positions] != directory) | self._found.deletes[positions]]
+            if not len(positions):
                 continue
             self._tally.counts["files looked into"] += 1
-            places = np.sort(places)  # by hash, as winners are
-            winners = Winners(self._plan, self._found.take(places), Tally())
+            positions = np.sort(positions)  # by hash, as winners are
+            winners = Winners(self._plan, self._found.take(positions), Tally())
             files = self._plan.master.partitions[directory]
             buried = isinstance(part, SideFile)
             one = Files((), (part,), ()) if isinstance(part, SideFile) else Files((part,), (), files.orders)
@@ -195,7 +195,7 @@ class _Search:
             plan = replace(self._plan, inputs=tuple(inputs))
             splits = splits_of(inputs, plan.chunks.master, plan.chunks.feed)
             for rows, orders in (_tombstones if buried else _rows)(plan, splits, winners):
-                yield _Located(directory, places[rows], orders, buried)
+                yield _Located(directory, positions[rows], orders, buried)
 
 
 def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
@@ -206,9 +206,9 @@ def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[I
 
     found = []
     for block in from_files(plan, splits, done):
-        rows, places = winners.match(block.hashes, block.keys)
+        rows, positions = winners.match(block.hashes, block.keys)
         if len(rows):
-            found.append((places, block.orders(rows)))
+            found.append((positions, block.orders(rows)))
     source, text = plan.inputs[0].source, checksum_of(plan, 0, receipts)
     if text != source.checksum:
         why = f"its checksum is {text} and should be {source.checksum}"
@@ -222,9 +222,9 @@ def _tombstones(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[t
     try:
         check_tombstones(plan, split, one)
         for table in tombstones(plan, split, one):
-            rows, places = winners.match_table(table)
+            rows, positions = winners.match_table(table)
             if len(rows):
                 orders = table.column("order").combine_chunks().take(pa.array(rows))
-                yield places, from_texts(plan.rows.order_type, orders)
+                yield positions, from_texts(plan.rows.order_type, orders)
     except (CorruptStream, MutatorError) as fault:
         raise Damage(*damage_of(one, fault)) from None

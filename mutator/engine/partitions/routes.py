@@ -37,7 +37,7 @@ Route = tuple[int, dict[str, int], Any]
 _SORTED = {FEED: ["unit"], ROWS: ["unit", "input", "position"], TOMBSTONES: ["unit"]}
 
 
-def routed(content: int, table: Any, directories: Any) -> Route:
+def routed(section: int, table: Any, directories: Any) -> Route:
     """Return the route of a table. directories: of the partitions of its rows, a pa.DictionaryArray."""
     codes, names = directories.indices.to_numpy(), directories.dictionary.to_pylist()
     order = np.argsort(codes, kind="stable")
@@ -48,7 +48,7 @@ def routed(content: int, table: Any, directories: Any) -> Route:
     sizes = {names[code]: int(counts[code]) * each for code in used}
     new_codes = np.cumsum(counts > 0) - 1  # without the names that no row has
     column = directory_column(new_codes[codes[order]], [names[code] for code in used])
-    return content, sizes, table_bytes(table.take(pa.array(order)).append_column("directory", column))
+    return section, sizes, table_bytes(table.take(pa.array(order)).append_column("directory", column))
 
 
 def routed_mutations(found: Mutations) -> Route:
@@ -66,7 +66,7 @@ def rows_table(rows: Any, inputs: Ints, positions: Ints, hashes: Hashes, sequenc
 def spread(
     plan: Plan, tasks: Sequence[Sequence[int]], number: int, routes: Iterable[Route]
 ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the elements of the second shuffle: ((task, (), content, position), table with units), and the ledger's.
+    """Yield the elements of the second shuffle: ((task, (), section, position), table with units), and the ledger's.
 
     tasks: the units of each. number: of the partition that the routes come from.
     """
@@ -76,8 +76,8 @@ def spread(
     task_of = np.zeros(len(plan.units), np.int64)
     for task, units in enumerate(tasks):
         task_of[list(units)] = task
-    for count, (content, _, value) in enumerate(routes):
-        if content == LEDGER:
+    for count, (section, _, value) in enumerate(routes):
+        if section == LEDGER:
             (_, *key), fact = value
             yield (len(tasks), *key), fact
             continue
@@ -93,23 +93,23 @@ def spread(
         starts = np.array([first[name] for name in names], np.int64)
         groups = np.array([plan.units[start].groups for start in starts], np.uint64)
         codes = column.indices.to_numpy()
-        hashes = table.column("hashes" if content == FEED else "hash").to_numpy()
+        hashes = table.column("hashes" if section == FEED else "hash").to_numpy()
         units = starts[codes] + (hashes % groups[codes]).view(np.int64)
         order = np.argsort(task_of[units], kind="stable")
         table = table.drop_columns(["directory"]).append_column("unit", pa.array(units)).take(pa.array(order))
         found = task_of[units[order]]
         begins = np.flatnonzero(np.diff(found, prepend=-1))
         for begin, end in zip(begins, [*begins[1:], len(found)], strict=True):
-            yield (int(found[begin]), (), content, (number, count)), table_bytes(table.slice(begin, end - begin))
+            yield (int(found[begin]), (), section, (number, count)), table_bytes(table.slice(begin, end - begin))
 
 
 class ByUnit:
-    """The tables of one content that arrived at a task, unit by unit; units are asked for in ascending order."""
+    """The tables of a section that arrived at a task, unit by unit; units are asked for in ascending order."""
 
-    def __init__(self, plan: Plan, content: int, stack: ExitStack) -> None:
+    def __init__(self, plan: Plan, section: int, stack: ExitStack) -> None:
         # Tombstones are written as they come, and a file of them is sorted by key.
-        keys = key_names(plan.key_width) if content == TOMBSTONES else []
-        self._spool = SortedSpool([*_SORTED[content], *keys], plan.memory, stack)
+        keys = key_names(plan.key_width) if section == TOMBSTONES else []
+        self._spool = SortedSpool([*_SORTED[section], *keys], plan.memory, stack)
         self._ahead: Ahead | None = None
 
     def append(self, table: Any) -> None:
@@ -118,7 +118,8 @@ class ByUnit:
 
     def of(self, unit: int) -> Iterator[Any]:
         """Yield the tables of a unit."""
-        self._ahead = self._ahead or Ahead(self._spool.tables(), "unit")
+        if self._ahead is None:
+            self._ahead = Ahead(self._spool.tables(), "unit")
         for table in self._ahead.until(unit + 1):
             begin = int(np.searchsorted(table.column("unit").to_numpy(), unit))  # a damaged unit may be read in part
             if begin < table.num_rows:

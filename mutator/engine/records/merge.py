@@ -82,7 +82,7 @@ class _Winner(NamedTuple):
 def _collect(
     group: Iterable[Element], counts: Counter[str]
 ) -> tuple[Precedence | None, bytes, tuple[Any, int] | None, _Winner | None, bool]:
-    """Return what the sorted elements of a key come to; count those of the master.
+    """Return the result of a key's sorted elements; count those of the master.
 
     Returns the precedence and the row of the master's record, the order value and commit time of the tombstone, the
     winner, and whether the master has several rows.

@@ -23,7 +23,7 @@ from mutator.rules.order_values import format_order
 _BATCH = 1 << 14  # rows or tombstones that are written at once
 _BATCH_BYTES = 1 << 20
 
-Row = tuple[tuple[Any, ...], bytes, Any]  # place, row, order value
+Row = tuple[tuple[Any, ...], bytes, Any]  # position, row, order value
 Sorter = Callable[[Iterable[Row]], Iterator[Row]]
 
 
@@ -33,7 +33,7 @@ def write_bucket(
     """Merge one bucket and write its rows, their sequences and its tombstones; return the receipt.
 
     staging: directory that the files go to, None for a dry run. attempt: number of this task's attempt, from 0.
-    sort: sorts rows by place, in bounded memory.
+    sort: sorts rows by position, in bounded memory.
     """
     failpoint("task.started", attempt)
     tally = Tally()

@@ -1,7 +1,7 @@
 """The blocks engine: the same merge on Arrow blocks, a few numpy and Arrow calls for tens of thousands of rows.
 
-    map      split -> runs of folded mutations, ((group, (), RUN, place), run); master rows only where they must move
-    shuffle  repartitionAndSortWithinPartitions: by group; runs, then rows, then tombstones, each by place
+    map      split -> runs of folded mutations, ((group, (), RUN, position), run); master rows only where they must move
+    shuffle  repartitionAndSortWithinPartitions: by group; runs, then rows, then tombstones, each by position
     reduce   merge the runs, stream the master against the winners, replace the changed rows
 
 Where the feed is broadcast, there is one group, and the last step is a map over the master's splits.

@@ -52,7 +52,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
                 tasks.mapPartitions(partial(read_tasks, shared, read_runs))
                 # -> the same, in their group, sorted
                 .repartitionAndSortWithinPartitions(plan.groups + 1, partition_of)
-                # -> (kind, sizes, table), ...
+                # -> (section, sizes, table), ...
                 .mapPartitionsWithIndex(partial(_place, shared))
             )
         else:
@@ -72,7 +72,7 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
             carrying = beside.submit(carry_partitions, whole, staging, arrived)
             with shared_with(sc, (replace(whole, master=None), shares)) as second:
                 receipts = (
-                    # -> ((task, (), kind, place), table with units), ...
+                    # -> ((task, (), section, position), table with units), ...
                     routes.mapPartitionsWithIndex(partial(_spread, second))
                     # -> the same, in their task, sorted
                     .repartitionAndSortWithinPartitions(len(shares) + 1, partition_of)

@@ -54,7 +54,7 @@ def each_on(sc: SparkContext) -> Callable[[Sequence[Any], Callable[[Any, int, in
             return []
         numbered = list(enumerate(tasks))
         with spark_faults(sc):
-            # (number, task) -> what the function returns
+            # (number, task) -> an element of the result
             return sc.parallelize(numbered, len(numbered)).map(partial(_numbered, work)).collect()
 
     return each
@@ -132,7 +132,7 @@ def _write(
 def read_tasks(
     shared: Any, read: Callable[[Plan, tuple[Split, ...]], Iterator[Any]], tasks: Iterable[tuple[Split, ...]]
 ) -> Iterator[Any]:
-    """Yield what a function reads of some tasks. shared: the broadcast plan."""
+    """Yield the elements that a function reads for some tasks. shared: the broadcast plan."""
     for splits in tasks:
         yield from read(shared.value, splits)
 

@@ -40,6 +40,11 @@ class Resolution:
     steps: tuple[Step, ...]  # in the order of the writer's fields
     filler: tuple[bytes, ...]  # one per field of the result: its encoded default, b"" where a step writes it
 
+    @property
+    def converted(self) -> frozenset[str]:
+        """The names of the fields whose values get another type."""
+        return frozenset(step.target["name"] for step in self.steps if step.target is not None)
+
     def apply(self, content: bytes, ends: Sequence[int], bad_rows: BadRows, *, deletes: bool) -> Any:
         """Return the records of a block in the result's schema, as a pa.Array of large_binary.
 
@@ -130,7 +135,7 @@ def _filler(field: Field, defaults: Mapping[str, Any]) -> bytes:
 
 
 def _any_value(field: Field) -> bytes:
-    """Return the encoding of some value, for a delete: nobody reads its fields, and they may not be NULL."""
+    """Return the encoding of any value, for fields of a delete that may not be NULL and are never read."""
     data_type = arrow_field(field).type
     values: dict[Any, Any] = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
     try:
@@ -163,6 +168,6 @@ def _converted(source: Field, target: Field, values: Sequence[Any], bad_rows: Ba
     writable = np.ones(len(values), np.bool_) if wanted.nullable else ~flags(column.is_null())
     if not deletes:
         bad_rows.note(~writable, f"field {source['name']} is NULL")
-    # A row whose value is NULL and may not be is a reject or a delete: nobody reads its record.
+    # A row whose value is NULL and may not be is a reject or a delete, whose record is never read.
     encodings = iter(encoded(column.filter(pa.array(writable)), target))
     return [next(encodings) if has_value else b"" for has_value in writable.tolist()]

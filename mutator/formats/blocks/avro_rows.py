@@ -144,7 +144,8 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
         records = packed(np.frombuffer(content, np.uint8), positions[1:] - positions[:-1])
     else:
         records = layout.resolution.apply(content, ends, bad_rows, deletes=layout.deletes)
-        partitions = None  # values of other types may have other texts as they are written
+        if any(str(one.source) in layout.resolution.converted for one in layout.partition):
+            partitions = None  # a value of another type may have another text
     parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]
     rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
     offsets = offset + np.arange(count)

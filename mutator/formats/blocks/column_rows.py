@@ -1,4 +1,4 @@
-"""Blocks of typed columns: whatever the file format, rows have the types of the result.
+"""Blocks of typed columns: rows have the types of the result, whichever file format they come from.
 
 A row is a struct of the result's fields. Other fields of a file are not read, fields that it lacks get a default or
 NULL, and values of another type are converted. Rows of the feed also carry a delete mark.
@@ -93,13 +93,13 @@ class ColumnBlock(SchemaBlock):
 
     @cached_property
     def _keys(self) -> list[Any]:
-        return [canonical(self._columns[place]) for place in self._layout.id_fields]
+        return [canonical(self._columns[ordinal]) for ordinal in self._layout.id_fields]
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a column of canonical bytes for each ID field."""
         if rows is None or "_keys" in vars(self):
             return self._keys if rows is None else [column.take(pa.array(rows)) for column in self._keys]
-        return [canonical(self._columns[place].take(pa.array(rows))) for place in self._layout.id_fields]
+        return [canonical(self._columns[ordinal].take(pa.array(rows))) for ordinal in self._layout.id_fields]
 
     def likely(self, firsts: Collection[bytes]) -> Ints | None:
         """Return the rows whose first ID value is one of a few."""
@@ -273,7 +273,7 @@ def _readable(batch: Any) -> list[dict[str, Any]]:
         columns = [convert_leaves(column, _readable_type, _to_readable) for column in batch.columns]
         return cast(list[dict[str, Any]], pa.RecordBatch.from_arrays(columns, batch.schema.names).to_pylist())
     except (pa.ArrowException, ValueError, OverflowError, TypeError):
-        return [{"row": "holds what cannot be shown"} for _ in range(batch.num_rows)]
+        return [{"row": "cannot be shown"} for _ in range(batch.num_rows)]
 
 
 def _readable_type(data_type: Any) -> Any:

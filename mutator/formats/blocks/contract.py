@@ -87,7 +87,7 @@ class Batch:
 class BlockType(Protocol):
     """One way for rows to travel in memory. Layouts and outputs are made by the plan for this block type alone."""
 
-    run_together: bool  # the writer finds the ends of rows even if one array element holds several
+    run_together: bool  # the writer finds the ends of rows even if one array element has several
 
     def unsupported(self, layout: Any) -> str | None:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
@@ -127,22 +127,22 @@ class BlockType(Protocol):
         """Return a writer to a stream. chunk: bytes of a checksum chunk, to count rows by chunk; None: do not."""
 
 
-def patched(rows: Any, places: Ints, values: Any, gone: Flags, *, exact: bool) -> Any:
+def patched(rows: Any, positions: Ints, values: Any, gone: Flags, *, exact: bool) -> Any:
     """Return rows, a pa.Array, some of which are replaced or removed.
 
-    places: the row numbers, ascending. values: a pa.Array of the replacements, one for each place. gone: which places
-    to remove instead. exact: return one element per row; otherwise untouched neighbours may be one element of
-    large_binary, which costs nothing per row.
+    positions: the row numbers, ascending. values: a pa.Array of the replacements, one for each position. gone: flags of
+    the positions to remove instead. exact: return one element per row; otherwise untouched neighbours may be one
+    element of large_binary, which costs nothing per row.
     """
-    if not len(places):
+    if not len(positions):
         return rows
     if not exact and pa.types.is_large_binary(rows.type):
-        return _patched_bytes(rows, places, values, gone)
+        return _patched_bytes(rows, positions, values, gone)
     # One take of rows and values together is three times as fast as Arrow's own replacement of text.
     index = np.arange(len(rows))
-    index[places] = len(rows) + np.arange(len(places))
+    index[positions] = len(rows) + np.arange(len(positions))
     keep = np.ones(len(rows), np.bool_)
-    keep[places[gone]] = False
+    keep[positions[gone]] = False
     return pa.concat_arrays([rows, values]).take(pa.array(index[keep]))
 
 
@@ -169,11 +169,11 @@ def unequal(one: Any, other: Any) -> Flags:
     return differ | flags(pc.not_equal(one.is_null(), other.is_null()))
 
 
-def _patched_bytes(rows: Any, places: Ints, values: Any, gone: Flags) -> Any:
+def _patched_bytes(rows: Any, positions: Ints, values: Any, gone: Flags) -> Any:
     offsets, data = offsets_of(rows)
-    # Even pieces are the bytes between places, odd pieces the rows at them.
-    pieces = np.empty(2 * len(places) + 2, np.int64)
-    pieces[0], pieces[1:-1:2], pieces[2:-1:2], pieces[-1] = 0, offsets[places], offsets[places + 1], offsets[-1]
+    # Even pieces are the bytes between positions, odd pieces the rows at them.
+    pieces = np.empty(2 * len(positions) + 2, np.int64)
+    pieces[0], pieces[1:-1:2], pieces[2:-1:2], pieces[-1] = 0, offsets[positions], offsets[positions + 1], offsets[-1]
     touched = np.zeros(len(pieces) - 1, np.bool_)
     touched[1::2] = True
     if gone.any():

@@ -129,7 +129,7 @@ def _op_code_reader(layout: RowLayout) -> Callable[[Sequence[bytes]], bool] | No
         if is_delete and not layout.deletes_allowed:
             raise Unreadable(f"field {field} (op code) marks a delete in the master: {quoted(code)}")
         if not is_delete and upsert_codes is not None and code not in upsert_codes:
-            raise Unreadable(f"field {field} (op code) is none of the known codes: {quoted(code)}")
+            raise Unreadable(f"field {field} (op code) is not a known code: {quoted(code)}")
         return is_delete
 
     return is_delete_in
@@ -157,7 +157,7 @@ def _op_code_cutter(layout: RowLayout) -> Callable[[Sequence[bytes]], bytes] | N
     def cut(items: Sequence[bytes]) -> bytes:
         written = joint.join([*items[:field], *items[field + 1 :]])
         if not written:
-            raise Unreadable("nothing is left of the row without its op code, and a blank line is no record")
+            raise Unreadable("nothing is left of the row without its op code, and a blank line is not a record")
         return written
 
     return cut

@@ -62,7 +62,7 @@ class RowRules:
             bad_rows.note(delete, f"field {name} (op code) marks a delete in the master")
         if self.upsert_codes is not None:
             unknown = ~delete & ~is_in(codes, self.upsert_codes)
-            bad_rows.note(unknown, f"field {name} (op code) is none of the known codes")
+            bad_rows.note(unknown, f"field {name} (op code) is not a known code")
         return delete
 
     def partitions_of(self, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> RowPartitions | None:

@@ -181,7 +181,7 @@ def _shown_field(field: Mapping[str, Any]) -> Any:
 
 
 def default_of(field: Mapping[str, Any]) -> Any:
-    """Return the default of a field as a pa.Scalar; None for NULL, for no default, and if Arrow cannot hold it."""
+    """Return the default of a field as a pa.Scalar; None for NULL, for no default, and if Arrow cannot store it."""
     if field.get("default") is None:
         return None
     try:

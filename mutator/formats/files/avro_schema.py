@@ -159,12 +159,12 @@ def _is_decimal(schema: Mapping[str, Any]) -> bool:
 
 
 def to_arrow(schema: Mapping[str, Any]) -> Any:
-    """Return the pa.Schema of an expanded record schema; raises NotReadable for a field that Arrow cannot hold."""
+    """Return the pa.Schema of an expanded record schema; raises NotReadable for a field that Arrow cannot store."""
     return pa.schema([arrow_field(field) for field in schema["fields"]])
 
 
 def arrow_field(field: Mapping[str, Any]) -> Any:
-    """Return the pa.Field of a field of a record; raises NotReadable for a type that Arrow cannot hold."""
+    """Return the pa.Field of a field of a record; raises NotReadable for a type that Arrow cannot store."""
     data_type, nullable = _arrow(field["type"], field["name"])
     return pa.field(field["name"], data_type, nullable)
 
@@ -218,14 +218,14 @@ def _arrow(schema: Any, where: str) -> tuple[Any, bool]:
 
 
 def from_arrow(schema: Any, name: str = "row") -> dict[str, Any]:
-    """Return the Avro schema of a pa.Schema; raises NotReadable for a field that Avro cannot hold."""
+    """Return the Avro schema of a pa.Schema; raises NotReadable for a field that Avro cannot store."""
     return {"type": "record", "name": name, "fields": [_avro_field(field, name) for field in schema]}
 
 
 def avro_of(schema: Any, known: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the Avro schema of a pa.Schema, with the fields of a known Avro schema that have the same Arrow types.
 
-    Enums are not kept: they cannot hold every text.
+    Enums are not kept: they cannot store every text.
     """
     made = from_arrow(schema)
     if known is None:
@@ -268,7 +268,7 @@ def _avro(data_type: Any, path: str, where: str) -> Any:
         space, _, name = path.rpartition(".")
         return {"type": "fixed", "name": name, "namespace": space, "size": data_type.byte_width}
     if types.is_struct(data_type):
-        space, _, name = path.rpartition(".")  # a name of its own, whatever fields are called
+        space, _, name = path.rpartition(".")  # a name that no field has
         return {
             "type": "record",
             "name": name,

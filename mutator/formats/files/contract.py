@@ -91,7 +91,7 @@ class FileFormat(Protocol):
     def storable_type(self, data_type: Any) -> Any:
         """Return the pa.DataType that a written pa.DataType has when it is read back; None if it cannot be written.
 
-        Of nested types, only those that cannot be written whatever their parts return None.
+        None for a nested type that cannot be written with any parts.
         """
 
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:

@@ -29,7 +29,7 @@ _WIDE = (
 def wide_encoding(head: bytes) -> str | None:
     """Return the encoding of a text whose line ends are not single bytes, by its byte order mark; None for others.
 
-    Its delimiters and line ends contain a NUL byte, so an ID that begins with the bytes of a mark is no match.
+    Its delimiters and line ends contain a NUL byte, so an ID that begins with the bytes of a mark does not match.
     """
     return next((name for mark, name in _WIDE if head.startswith(mark) and b"\0" in head), None)
 

@@ -30,7 +30,8 @@ def unmanaged_sources(
         if not config.allow_empty_master:
             raise error("master.missing", path=master)
         return (), ()
-    entries, hidden = [entry], tuple[str, ...]()
+    entries: list[Entry] = [entry]
+    hidden: tuple[str, ...] = ()
     if entry.type == "directory":
         in_directories = bool(config.partitioned_by)
         entries, hidden = _entries_below(storage, master) if in_directories else visible(storage.entries(master))
@@ -57,7 +58,7 @@ def _as_written(source: Source) -> Source:
 
 
 def _entries_below(storage: Storage, directory: str) -> tuple[list[Entry], tuple[str, ...]]:
-    """Do what ``visible`` does with the entries of a directory and of the partition directories below it."""
+    """Return the visible entries of a directory and of the partition directories below it, and the hidden paths."""
     found, hidden = [], list[str]()
     for entry in storage.entries(directory):
         if entry.type == "directory" and not file_names.is_hidden(entry.name) and "=" in entry.name:

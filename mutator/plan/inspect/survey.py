@@ -147,7 +147,7 @@ def _check_formats(side: str, sources: Iterable[Source]) -> None:
             "format",
             path=min(paths_by_format.values(), key=len)[0],
             what=f"the {side} has files of several formats ({counts})",
-            cure=f"take out what is not meant, or set {side}.format",
+            cure=f"remove the files that do not belong, or set {side}.format",
         )
 
 

@@ -1,6 +1,6 @@
 """Plan a run whose files are all Avro: the result's schema, and the resolution of each other schema to it.
 
-Types that encode alike are one type, by whatever name. Else a field gets the type that ``schema_evolution`` finds for
+Types that encode alike are one type, under any name. Else a field gets the type that ``schema_evolution`` finds for
 the Arrow types of both.
 """
 
@@ -45,7 +45,7 @@ class _File:
 def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     """Decide the result's schema and the layouts of all files.
 
-    The versions of the run are replaced by versions with comparable types for what Arrow cannot hold.
+    The versions of the run are replaced by versions with comparable types for what Arrow cannot store.
     """
     survey, fields = run.survey, run.fields
     files = _files(run)

@@ -48,7 +48,7 @@ def _had_schema(survey: Survey) -> bool:
 
 
 def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
-    """Decide what a run reads and writes. Raises ConfigError and DataError that name fields and files."""
+    """Decide the rows that a run reads and writes. Raises ConfigError and DataError that name fields and files."""
     known = survey.manifest
     config = with_stored_defaults(config, known)
     if known is not None and not _had_schema(survey):
@@ -85,7 +85,7 @@ def _output_format(wanted: str | None, survey: Survey) -> str:
         raise error(
             "config",
             where="output.format",
-            faults="text cannot hold what other formats can; set output.format to csv, escaped, avro, parquet or orc",
+            faults="text cannot store what other formats can; set output.format to csv, escaped, avro, parquet or orc",
         )
     return str(output)
 

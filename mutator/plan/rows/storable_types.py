@@ -16,7 +16,7 @@ def storable_schema(schema: Any, name: str) -> Any:
     for field in schema:
         stored = _storable_type(field.type, name)
         if stored is None:
-            what = f"is of type {field.type}, which {name} cannot hold"
+            what = f"is of type {field.type}, which {name} cannot store"
             raise error("schema.field", path=f"output.format={name}", field=field.name, what=what)
         fields.append(field.with_type(stored))
     return pa.schema(fields)

@@ -51,7 +51,7 @@ class Delimiter:
 def parse(text: str) -> Delimiter:
     """Return the delimiter that a character or a Java regex describes.
 
-    Raises ValueError; its message says what is wrong, where, and how to fix it.
+    Raises ValueError; its message names the fault, its position and the cure.
 
     >>> parse("[|]")
     Delimiter(literal=b'|', pattern=None, text='[|]')
@@ -61,7 +61,7 @@ def parse(text: str) -> Delimiter:
     if len(text) > MAX_LENGTH:
         raise ValueError(f"the delimiter has {len(text)} characters: give at most {MAX_LENGTH}")
     if re.search("[\ud800-\udfff]", text):
-        raise ValueError("the delimiter holds half a surrogate pair, which UTF-8 cannot encode: give whole characters")
+        raise ValueError("the delimiter has half a surrogate pair, which UTF-8 cannot encode: give whole characters")
     try:
         node = charset(char_set(text)) if len(text) == 1 else translate(text)
         re.compile(node.source)

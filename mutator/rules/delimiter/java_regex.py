@@ -21,13 +21,13 @@ class _Parser:
     def __init__(self, text: str, kept: frozenset[int]) -> None:
         self.text, self.at = text, 0
         self.chars = self.marks = ""  # text between \Q and \E is surrogates in marks, which match no syntax
-        self.places: list[int] = []
+        self.positions: list[int] = []
         for quote in re.finditer(r"\\Q(?s:(.*?))(?:\\E|\Z)|(?s:\\?.)", text):
             chars = quote[0] if quote[1] is None else quote[1]
             self.chars += chars
             self.marks += chars if quote[1] is None else "\ud800" * len(chars)
-            self.places += range(quote.start(1) if quote[1] else quote.start(), len(text))[: len(chars)]
-        self.places.append(len(text))
+            self.positions += range(quote.start(1) if quote[1] else quote.start(), len(text))[: len(chars)]
+        self.positions.append(len(text))
         self.fold = self.dot_all = False  # the flags i and s
         self.groups = 0
         self.kept = kept  # numbers of the groups that stay
@@ -45,7 +45,7 @@ class _Parser:
 
     def fault(self, start: int, why: str) -> ValueError:
         """Return the error for the text read since `start`."""
-        first, end = self.places[start], self.places[self.at]
+        first, end = self.positions[start], self.positions[self.at]
         return ValueError(f"`{self.text[first:end]}` at character {first + 1} {why}")
 
     def whole(self) -> Node:
@@ -92,7 +92,7 @@ class _Parser:
             return node
         repeat, least, mode = found.groups()
         if node.empty and repeat not in ("?", "{0,1}", "{1}"):
-            # Java and Python end such a loop at different places.
+            # Java and Python end such a loop at different positions.
             raise self.fault(start, "repeats what can match the empty string: let each repetition take a character")
         source = b"(?:%b)%b" % (node.source, repeat.encode())
         if mode == "+":  # atomic groups, because in Java each repetition is possessive, too
@@ -189,7 +189,7 @@ class _Parser:
                 ranges += self.folded(self.span(item))
         ranges = complement(ranges) if negated else ranges
         if not ranges:
-            raise self.fault(start, "holds no character: name some")
+            raise self.fault(start, "has no character: name some")
         return ranges
 
     def span(self, start: int) -> Ranges:
@@ -201,7 +201,7 @@ class _Parser:
             return low
         high = self.members(self.at) if self.peek() else []
         if not high or high[0][0] != high[-1][1] or high < low:
-            raise self.fault(start, r"is no range from a lower to a higher character: write \- for a hyphen")
+            raise self.fault(start, r"is not a range from a lower to a higher character: write \- for a hyphen")
         return [(low[0][0], high[0][0])]
 
     def folded(self, ranges: Ranges) -> Ranges:

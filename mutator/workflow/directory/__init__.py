@@ -1,6 +1,6 @@
 """The directory workflow: feed files that arrive in a directory are merged into the master beside it, over and over.
 
-layout        the directories of a base, and which dataset each one has
+paths         the directories of a base, and which dataset each one has
 arrivals      which feed files have arrived whole, and why the others wait
 claim         feed files moved: claimed, given back, archived
 journal       the files that a run has claimed and not yet merged

@@ -9,7 +9,7 @@ from mutator.dataset.version_log import Arrived, Version
 from mutator.plan.inspect import control_files
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
-from mutator.workflow.directory.layout import Base
+from mutator.workflow.directory.paths import Base
 
 RETURNED = ".returned-"  # a directory in incr/: files that could not go back, because newer ones have their names
 _UNFINISHED = (".tmp", "._copying_", ".filepart")
@@ -65,7 +65,7 @@ class _Directory:
         return self.fresh.get(f"{feed.name}{self._control}") if self._control else None
 
     def why_incomplete(self, feed: Entry) -> str | None:
-        """Return what is wrong with a feed file's control file or ready marker; None if nothing is."""
+        """Return the fault of a feed file's control file or ready marker; None if it has no fault."""
         why = None
         if self._control:
             why = _without_control(self.control(feed), feed.name + self._control, self.paths)
@@ -149,7 +149,7 @@ def _unfit(entry: Entry) -> str | None:
 
 
 def _without_control(beside: Entry | None, name: str, names: Collection[str]) -> str | None:
-    """Return what is wrong with a feed file's control file; None if nothing is. name: that it should have."""
+    """Return the fault of a feed file's control file; None if it has no fault. name: its expected name."""
     if beside is not None:
         return None if beside.type == "file" else f"has a control file {name} that is a {beside.type}"
     if name in names:  # on a storage where nothing is moved

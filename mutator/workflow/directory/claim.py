@@ -17,7 +17,7 @@ from mutator.plan.inspect import control_files
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.arrivals import RETURNED, Arrivals, arrived
-from mutator.workflow.directory.layout import Base
+from mutator.workflow.directory.paths import Base
 
 _MARKER = ".marker."  # prefix of a ready marker in working/<run>
 # An empty directory in working/<run>, named with the suffix of the control files there. Another command, perhaps with

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from mutator.config import Config
@@ -18,8 +18,8 @@ from mutator.rules import file_names
 from mutator.workflow.directory import journal, versions
 from mutator.workflow.directory.arrivals import arrivals
 from mutator.workflow.directory.journal import Journal
-from mutator.workflow.directory.layout import Base, Dataset, open_base, probe_dataset
 from mutator.workflow.directory.lock import holder, locked
+from mutator.workflow.directory.paths import Base, Dataset, open_base, probe_dataset
 from mutator.workflow.directory.recovery import Recovered, abandon, recover
 from mutator.workflow.directory.results import KeptVersion, Outcome, Status
 from mutator.workflow.directory.run_phases import Merge, Run
@@ -128,10 +128,12 @@ def _roll_back(one: Run) -> None:
 @contextmanager
 def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
     """Hold the lock and yield the recovery; None if another process is at work."""
-    with suppressed(*BUSY), locked(base, "look", config.lock_timeout):
-        yield recover(base, Log(base.path))
-        return
-    yield None
+    recovered = None
+    with ExitStack() as stack:
+        with suppressed(*BUSY):
+            stack.enter_context(locked(base, "look", config.lock_timeout))
+            recovered = recover(base, Log(base.path))
+        yield recovered
 
 
 def status(path: str, config: Config) -> Status:
@@ -247,7 +249,7 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
         raise error("base.version", path=base.given, why=f"the dataset of version {to} is not in backup/ any more")
     manifest = read_manifest(base.storage, found.path)
     if manifest is None:
-        why = "what was given before the first run has no manifest: start a new base with it as its master"
+        why = "the dataset from before the first run has no manifest: start a new base with it as its master"
         raise error("base.version", path=found.path, why=why)
     problems = differing_parts(base.storage, found.path, manifest.parts())
     if problems:

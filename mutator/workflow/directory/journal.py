@@ -6,7 +6,7 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.dataset.version_log import Arrived
 from mutator.storage import read_if_exists
-from mutator.workflow.directory.layout import Base
+from mutator.workflow.directory.paths import Base
 
 _FORMAT = "mutator journal"
 

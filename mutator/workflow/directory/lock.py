@@ -20,7 +20,7 @@ from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.storage import Entry, read_if_exists
-from mutator.workflow.directory.layout import Base
+from mutator.workflow.directory.paths import Base
 
 _TRIES = 5
 _UNKNOWN = 60.0  # seconds after which the owner of an unreadable lock counts as dead
@@ -37,7 +37,7 @@ class _Lock:
 
 
 def holder(base: Base) -> Owner | None:
-    """Return the process that is at work on a base now; None if there is none."""
+    """Return the process that is at work on a base now; None if the base is idle."""
     lock = _newest(base)
     if lock is None:
         return None

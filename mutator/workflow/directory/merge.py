@@ -20,10 +20,10 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
         skipped = tuple(source.name for source in prepared.survey.consumed)
         if not prepared.survey.feed:
             return skipped
-        made, report = carry_out(replace(prepared, given=task.places), merge_on)
+        made, report = carry_out(replace(prepared, given=task.paths), merge_on)
         found = {part.name: getattr(report, part.name) for part in fields(report)}
         found["ignored"] = tuple(path for path in report.ignored if not claim.is_own(file_names.base_name(path)))
-        return Merged(made, skipped, Report(**_renamed(found, f"{task.feed[0]}/", f"{task.places['feed'][0]}/")))
+        return Merged(made, skipped, Report(**_renamed(found, f"{task.feed[0]}/", f"{task.paths['feed'][0]}/")))
 
     return merge
 

@@ -19,7 +19,7 @@ from mutator.rules import file_names
 from mutator.storage import entries_of
 from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
-from mutator.workflow.directory.layout import Base, probe_dataset, run_of
+from mutator.workflow.directory.paths import Base, probe_dataset, run_of
 from mutator.workflow.directory.versions import back_up, hide, publish, remove_hidden
 
 _LONG = 3600.0  # seconds

@@ -92,7 +92,7 @@ class Status:
         if made.number:
             lines.append(f"version  {made.number}, {made.rows:,} rows, {made.action}, {made.committed}")
         else:
-            lines.append("version  none yet: the master is what was given")
+            lines.append("version  none yet: the master is the given one")
         if latest.action in UNCHANGED:
             lines.append(f"         version {latest.number} only says that run {latest.run} {_ENDS[latest.action]}")
         lines.append(f"master   {self.master}")

@@ -29,7 +29,7 @@ from mutator.workflow.directory import arrivals, claim, journal
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.journal import Journal
-from mutator.workflow.directory.layout import Base
+from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.recovery import abandon, remove_output
 
 
@@ -41,7 +41,7 @@ class Task:
     master: str
     feed: tuple[str, ...]
     output: str
-    places: Mapping[str, Any]  # the paths for the report: of everything once the version is published
+    paths: Mapping[str, Any]  # the paths for the report: of everything once the version is published
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class Run:
         else:
             feed = tuple(base.at("incr", one.name) for one in self.claimed)
             after = {"feed": feed, "output": output}
-        places = {"master": master, **after}
-        return Task(self.id, master, feed, output, _shown(base, places))
+        paths = {"master": master, **after}
+        return Task(self.id, master, feed, output, _shown(base, paths))
 
     def verify(self) -> None:
         """Compare the files with those claimed and made. Raises DataError, StorageError or StateError."""
@@ -221,8 +221,8 @@ class Run:
         return arrivals.arrivals(self.base, self.config, versions, self._clock())
 
 
-def _shown(base: Base, places: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:
+def _shown(base: Base, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:
     return {
         name: base.shown(path) if isinstance(path, str) else tuple(map(base.shown, path))
-        for name, path in places.items()
+        for name, path in paths.items()
     }

@@ -9,7 +9,7 @@ from mutator.errors.display import printable
 from mutator.pipeline.verify import Verification, checksum_difference
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters
-from mutator.workflow.directory.layout import Base, open_base, probe_dataset
+from mutator.workflow.directory.paths import Base, open_base, probe_dataset
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
 
 
 def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str | None:
-    """Return what is wrong with an archived feed file; None if nothing. A run's whole archive may be removed."""
+    """Return the fault of an archived feed file, or None. A run's whole archive may be removed."""
     if not base.storage.renames:
         return None  # they stay where they were delivered, and belong to others
     directory = base.at("archive", run)

@@ -13,7 +13,7 @@ from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists
 from mutator.workflow.directory.journal import journals
-from mutator.workflow.directory.layout import Base, probe_dataset, run_of
+from mutator.workflow.directory.paths import Base, probe_dataset, run_of
 
 _TRIES = 5
 _REMOVING = ".removing-"

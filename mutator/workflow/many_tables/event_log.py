@@ -63,7 +63,7 @@ class Record:
 def recording(path: str, run: str, resume: bool) -> Iterator[Record]:
     """Open and lock the record of a run within the ``with`` block. resume: continue the existing record.
 
-    Raises StateError if another run has it, ConfigError if there is none to resume.
+    Raises StateError if another run has it, ConfigError if there is no run to resume.
     """
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

@@ -65,7 +65,7 @@ class Tables:
         wanted = set(names)
         unknown = [f"{name}: is not one of its tables{suggestion(name, known)}" for name in sorted(wanted - set(known))]
         if unknown:
-            raise error("config", where=self.path, faults="\n  ".join(["--only names what is not there:", *unknown]))
+            raise error("config", where=self.path, faults="\n  ".join(["--only names unknown tables:", *unknown]))
         return tuple(table for table in self.tables if table.name in wanted)
 
 
@@ -107,7 +107,7 @@ class _Reader:
         defaults = self.section(given, "defaults", _TABLE)
         entries = given.get("tables", {})
         if not isinstance(entries, Mapping) or not entries:
-            self.faults.append("tables: there is none; write a section [tables.NAME] for each")
+            self.faults.append("tables: the file has none; write a section [tables.NAME] for each")
             return []
         found = [self._table(name, entry, defaults) for name, entry in entries.items()]
         return [table for table in found if table is not None]
@@ -202,8 +202,8 @@ class _Reader:
 
 def _without(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the defaults without paths that the table cannot have: a base has no master, a master no base."""
-    places = {"master", "feed", "output"}
-    other = places if "base" in own else {"base"} if places & set(own) else set()
+    paths = {"master", "feed", "output"}
+    other = paths if "base" in own else {"base"} if paths & set(own) else set()
     return {key: value for key, value in defaults.items() if key not in other}
 
 

@@ -104,8 +104,8 @@ def inputs_of(config: Config, master: str, feed: str, pairs: Mapping[str, Pair])
     """Return the inputs of a loop as JSON values, which must be the same when it is resumed."""
     record = _record_of(feed)
     content = {without_secrets(path): _content(path) for pair in pairs.values() for path in pair if path is not None}
-    places = {"master": without_secrets(master), "feed": without_secrets(feed)}
-    return {**places, "split": record and record.commit, "config": _settings(config), "content": content}
+    paths = {"master": without_secrets(master), "feed": without_secrets(feed)}
+    return {**paths, "split": record and record.commit, "config": _settings(config), "content": content}
 
 
 def _content(directory: str) -> Any:

@@ -125,7 +125,7 @@ def _runs(codes: Ints) -> Iterator[tuple[int, int, int, Ints]]:
     """Yield (partition, start, end, order) for each partition: its rows are ``order[start:end]``, in file order."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1)).tolist()  # rows without a partition, -1, are no run
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1)).tolist()  # rows without a partition, -1, do not form a run
     for start, end in zip(starts, [*starts, len(order)][1:], strict=True):
         yield int(ordered[start]), start, end, order
 

@@ -89,12 +89,12 @@ class Base:
                     yield probe_dataset(self.storage, entry.path)
 
     def find(self, commit: str) -> Dataset | None:
-        """Return the dataset in output/ or backup/ with a commit ID; None if there is none."""
+        """Return the dataset in output/ or backup/ with a commit ID, or None."""
         return next((dataset for dataset in self.datasets() if dataset.commit == commit), None)
 
 
 def open_base(given: str) -> Base:
-    """Return the base at a path. Raises ConfigError if there is none."""
+    """Return the base at a path. Raises ConfigError if the path has no base."""
     storage, path = located_to_write(given)
     entry = storage.stat(path)
     if storage.renames and (entry is None or entry.type != "directory"):
