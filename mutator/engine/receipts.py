@@ -5,9 +5,18 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mutator.dataset.manifest import DataFile, SideFile
+from mutator.errors import MutatorError
 
 Key = tuple[bytes, ...]  # canonical bytes of a record ID's values
-Fault = tuple[str, dict[str, Any]]  # error kind, and the fields of its message
+
+
+class Fault(NamedTuple):
+    """A file that cannot be read, and its error."""
+
+    path: str
+    error: MutatorError
+
+
 SplitNumber = tuple[int, int]  # number of the input, number of the split in it
 
 

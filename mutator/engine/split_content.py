@@ -20,7 +20,6 @@ from mutator.dataset.file_content import FileContent
 from mutator.dataset.side_columns import count_tombstones, read_sequences
 from mutator.engine.receipts import Fault, SplitNumber, SplitReceipt
 from mutator.errors import MutatorError, error
-from mutator.errors.exceptions import rebuilt
 from mutator.formats.blocks.contract import Batch
 from mutator.formats.content import Unfit
 from mutator.plan.run_plan import Plan
@@ -35,34 +34,30 @@ LedgerElement = tuple[tuple[int, tuple[()], int, tuple[int, int]], Any]
 
 
 class Damage(Exception):
-    """A damaged file. Arguments: error kind, fields of its message."""
+    """A file cannot be read: the error that a task returns instead of its result."""
 
-    @property
-    def fault(self) -> Fault:
-        """Error kind and fields, as they travel to the driver."""
-        return self.args[0], self.args[1]
-
-
-def error_of(fault: Fault) -> MutatorError:
-    """Return the exception that a fault describes; it has the text of one that a task raised."""
-    kind, fields = fault
-    return rebuilt(kind, fields["text"]) if "text" in fields else error(kind, **fields)
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = fault
 
 
-def damaged(file: Input, why: object) -> Fault:
-    """Return the error kind and the fields of a damaged input. why: an exception, or text."""
+def damage(path: str, why: object, kind: str = "manifest.damage") -> Damage:
+    """Return the exception of a damaged file. why: an exception, or text."""
+    return Damage(Fault(path, error(kind, path=path, why=why)))
+
+
+def damaged(file: Input, why: object) -> Damage:
+    """Return the exception of a damaged input."""
     kind = "damaged" if file.source.checksum is None else "manifest.damage"
-    if isinstance(why, Unfit):
-        kind = "schema.value"
-    return kind, {"path": file.source.path, "why": str(why)}
+    return damage(file.source.path, why, "schema.value" if isinstance(why, Unfit) else kind)
 
 
-def damage_of(file: Input, fault: Exception) -> Fault:
-    """Return the error kind and the fields of an exception that reading an input raised."""
+def damage_of(file: Input, fault: Exception) -> Damage:
+    """Return the damage of an input that raised an exception when it was read."""
     if isinstance(fault, Damage):
-        return fault.fault
+        return fault
     if isinstance(fault, MutatorError):
-        return fault.kind, {"path": file.source.path, "text": str(fault)}
+        return Damage(Fault(file.source.path, fault))
     return damaged(file, fault)
 
 
@@ -73,7 +68,7 @@ def read_splits(plan: Plan, splits: Iterable[Split], read: Callable[[Split, Inpu
         try:
             yield from read(split, file)
         except (Damage, CorruptStream, MutatorError) as fault:
-            yield damage_element(plan, split, damage_of(file, fault))
+            yield damage_element(plan, split, damage_of(file, fault).fault)
 
 
 def damage_element(plan: Plan, split: Split, fault: Fault) -> LedgerElement:
@@ -145,10 +140,10 @@ class RowSequences:
             return
         if self._row > len(self._sequences):
             raise self._too_few()
-        raise Damage(*damaged(self._file, "it has fewer rows than the file with their sequences"))
+        raise damaged(self._file, "it has fewer rows than the file with their sequences")
 
     def _too_few(self) -> Damage:
-        return Damage(*damaged(self._file, "it has more rows than the file with their sequences"))
+        return damaged(self._file, "it has more rows than the file with their sequences")
 
 
 def _recorded_sequences(plan: Plan, split: Split, file: Input) -> Ints | None:
@@ -161,14 +156,12 @@ def _recorded_sequences(plan: Plan, split: Split, file: Input) -> Ints | None:
         with storage.open(path) as stream:
             found = of_blocks(blocks(stream), chunk_of(expected))
         if found != expected:
-            raise Damage(
-                *damaged(file, f"{path}, with the sequences of its rows, has the checksum {found}, not {expected}")
-            )
+            raise damaged(file, f"{path}, with the sequences of its rows, has the checksum {found}, not {expected}")
     with storage.open(path) as stream:
         try:
             return read_sequences(stream, split.number)
         except (ArrowException, OSError, ValueError, LookupError) as fault:
-            raise Damage(*damaged(file, f"{path}, with the sequences of its rows, cannot be read: {fault}")) from None
+            raise damaged(file, f"{path}, with the sequences of its rows, cannot be read: {fault}") from None
 
 
 def check_tombstones(plan: Plan, split: Split, file: Input) -> SplitReceipt:
@@ -181,7 +174,7 @@ def check_tombstones(plan: Plan, split: Split, file: Input) -> SplitReceipt:
     size, digests = content.result()
     found = combine(digests, chunk_of(part.checksum) or 1)
     if found != part.checksum:
-        raise Damage(*damaged(file, f"its checksum is {found} and should be {part.checksum}"))
+        raise damaged(file, f"its checksum is {found} and should be {part.checksum}")
     with storage_for(file.source.path).open(file.source.path) as stream:
         rows = count_tombstones(stream)
     return SplitReceipt(rows, 0, 0, rows, size, digests)
@@ -205,5 +198,5 @@ class SplitContent(FileContent):
             return super().result()
         except MutatorError as fault:
             if self._input.source.checksum is not None:
-                raise Damage(*damaged(self._input, "its size changed while it was read")) from None
-            raise Damage(*damage_of(self._input, fault)) from None
+                raise damaged(self._input, "its size changed while it was read") from None
+            raise damage_of(self._input, fault) from None

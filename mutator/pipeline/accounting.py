@@ -12,8 +12,8 @@ from typing import Any
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile
 from mutator.dataset.partition_index import EARLIER
-from mutator.engine.receipts import Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
-from mutator.engine.split_content import checksum_of, error_of
+from mutator.engine.receipts import Fault, Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
+from mutator.engine.split_content import checksum_of
 from mutator.errors import error
 from mutator.errors.display import key_text
 from mutator.plan.partition_plan import joined_packs, untouched
@@ -88,7 +88,11 @@ def _raise_damage(receipts: Receipts) -> None:
     """Raise the first error that any task returned, in a fixed order."""
     damage = [*receipts.ledger.damage, *(fault for receipt in receipts.merges for fault in receipt.damage)]
     if damage:
-        raise error_of(min(damage, key=repr))
+        raise min(damage, key=_by_kind).error
+
+
+def _by_kind(fault: Fault) -> tuple[str, str, str]:
+    return fault.error.kind, fault.path, str(fault.error)
 
 
 def _check_splits(plan: Plan, ledger: LedgerReceipt, splits: Splits, carried: Collection[int]) -> None:

@@ -16,7 +16,7 @@ from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.engine.receipts import LedgerReceipt
 from mutator.engine.spark.shuffle import each_on, on_partitions, shared_with, spark_faults
-from mutator.engine.split_content import checksum_of, error_of
+from mutator.engine.split_content import checksum_of
 from mutator.errors import MutatorError, error
 from mutator.errors.display import key_text, printable
 from mutator.pipeline.accounting import sum_of_receipts
@@ -153,9 +153,9 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> 
     """Compare the receipts of the files that were read with the manifest."""
     problems = []
     damaged = set()
-    for fault in sorted(ledger.damage, key=repr):
-        problems.append(str(error_of(fault)))
-        damaged.add(fault[1].get("path"))
+    for fault in sorted(ledger.damage, key=lambda fault: (fault.path, str(fault.error))):
+        problems.append(str(fault.error))
+        damaged.add(fault.path)
     rows = {posixpath.join(path, part.path): part.rows for part in known.parts()}
     for index, part in enumerate(plan.inputs):
         source = part.source

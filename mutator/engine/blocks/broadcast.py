@@ -133,7 +133,7 @@ def _tombstones(plan: Plan, split: Split, ledger: list[LedgerElement]) -> Iterat
         yield from tombstones(plan, split, one)
         ledger.append(receipt_of(plan, split, receipt))
     except (Damage, MutatorError) as fault:
-        ledger.append(damage_element(plan, split, damage_of(one, fault)))
+        ledger.append(damage_element(plan, split, damage_of(one, fault).fault))
 
 
 def _winners(plan: Plan, folded: bytes, tally: Tally) -> list[Winners]:

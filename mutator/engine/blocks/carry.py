@@ -18,7 +18,7 @@ from mutator.dataset.manifest import SideFile
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.engine.blocks.merge import merge_tombstones
 from mutator.engine.blocks.merge_task import UnitTask
-from mutator.engine.split_content import Damage, error_of
+from mutator.engine.split_content import Damage, damage
 from mutator.engine.task_files import create
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
@@ -88,7 +88,7 @@ def carry_file(source: str, target: str, checksum: str) -> None:
                 copy.write(block)
             if state.text() != checksum:
                 why = f"its checksum is {state.text()} and should be {checksum}"
-                raise Damage("manifest.damage", {"path": source, "why": why})
+                raise damage(source, why)
     except MutatorError:
         if storage.stat(target) is None:  # else another attempt of this task has made a whole copy
             raise
@@ -142,7 +142,7 @@ def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> 
         try:
             carry_file(*part)
         except Damage as fault:
-            raise error_of(fault.fault) from None
+            raise fault.fault.error from None
         failpoint("carry.copied", attempt)
 
 
@@ -162,7 +162,7 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> Sid
         with create(plan, staging, f"_mutator/filters/joined-{plan.run}.parquet") as sink:
             count = write_filters(sink, filters)  # type: ignore[arg-type]  # as much of a stream as it needs
     except Damage as fault:
-        raise error_of(fault.fault) from None
+        raise fault.fault.error from None
     failpoint("merge.packs.joined")
     return sink.side_file("filters", count)
 
@@ -178,6 +178,6 @@ def filters_of(master: str, pack: str, packs: Mapping[str, str | None]) -> Itera
                     missing.remove(one.path)
                     yield one
     except (ArrowException, OSError, ValueError, LookupError) as fault:
-        raise Damage("manifest.damage", {"path": path, "why": f"a pack of filters: {fault}"}) from None
+        raise damage(path, f"a pack of filters: {fault}") from None
     if missing:  # Parquet's checksums cover only its pages: a flipped bit elsewhere can hide a filter
-        raise Damage("manifest.damage", {"path": path, "why": f"it has no filter of {min(missing)}"})
+        raise damage(path, f"it has no filter of {min(missing)}")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from mutator.engine.blocks.read import Rows, batches
 from mutator.engine.blocks.spool import scratch_directory
 from mutator.engine.receipts import SplitReceipt
-from mutator.engine.split_content import Damage, RowSequences, damage_of, damaged
+from mutator.engine.split_content import RowSequences, damage_of, damaged
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Batch, Block, Hashes
 from mutator.formats.content import NotReadable
@@ -59,7 +59,7 @@ class MasterBlock:
         except NotReadable as fault:
             if self.file is None:
                 raise
-            raise Damage(*damaged(self.file, fault)) from None
+            raise damaged(self.file, fault) from None
 
 
 def from_files(
@@ -74,7 +74,7 @@ def from_files(
                 base += len(block.block)
                 yield block
         except (CorruptStream, MutatorError) as fault:  # only faults of reading: the caller handles its own
-            raise Damage(*damage_of(file, fault)) from None
+            raise damage_of(file, fault) from None
 
 
 def _from_split(

@@ -140,4 +140,4 @@ class UnitTask:
                     self.receipts[split.input, split.number] = check_tombstones(self.plan, split, file)
                 yield from tombstones(self.plan, split, file)
             except MutatorError as fault:
-                raise Damage(*damage_of(file, fault)) from None
+                raise damage_of(file, fault) from None

@@ -29,7 +29,6 @@ from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import NOTHING_READ, SplitReceipt
 from mutator.engine.split_content import (
     REJECT,
-    Damage,
     RowSequences,
     SplitContent,
     check_tombstones,
@@ -101,7 +100,7 @@ def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tu
             yield batch, SplitReceipt(rows, rejects, ignored, lines, 0, ())
             batch = after
     except NotReadable as fault:
-        raise Damage(*damaged(file, fault)) from None
+        raise damaged(file, fault) from None
     receipt = SplitReceipt(rows, rejects, ignored, lines, *content.result())
     if batch is not None:
         yield batch, receipt
@@ -206,7 +205,7 @@ class _Master:
             yield from rejected(plan, split, file, batch, receipt)
             block = batch.block
             if sequences.recorded and batch.rejects and not plan.is_partitioned:  # else a row may lack a partition
-                raise Damage(*damaged(file, "it has lines that are no rows, and sequences for each row"))
+                raise damaged(file, "it has lines that are no rows, and sequences for each row")
             own = sequences.of(batch) if plan.by_file_name else None
             order, pieces = grouped(block.hashes(), plan.groups)
             rows = block.rows.take(pa.array(order))

@@ -37,7 +37,7 @@ from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
 from mutator.engine.receipts import SplitNumber, SplitReceipt
-from mutator.engine.split_content import DAMAGE, TALLY, Damage, check_tombstones, checksum_of, damage_of
+from mutator.engine.split_content import DAMAGE, TALLY, Damage, check_tombstones, checksum_of, damage, damage_of
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
@@ -165,7 +165,7 @@ class _Search:
                         found[one.path] = hit
             except MutatorError as fault:
                 why = f"a pack of filters: {fault}"
-                raise Damage("manifest.damage", {"path": f"{self._plan.master.path}/{pack}", "why": why}) from None
+                raise damage(f"{self._plan.master.path}/{pack}", why) from None
         # A file without a filter may contain any key.
         everything = np.arange(len(self._found))
         return found | {path: everything for path, pack in packs.items() if pack is None}
@@ -212,7 +212,7 @@ def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[I
     source, text = plan.inputs[0].source, checksum_of(plan, 0, receipts)
     if text != source.checksum:
         why = f"its checksum is {text} and should be {source.checksum}"
-        raise Damage("manifest.damage", {"path": source.path, "why": why})
+        raise damage(source.path, why)
     yield from found
 
 
@@ -227,4 +227,4 @@ def _tombstones(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[t
                 orders = table.column("order").combine_chunks().take(pa.array(rows))
                 yield positions, from_texts(plan.rows.order_type, orders)
     except (CorruptStream, MutatorError) as fault:
-        raise Damage(*damage_of(one, fault)) from None
+        raise damage_of(one, fault) from None

@@ -18,7 +18,6 @@ from mutator.dataset.side_columns import read_tombstones
 from mutator.engine.receipts import SplitReceipt
 from mutator.engine.split_content import (
     REJECT,
-    Damage,
     RowSequences,
     SplitContent,
     check_tombstones,
@@ -86,7 +85,7 @@ def records_of(plan: Plan, content: SplitContent, file: Input) -> Iterator[Recor
     try:
         yield from plan.block_type.records(content, plan.rows.layouts[file.layout])
     except NotReadable as fault:
-        raise Damage(*damaged(file, fault)) from None
+        raise damaged(file, fault) from None
 
 
 def _read_tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
