@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.pipeline.report import Report
-from mutator.pipeline.report_lines import listed
+from mutator.pipeline.text_tables import listed
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from mutator.dataset.manifest import Manifest
 from mutator.errors.display import key_text, without_secrets
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.report_lines import aligned, listed
+from mutator.pipeline.text_tables import aligned, listed
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES

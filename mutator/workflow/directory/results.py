@@ -8,7 +8,7 @@ from typing import Any
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
-from mutator.pipeline.report_lines import aligned, listed
+from mutator.pipeline.text_tables import aligned, listed
 
 _ENDS = {"abandoned": "did not commit", "settled": "found nothing new"}
 _MODES = {

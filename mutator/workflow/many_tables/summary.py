@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from mutator.pipeline.report_lines import aligned
+from mutator.pipeline.text_tables import aligned
 
 # Exit codes by priority: faults that need an operator come before those that only need another run.
 _TELLING = (70, 4, 3, 2, 5)

@@ -1,4 +1,4 @@
-"""Lines that the reports of several commands have: tables, and lists that show only their first items."""
+"""Tables and shortened lists as text, for the reports of several commands."""
 
 from collections.abc import Container, Sequence
 
