@@ -43,17 +43,17 @@ def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
-    def start() -> AbstractContextManager[Any]:
-        from mutator.engine.spark.session import spark_context
-
-        return spark_context("mutator workflow")
-
     if arguments.min_age is not None:
         arguments.settings = [*arguments.settings, f"claim.min.age={arguments.min_age}s"]
     left = arguments.runs
     with ExitStack() as stack:
-        # Spark starts when it is first needed, and is kept until the end.
-        spark = cache(lambda: stack.enter_context(start()))
+
+        @cache
+        def spark() -> Any:  # starts when it is first needed, and is kept until the end
+            from mutator.engine.spark.session import spark_context
+
+            return stack.enter_context(spark_context("mutator workflow"))
+
         while left is None or left > 0:
             try:
                 outcome = _run_once(arguments, lambda: nullcontext(spark()))

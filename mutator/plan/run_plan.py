@@ -94,6 +94,14 @@ class Plan:
         return self.rows.partitioning.by_table
 
     @property
+    def feed_has_directories(self) -> bool:
+        """Return whether mutations carry the directories of their partitions.
+
+        Where records may move and the master has no partitions yet, rows get them only once they are merged.
+        """
+        return self.is_partitioned and not (self.by_table and self.master is None)
+
+    @property
     def block_type(self) -> BlockType:
         """The type of the blocks that the engine merges."""
         return BLOCK_TYPES[self.rows.block_type]

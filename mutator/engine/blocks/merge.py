@@ -186,9 +186,8 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
                         stay[rows[chosen]] = False
                         winners.insert(positions[chosen])
                     elif decision.result == "touch tombstone":
-                        table = _touched(
-                            plan, table, rows[chosen], winners.found.orders.take(pa.array(positions[chosen]))
-                        )
+                        raised = winners.found.orders.take(pa.array(positions[chosen]))
+                        table = _touched(plan, table, rows[chosen], raised)
         keep_tombstones(plan, table.filter(pa.array(stay)), output)
 
 

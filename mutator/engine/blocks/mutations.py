@@ -46,7 +46,7 @@ class Mutations:
     mixed: Flags  # those with its order value and sequence are not all the same
     upserts: Flags  # one of them is an upsert
     moves: Ints  # STAYS, LEAVES, ARRIVES or REVIVES
-    directories: Any  # of their partitions, a pa.DictionaryArray; all NULL if the output has none, or they are known
+    directories: Any  # of their partitions, a pa.DictionaryArray; NULLs where mutations carry none
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -116,17 +116,16 @@ def mutations_of(
 
 
 def directories_of(plan: Plan, block: Block) -> Any:
-    """Return the directory of each row's partition, a pa.DictionaryArray; NULLs if the output has no partitions."""
-    if not plan.is_partitioned:
+    """Return the directory of each row's partition, a pa.DictionaryArray; NULLs where mutations carry none."""
+    if not plan.feed_has_directories:
         return pa.nulls(len(block))
-    if (
-        block.partitions is None and plan.by_table
-    ):  # the row of a delete may lack fields, and its record has a partition
-        upserts = np.flatnonzero(~block.deletes())
-        codes = np.full(len(block), -1)
-        codes[upserts], names, _ = _derived(plan, block.written().take(pa.array(upserts)))
-        return directory_column(codes, names)
-    return directory_column(*partitions_of(plan, block)[:2])
+    if block.partitions is not None or not plan.by_table:
+        return directory_column(*partitions_of(plan, block)[:2])
+    # The row of a delete may lack fields; its partition is that of its record.
+    upserts = np.flatnonzero(~block.deletes())
+    codes = np.full(len(block), -1)
+    codes[upserts], names, _ = _derived(plan, block.written().take(pa.array(upserts)))
+    return directory_column(codes, names)
 
 
 def partitions_of(plan: Plan, block: Block) -> RowPartitions:

@@ -56,7 +56,7 @@ class Run(NamedTuple):
     rows: bytes
     inputs: bytes  # int32
     offsets: bytes  # int64
-    directories: bytes | None  # of their partitions, as Arrow IPC; None: the output has no partitions
+    directories: bytes | None  # of their partitions, as Arrow IPC; None: mutations carry none
     folded: tuple[bytes, bytes, bytes] | None  # counts, mixed, upserts; None: nothing was folded
 
 
@@ -160,7 +160,7 @@ class Feed:
             for group, start, end in _sliced(pieces, max(_PIECE * len(found) // max(found.rows.nbytes, 1), 1)):
                 inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in columns)
                 packed = form.pack(rows.slice(start, end - start))
-                where = _packed_directories(directories.slice(start, end - start)) if plan.is_partitioned else None
+                where = _packed_directories(plan, directories.slice(start, end - start))
                 run = Run(layout, packed, inputs, offsets, where, (counts, mixed, upserts) if whole else None)
                 self._number += 1
                 yield (group, (), RUN, (*self._split, self._number)), tuple(run)
@@ -276,8 +276,10 @@ def _read_tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
     yield receipt_of(plan, split, receipt)
 
 
-def _packed_directories(column: Any) -> bytes:
-    """Return a slice of a pa.DictionaryArray as Arrow IPC, with the names that occur in it."""
+def _packed_directories(plan: Plan, column: Any) -> bytes | None:
+    """Return a slice of a pa.DictionaryArray as Arrow IPC, with the names that occur in it, or None."""
+    if not plan.feed_has_directories:
+        return None
     return table_bytes(pa.table({"directory": column.cast(pa.string()).dictionary_encode()}))
 
 

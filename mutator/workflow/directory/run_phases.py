@@ -75,7 +75,7 @@ class Run:
         self._committing = False
 
     def claim(self) -> bool:
-        """Claim the feed files that have arrived whole; False if there are none."""
+        """Claim the feed files that have arrived whole; return whether any was claimed."""
         # Otherwise a version that is committed but not yet published would be left out.
         masters.publish(self.base, self.log)
         found = self.arrivals()
