@@ -4,7 +4,7 @@ Plain functions, no Spark. Everything but records goes to the ledger, a partitio
 
     ((ledger, (), RECEIPT, (input, split)), SplitReceipt as a tuple)
     ((ledger, (), REJECT, (input, offset)), (split, line in the split, reason, row))
-    ((ledger, (), DAMAGE, (input, split)), (error kind, its fields))
+    ((ledger, (), DAMAGE, (input, split)), Fault)
     ((ledger, (), TALLY, (task, 0)), MergeReceipt of a step that writes nothing)
 """
 

@@ -25,7 +25,9 @@ from mutator.engine.blocks.mutations import (
 )
 from mutator.engine.blocks.read import table_bytes
 from mutator.engine.blocks.spool import Ahead, SortedSpool
+from mutator.engine.receipts import Fault
 from mutator.engine.split_content import DAMAGE
+from mutator.errors import error
 from mutator.formats.blocks.contract import Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
@@ -87,8 +89,8 @@ def spread(
         strange = sorted(set(names) - set(first))
         if strange:  # an executor was lost with its routes, and the files they are computed from again have changed
             paths = file_names.first_few([one.source.path for one in plan.inputs if one.side == "feed"])
-            fault = ("changed.between", {"paths": paths, "partition": strange[0]})
-            yield (len(tasks), (), DAMAGE, (number, count)), fault
+            changed = error("changed.between", paths=paths, partition=strange[0])
+            yield (len(tasks), (), DAMAGE, (number, count)), Fault(paths, changed)
             continue
         starts = np.array([first[name] for name in names], np.int64)
         groups = np.array([plan.units[start].groups for start in starts], np.uint64)
