@@ -330,6 +330,7 @@ def test_staging_that_another_sweep_removes_before_its_claim_is_created_again(ou
     assert tree(output) == WHOLE
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.processes
 def test_many_runs_at_once_publish_one_output(output, tmp_path):
     """Each of the other runs reports why it did not publish, and leaves no files."""

@@ -173,7 +173,7 @@ CASES = {
 
 
 @pytest.mark.processes
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @JOINS
 @pytest.mark.parametrize("name", CASES)
 def test_a_task_stays_within_its_memory(name, managed):

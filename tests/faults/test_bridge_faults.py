@@ -178,7 +178,7 @@ def test_kill_and_kill_in_the_next_run(runs, process):
     assert doubles > 10
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @every_start
 def test_kill_and_a_change_by_another_process(runs, process):
     """Neither the feed nor the added rows are lost, whether the run was committed or not."""

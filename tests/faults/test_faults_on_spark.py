@@ -29,6 +29,7 @@ from tests.support.faulty_runs import (  # noqa: F401  # fixtures
 )
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
 @pytest.mark.parametrize("point", ["stage.merged", pytest.param("publish.renamed", marks=pytest.mark.soak)])
 def test_kill_of_the_driver(places, tmp_path, point):
@@ -146,7 +147,7 @@ def undisturbed(places, tmp_path_factory):
 BELOW = ("task.data.opened", "task.data.written", "task.order.written", "task.tombstones.written", "task.carried")
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(
     ("join", "failpoint"),
     [
@@ -197,6 +198,7 @@ def files_of(output):
     return sorted(found, key=lambda one: one[0])
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(
     ("join", "module", "name"),
     [("records", records, "write_bucket"), ("aligned", blocks, "write_group"), ("broadcast", blocks, "_patch")],

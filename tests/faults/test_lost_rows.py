@@ -58,7 +58,7 @@ def check_not_published(error, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep="shuffle")
 @every_join
 def test_each_lost_element_stops_the_run(places, tmp_path, monkeypatch, join):
     keys, _ = elements_of(join, places, tmp_path / "out", monkeypatch)
@@ -69,7 +69,7 @@ def test_each_lost_element_stops_the_run(places, tmp_path, monkeypatch, join):
         check_not_published(caught.value, tmp_path)
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep="shuffle")
 @every_join
 def test_each_doubled_element_stops_the_run(places, tmp_path, monkeypatch, join):
     keys, ledger = elements_of(join, places, tmp_path / "out", monkeypatch)

@@ -151,7 +151,7 @@ def test_any_call_fails(storage_type, runs, why, for_good, process):
         settle_and_check(storage, before)
 
 
-@pytest.mark.thorough(keep=4)
+@pytest.mark.thorough(keep=2)
 @every_storage
 @every_start
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
@@ -377,7 +377,7 @@ def test_paused_run_reports_that_it_lost(storage_type, merges, monkeypatch):
         assert check(Base(path), FED) == set(FED)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @every_storage
 def test_two_recoveries_at_once(storage_type, process):
     """A recovery is killed at any call while another one, which began earlier, continues."""

@@ -387,6 +387,7 @@ def same_on_spark(sc: SparkContext, seed: int, reducers: int, engine: str) -> No
         assert (one.counts, one.samples, one.horizon) == (other.counts, other.samples, other.horizon)
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize(
     ("seed", "reducers", "engine"), [(1, 2, "blocks"), (2, 7, "blocks"), (3, 7, "records"), (6, 2, "blocks")]
 )

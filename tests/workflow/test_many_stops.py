@@ -187,6 +187,7 @@ def test_bug_in_one_table_does_not_affect_others(folder, sc, monkeypatch):
     assert "ZeroDivisionError: oops" in done.results[3].error
 
 
+@pytest.mark.thorough(keep=0)
 def test_kill_and_resume(folder, sc):
     """The third output exists, but the record does not have it yet."""
     words = [sys.executable, "-m", "mutator.cli", "run-many", folder.file(), "--at-once", "1"]

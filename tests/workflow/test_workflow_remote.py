@@ -250,7 +250,7 @@ def is_merged(base, name):
     return any(part.name == name for version in Log(base).all() for part in version.feed)
 
 
-@pytest.mark.thorough(keep="hdfs")
+@pytest.mark.thorough(keep=0)
 def test_two_processes_on_one_base(root):
     base, commits = new_base(f"{root}/base", 1), 4
     children = []
@@ -274,6 +274,7 @@ def test_two_processes_on_one_base(root):
     assert [version.number for version in log] == list(range(1, len(log) + 1))
 
 
+@pytest.mark.thorough(keep=1)
 def test_restore_and_history(root):
     base = new_base(f"{root}/base", 2)
     run_it(base)
