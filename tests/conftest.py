@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(group))
         if item.get_closest_marker("thorough"):
             cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)  # the longest first
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("xdist_group", "processes"))))  # longest first
     for tests in cases.values():
         kept = _kept(tests)
         for item in tests:
