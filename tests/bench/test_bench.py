@@ -27,6 +27,7 @@ from bench.report import as_json, markdown, table, traffic_table
 from bench.storage import exchange
 from bench.traffic import Moved, Traffic, traffic_targets
 from bench.workload import Workload, workloads
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -402,7 +403,7 @@ def test_a_small_run_with_the_installed_systems(tmp_path):
     command = [sys.executable, "-m", "bench", "--size", "5000", "--work", "5%", "--repeat", "1", "--out", tmp_path]
     command += ["--only", "mutator shuffle,spark sql max_by,spark sql full join"]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert done.returncode == 0, done.stderr
     (outcome,) = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["outcomes"]
@@ -417,7 +418,7 @@ def test_a_small_run_with_the_installed_systems(tmp_path):
 def small_run(work, only, out):
     command = [sys.executable, "-m", "bench", "--size", "20000", "--work", work, "--repeat", "1", "--out", out]
     done = subprocess.run(
-        [*command, "--only", only], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+        [*command, "--only", only], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     (outcome,) = json.loads((out / "bench.json").read_text(encoding="utf-8"))["outcomes"]
@@ -469,7 +470,7 @@ def test_a_small_run_of_the_bridge(only, count, tmp_path):
     command = [sys.executable, "-m", "bench", "--size", "5000", "--work", "bridge", "--repeat", "1", "--out", tmp_path]
 
     done = subprocess.run(
-        [*command, "--only", only], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+        [*command, "--only", only], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
     assert done.returncode == 0, done.stderr
@@ -492,7 +493,7 @@ def test_a_small_run_of_the_bridge(only, count, tmp_path):
 def test_a_small_file_to_a_server_and_back(server, tmp_path):
     command = [sys.executable, "-m", "bench", "--size", "smoke", "--work", server, "--repeat", "2", "--out", tmp_path]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert done.returncode == 0, done.stderr
     (found,) = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["traffic"]
@@ -506,7 +507,7 @@ def test_a_small_file_to_a_server_and_back(server, tmp_path):
 def test_an_unknown_name_is_a_usage_error():
     command = [sys.executable, "-m", "bench", "--only", "nobody"]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert done.returncode == 2
     assert "nobody: no contender begins like this" in done.stderr

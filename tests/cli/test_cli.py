@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import termios
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,10 +21,10 @@ import pytest
 from mutator.cli import job, main, sample
 from mutator.storage import storage_for
 from tests.support.cluster import ROOT, SAMPLE, environment, merged_sample, rows
+from tests.support.patience import PATIENCE, wait_until
 
 CONFIG = SAMPLE / "bumu.properties"
 CLEAR_SCREEN = "\x1b[2J"
-SECONDS = 60
 
 
 def options(output, *more, master=SAMPLE / "master", feed=(SAMPLE / "feed",), config=CONFIG):
@@ -657,9 +656,9 @@ def in_session(leader):
 
 def ended(leader):
     """Wait for the last process of a session to end; kill the remaining ones, and return them."""
-    deadline = time.monotonic() + 15
-    while (left := in_session(leader)) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    with suppress(TimeoutError):
+        wait_until(lambda: not in_session(leader), 0.1)
+    left = in_session(leader)
     for process in left:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
@@ -678,7 +677,7 @@ def test_starts_and_stops_its_own_spark_and_prints_plain_lines(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    out, err = process.communicate(timeout=SECONDS)
+    out, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 0, err
     assert ended(process.pid) == []
@@ -721,7 +720,7 @@ class Terminal:
             self.shown += block
 
     def _read(self):
-        ready, _, _ = select.select([self.keyboard], [], [], SECONDS)
+        ready, _, _ = select.select([self.keyboard], [], [], PATIENCE)
         assert ready, self.shown
         try:
             return os.read(self.keyboard, 1 << 16)
@@ -735,7 +734,7 @@ class Terminal:
         """Wait for the program's end; return (exit code, processes that outlived it)."""
         while block := self._read():
             self.shown += block
-        code = self.process.wait(SECONDS)
+        code = self.process.wait(PATIENCE)
         os.close(self.keyboard)
         return code, ended(self.process.pid)
 

@@ -18,6 +18,7 @@ from mutator.dataset.commit.staging import SUCCESS, sweep
 from mutator.dataset.manifest import DataFile, Manifest, SideFile
 from mutator.errors import StateError, StorageError
 from mutator.storage import local, storage_for
+from tests.support.patience import PATIENCE
 
 DATA = {"part-0.txt": b"a,1\n", "part-1.txt": b"b,2\nc,3\n"}
 BESIDE = {"_mutator/tombstones/part-0.parquet": b"stone"}
@@ -347,7 +348,7 @@ def test_many_runs_at_once_publish_one_output(output, tmp_path):
         )
         for n in range(4)
     ]
-    messages = [run.communicate(timeout=60)[1] for run in runs]
+    messages = [run.communicate(timeout=PATIENCE)[1] for run in runs]
 
     losers = [text for run, text in zip(runs, messages, strict=True) if run.returncode]
     assert len(losers) == 3, messages

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import mutator
+from tests.support.patience import PATIENCE
 
 ROOT = Path(mutator.__file__).resolve().parent.parent
 MB = 1 << 20
@@ -132,7 +133,7 @@ def measured(**case):
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=PATIENCE,
             check=False,
             env={**os.environ, "SPARK_LOCAL_DIRS": str(scratch), "OMP_NUM_THREADS": "1"},
         )

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from tests.support.faulty_runs import (  # noqa: F401  # fixtures
     manifest_of,
     new_places,
 )
+from tests.support.patience import PATIENCE, wait_until
 
 
 @pytest.mark.thorough(keep=0)
@@ -75,11 +75,9 @@ def test_kill_of_the_jvm_is_reported(places, tmp_path):
     command = [sys.executable, "-m", "mutator.cli", "run", "--config", settings, "--master", places / "base"]
     command += ["--feed", places / "feed", "--output", output]
     with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 60
-        while not list(output.parent.rglob("*part-*")) and time.monotonic() < until:  # merging once it appears
-            time.sleep(0.05)
+        wait_until(lambda: process.poll() is not None or any(output.parent.rglob("*part-*")))  # the merge has begun
         os.kill(java_of(process), signal.SIGKILL)
-        errors = process.communicate(timeout=60)[1]
+        errors = process.communicate(timeout=PATIENCE)[1]
 
     assert process.returncode == 4, errors
     assert "Spark's JVM has ended" in errors

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from tests.support.parted import (
     set_for_tests,
     settings,
 )
+from tests.support.patience import PATIENCE, wait_until
 
 every_scope = pytest.mark.parametrize("scope", SCOPES)
 
@@ -448,11 +448,9 @@ def test_signal_in_the_middle_of_the_merge(places, tmp_path, number, code):
     command = [sys.executable, "-m", "mutator.cli", "run", "--config", written, "--master", many]
     command += ["--feed", places["table"] / "feed", "--output", output]
     with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 60
-        while not list(output.parent.glob(".out.*/*/p=*")) and time.monotonic() < until:
-            time.sleep(0.02)
+        wait_until(lambda: process.poll() is not None or any(output.parent.glob(".out.*/*/p=*")))
         process.send_signal(number)
-        printed = process.communicate(timeout=60)[1]
+        printed = process.communicate(timeout=PATIENCE)[1]
 
     assert process.returncode == code, printed
     assert "nothing was published" in printed

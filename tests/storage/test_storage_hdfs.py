@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 import uuid
 
 import pytest
@@ -19,6 +18,7 @@ from mutator.storage import blocks
 from mutator.storage import hdfs_client as backend
 from mutator.storage.hdfs import HdfsStorage
 from tests.support.cluster import ROOT
+from tests.support.patience import wait_until
 
 STORAGE = HdfsStorage()
 # The client's messages when the connection breaks before the answer, and when the answer is a refusal.
@@ -296,13 +296,13 @@ def test_a_forked_process_has_its_own_client(base):
     child = os.fork()
     if not child:
         os._exit(0 if read(f"{base}/one") == b"rows\n" else 1)
-    deadline = time.monotonic() + 20
-    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if ended == (0, 0):
+    try:
+        ended = wait_until(lambda: [found for found in [os.waitpid(child, os.WNOHANG)] if found[0]])
+    except TimeoutError:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    assert ended == (child, 0)
+        raise
+    assert ended == [(child, 0)]
 
 
 CONFIGURED = """

@@ -15,7 +15,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
@@ -26,13 +25,13 @@ from urllib.request import urlopen
 
 import pyspark
 
+from tests.support.patience import PATIENCE, wait_until
+
 __all__ = ["QUICK", "ROOT", "SAMPLE", "environment", "merged_sample", "rows", "run", "standalone", "submit"]
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "sample_data" / "product"
-START_SECONDS = 30
-RUN_SECONDS = 120
 STOP_SECONDS = 10
 
 # These JVMs are too short-lived for the optimising compiler: without it, they need half the time or less.
@@ -52,7 +51,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(
-    command: Sequence[str | Path], env: dict[str, str], cwd: Path = ROOT, seconds: float = RUN_SECONDS
+    command: Sequence[str | Path], env: dict[str, str], cwd: Path = ROOT, seconds: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
     """Run a command; kill it and all its children if it takes too long."""
     with subprocess.Popen(
@@ -173,12 +172,7 @@ def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
 
 
 def _await(probe: Callable[[], T], log: Path) -> T:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if result := probe():
-            return result
-        time.sleep(0.1)
-    raise TimeoutError(f"Spark did not come up within {START_SECONDS} s:\n{log.read_text()}")
+    return wait_until(probe, 0.1, log.read_text)
 
 
 def _found(pattern: str, log: Path) -> str | None:
@@ -188,7 +182,7 @@ def _found(pattern: str, log: Path) -> str | None:
 
 def _alive(port: str) -> int:
     try:
-        with urlopen(f"http://127.0.0.1:{port}/json/", timeout=START_SECONDS) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/json/", timeout=PATIENCE) as answer:
             return sum(worker["state"] == "ALIVE" for worker in json.load(answer)["workers"])
     except HTTPError as refusal:
         # Spark's web server binds its port, and logs it, before its pages are ready.

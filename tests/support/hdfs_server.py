@@ -24,11 +24,11 @@ import pytest
 from hdfs_native import Client
 
 from tests.support.cluster import GUARD, ROOT, environment
+from tests.support.patience import PATIENCE
 
 __all__ = ["Hdfs", "hdfs", "hdfs_server"]
 
 JARS = Path(pyspark.__file__).parent / "jars"
-START_SECONDS = 60
 NAMENODE = "namenode.NameNode"
 DATANODE = "datanode.DataNode"
 SECOND = "datanode.DataNode 2"  # with only one, closing a file usually waits half a second for its report
@@ -131,7 +131,7 @@ class Hdfs:
 
     def wait(self) -> None:
         """Wait until a file can be written."""
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 client = Client(self.url)
@@ -167,7 +167,7 @@ class Hdfs:
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                timeout=START_SECONDS,
+                timeout=PATIENCE,
                 check=True,
             )
 

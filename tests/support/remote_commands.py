@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.support.cluster import environment
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,7 +36,7 @@ def run(commands):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
     )
     assert "ANSWERS" in done.stdout, done.stdout + done.stderr
     return json.loads(done.stdout.rpartition("ANSWERS")[2])

@@ -10,6 +10,7 @@ from threading import Barrier
 from mutator.errors import StorageError
 from mutator.storage import Storage, registry, storage_for
 from tests.support.model_storage import ModelStorage
+from tests.support.patience import PATIENCE
 
 RACERS = 4
 
@@ -134,7 +135,7 @@ def race_of_processes(directory, step):
     ]
     for racer in racers:
         racer.start()
-    found = dict(results.get(timeout=60) for _ in racers)
+    found = dict(results.get(timeout=PATIENCE) for _ in racers)
     for racer in racers:
         racer.join(60)
     return list(zip(*(found[number] for number in range(RACERS)), strict=True))

@@ -26,6 +26,7 @@ from mutator.workflow.directory.recovery import Recovered
 from mutator.workflow.directory.verification import is_base
 from mutator.workflow.directory.versions import master_of
 from tests.support.child_process import in_child, points
+from tests.support.patience import PATIENCE
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge, put, read
 
 NAMES = list(FEEDS)
@@ -235,7 +236,7 @@ def worker(base, own, commits):
     for number in range(commits):
         name = f"ups_{own}{number:04d}.txt"
         arrive(base, name, f"w{own},{number}\n".encode())
-        until = time.monotonic() + 120
+        until = time.monotonic() + PATIENCE
         while not is_merged(base, name):
             assert time.monotonic() < until
             try:
