@@ -53,7 +53,7 @@ def unmanaged_sources(
 def _as_written(source: Source) -> Source:
     """Return a text file that a run wrote as it is: without headers or a byte order mark, and with LF alone."""
     if file_names.is_data_file(source.name) and source.file_format == "text":
-        return replace(source, ending=lines.EXACT_LF, bom=False, header_end=0)
+        return replace(source, ending=lines.EXACT_LF, bom=False, header_end=0, header=())
     return source
 
 

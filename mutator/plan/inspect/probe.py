@@ -21,6 +21,7 @@ from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.headers import configured_names, header_names
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
@@ -116,30 +117,33 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
             ending = lines.line_end(content)
         bom = first.startswith(lines.UTF8_BOM)
         with closing(_blocks(storage, source.path, source.compression)) as content:
-            header_end, row = _first_row(lines.rows(content, ending), config.header_lines, bom)
+            header_end, header, row = _first_row(lines.rows(content, ending), config.header_lines, bom)
     except CorruptStream as fault:
         raise error("damaged", path=source.path, why=fault) from None
-    source = replace(source, ending=ending, bom=bom, header_end=header_end)
+    split, names = config.delimiter.split, config.field_names
+    quotes = b'"' in first and ".csv" in source.name.lower()
+    header_fields = header_names(split(header)) if header else ()
+    source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header_fields, quotes=quotes)
     if row is None:
         return source
-    width, names = len(config.delimiter.split(row)), config.field_names
-    return replace(
-        source,
-        width=width,
-        file_schema=FileSchema(headerless_schema(width, names), typed=False, named=bool(names)),
-        quotes=b'"' in row and ".csv" in source.name.lower(),
-    )
+    fields = split(row)
+    if not config.header_lines and names and set(header_names(fields)) <= set(configured_names(config)):
+        what, cure = "its first row has names of field.names", "set header.lines=1, or leave field.names out"
+        raise error("format", path=source.path, what=what, cure=cure)
+    file_schema = FileSchema(headerless_schema(len(fields), names), typed=False, named=bool(names))
+    return replace(source, width=len(fields), file_schema=file_schema)
 
 
-def _first_row(rows: Iterator[tuple[int, bytes]], header_lines: int, bom: bool) -> tuple[int, bytes | None]:
-    """Return the end of the headers, and the first row after them that is not blank, if there is one."""
-    header_end = 0
-    for number, (offset, row) in enumerate(rows):
+def _first_row(rows: Iterator[tuple[int, bytes]], header_lines: int, bom: bool) -> tuple[int, bytes, bytes | None]:
+    """Return the end of the headers, the last of them, and the first row after them that is not blank, or None."""
+    header_end, header = 0, b""
+    for number, (offset, line) in enumerate(rows):
+        content = line.removeprefix(lines.UTF8_BOM) if offset == 0 and bom else line
         if number < header_lines:
-            header_end = offset + 1
-        elif content := row.removeprefix(lines.UTF8_BOM) if offset == 0 and bom else row:
-            return header_end, content
-    return header_end, None
+            header_end, header = offset + 1, content
+        elif content:
+            return header_end, header, content
+    return header_end, header, None
 
 
 def _probe_schema(config: Config, storage: Storage, source: Source, field_names: tuple[str, ...]) -> Source:

@@ -17,6 +17,7 @@ from mutator.errors import error
 from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
+from mutator.plan.inspect.headers import check_headers
 from mutator.plan.inspect.managed import (
     PartitionedMaster,
     dataset_schema,
@@ -57,9 +58,9 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
     """
     storage, master = located_to_write(master)
     paths = tuple(absolute(path) for path in feed)
-    named = _has_names(config)
-    survey = _survey_master(config, storage, master, named)
+    survey = _survey_master(config, storage, master)
     known = survey.manifest
+    named = _has_names(config, known)
     adopted = masters_below(master, survey.ignored)
     entries, ignored = feed_entries(paths, config.control_suffix)
     for path in entries:
@@ -74,6 +75,7 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
     _check_formats("feed", found)
     if survey.partitioned is None:
         _check_formats("master", survey.master)
+    check_headers(config, found, survey.master)
     fresh, consumed, notes = split_consumed(config, known, found)
     if config.control_suffix is not None:
         control_files.check(config.control_suffix, fresh)
@@ -88,10 +90,10 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
     )
 
 
-def _survey_master(config: Config, storage: Storage, master: str, named: bool) -> Survey:
+def _survey_master(config: Config, storage: Storage, master: str) -> Survey:
     known = None if config.master_adopt else read_manifest(storage, master)
     if known is None:
-        sources, hidden = unmanaged_sources(config, storage, master, named=named)
+        sources, hidden = unmanaged_sources(config, storage, master, named=_has_names(config, None))
         return Survey(master, None, sources, ignored=hidden)
     partitioned = partitioned_master(master, known)
     if partitioned is not None:  # its files are checked while Spark reads the feed (``engine.blocks.carry``)
@@ -104,11 +106,16 @@ def _survey_master(config: Config, storage: Storage, master: str, named: bool) -
     return replace(survey, dataset_schema=schema, field_names=_feed_field_names(config.op_field, known, schema))
 
 
-def _has_names(config: Config) -> bool:
-    """Return whether the configuration names fields, or formats whose fields have names."""
+def _has_names(config: Config, known: Manifest | None) -> bool:
+    """Return whether fields have names in a run, so that .csv means CSV.
+
+    ``field.names`` alone does not give names to a dataset of delimited text, whose manifest knows fields by position.
+    """
     fields = (*config.id_fields, config.order_field, config.op_field)
     formats = {config.master_format, config.feed_format, config.output_format} - {None, "text"}
-    return any(isinstance(field, str) for field in fields) or bool(formats or config.output_schema or config.defaults)
+    if any(isinstance(field, str) for field in fields) or formats or config.output_schema or config.defaults:
+        return True
+    return bool(config.field_names) and (known is None or known.spec["format"] != "text")
 
 
 def _probe_feed(

@@ -82,11 +82,12 @@ def _output_format(wanted: str | None, survey: Survey) -> str:
     first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
     output = wanted or before or first
     if output == "text":
-        raise error(
-            "config",
-            where="output.format",
-            faults="text cannot store what other formats can; set output.format to csv, escaped, avro, parquet or orc",
-        )
+        faults = "text cannot store what other formats can; set output.format to csv, escaped, avro, parquet or orc"
+        for side, sources in (("master", survey.master), ("feed", survey.feed)):
+            named_csv = next((source for source in sources if source.file_format == "csv"), None)
+            if named_csv is not None:
+                faults += f"; or, if {named_csv.name} is text without quotes and header, set {side}.format=text"
+        raise error("config", where="output.format", faults=faults)
     return str(output)
 
 

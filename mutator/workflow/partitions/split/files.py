@@ -11,6 +11,7 @@ from mutator.errors import error
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.feed_files import feed_entries
+from mutator.plan.inspect.headers import check_headers
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.text_rows import is_delete_source
@@ -43,11 +44,12 @@ def feed_files(
     wanted = [_known_field(config, field.source) for field in fields]
     # As with names of ID fields in a run, a CSV file has a header if partition fields are named.
     probing = replace(config, id_fields=(*config.id_fields, *(one for one in wanted if isinstance(one, str))))
-    named = any(isinstance(one, str) for one in probing.id_fields)
+    named = bool(config.field_names) or any(isinstance(one, str) for one in probing.id_fields)
     named = named or bool({config.feed_format, config.output_format, config.master_format} - {None, "text"})
     sources = [
         probe_file(probing, storage_for(path), entry, config.feed_format, named=named) for path, entry in found.items()
     ]
+    check_headers(config, sources)
     if config.control_suffix is not None:
         control_files.check(config.control_suffix, sources)
     names: dict[str, Source] = {}

@@ -1,0 +1,146 @@
+"""Headers of delimited files: fields that a header moves are found by name, or the run is refused."""
+
+import gzip
+
+import pytest
+
+from mutator.errors import ConfigError, DataError
+from tests.support.job import Job, rows
+from tests.support.named_runs import ENGINES, Work
+
+NAMES = {"field.names": "id,a,b,ts", "id.field.ordinals": "id", "temporal.ordering.field.ordinal": "ts"}
+ORDINALS = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "3"}
+BY_NAME = {"id.field.ordinals": "0", "deleted.record.file.prefix": "del", "max.delete.fraction": "1"}
+HEADER = {"header.lines": "1"}
+
+
+@pytest.fixture(params=ENGINES)
+def work(request, tmp_path):
+    made = Work(tmp_path, request.param)
+    made.settings = dict(NAMES)
+    made.put("master/m.csv", b"id,a,b,ts\nx,A,B,10\ny,A,B,10\n")
+    return made
+
+
+@pytest.fixture(params=ENGINES)
+def job(request, tmp_path):
+    made = Job(tmp_path, request.param)
+    (made.master / "base.txt").write_bytes(b"id,a,b,ts\nx,A,B,10\ny,A,B,10\n")
+    return made
+
+
+# --- field.names
+
+
+@pytest.mark.parametrize("header", [{}, HEADER])
+@pytest.mark.parametrize("ids", ["id", "0"])
+def test_csv_with_field_names_is_read_by_name(work, header, ids):
+    work.put("feed/f_1.csv", b"id,b,a,ts\nx,BB,AA,11\n")
+    work.run({**header, "id.field.ordinals": ids})
+
+    assert work.rows() == [
+        {"id": "x", "b": "BB", "a": "AA", "ts": "11"},
+        {"id": "y", "b": "B", "a": "A", "ts": "10"},
+    ]
+
+
+def test_csv_with_field_names_may_have_no_header(work):
+    work.put("master/m.csv", b"x,A,B,10\ny,A,B,10\n")
+    work.put("feed/f_1.csv", b'x,"A,A",BB,11\n')
+    work.run()
+
+    assert [tuple(row.values()) for row in work.rows()] == [("x", "A,A", "BB", "11"), ("y", "A", "B", "10")]
+
+
+def test_csv_beside_a_text_master_needs_an_output_format(work):
+    (work.path / "master/m.csv").rename(work.path / "master/m.txt")
+    work.put("feed/f_1.csv", b"id,b,a,ts\nx,BB,AA,11\n")
+
+    with pytest.raises(ConfigError, match=r"output.format: text cannot store .*; or, if f_1.csv .* feed.format=text"):
+        work.run(HEADER)
+    work.run({**HEADER, "output.format": "csv"})
+    assert work.rows()[0] == {"id": "x", "b": "BB", "a": "AA", "ts": "11"}
+
+
+def test_a_text_dataset_stays_text(work):
+    work.put("feed/f_1.csv", b"x,AA,BB,11\n")
+    work.put("master/m.csv", b"x,A,B,10\n")
+    work.run({"input.format": "text"})
+    work.put("feed2/f_2.csv", b"x,AAA,BBB,12\n")
+    work.run(master="out1", feed="feed2")
+    assert rows(work.output) == [b"x,AAA,BBB,12"]
+
+    work.put("feed3/f_3.csv", b"id,b,a,ts\nx,BB,AA,13\n")
+    with pytest.raises(DataError, match=r"f_3.csv: its first row has names of field.names; set header.lines=1"):
+        work.run(master="out2", feed="feed3")
+    with pytest.raises(DataError, match=r"f_3.csv: its header has b as field 1, where field.names has a; "):
+        work.run(HEADER, master="out2", feed="feed3")
+
+
+@pytest.mark.parametrize("file_format", ["text", "parquet"])
+def test_text_with_a_header_of_other_order_is_refused(work, file_format):
+    work.put("master/m.csv", b"id,a,b,ts\nx,A,B,10\n")
+    work.put("feed/f_1.csv", b"id,b,a,ts\nx,BB,AA,11\n")
+
+    with pytest.raises(DataError, match=r"f_1.csv: its header has b as field 1, where field.names has a; "):
+        work.run({**HEADER, "input.format": "text", "output.format": file_format})
+
+
+# --- ordinals
+
+
+@pytest.mark.parametrize(
+    ("header", "fault"),
+    [
+        (b"id,b,a,ts", "its header has b as field 1, where that of"),
+        (b'"ID", B ,a,ts', "its header has b as field 1, where that of"),
+        (b"\xef\xbb\xbfb,id,a,ts", "its header has b as field 0, where that of"),
+        (b"id,c,a,ts", "its header has a as field 2, where that of"),
+        (b"id,a,b,ts", None),
+        (b"id,c,d,ts", None),  # names that no other header has prove nothing
+        (b"a title", None),
+    ],
+)
+def test_headers_of_text_are_compared(job, header, fault):
+    job.put("ups_1.txt", header + b"\nx,AA,BB,11\n")
+    if fault is None:
+        job.run({**ORDINALS, **HEADER})
+        assert rows(job.output) == [b"x,AA,BB,11", b"y,A,B,10"]
+        return
+    job.refused(DataError, "ups_1.txt: ", fault, "base.txt", "input.format=csv", settings={**ORDINALS, **HEADER})
+
+
+def test_headers_of_feed_files_are_compared(job):
+    job.put("ups_1.txt", b"t\nid,a,b,ts\nx,AA,BB,11\n")
+    job.put("ups_2.txt", b"t\nid,b,a,ts\nx,BB,AA,12\n")
+    (job.master / "base.txt").unlink()
+    settings = {**ORDINALS, "header.lines": "2"}
+
+    job.refused(DataError, "ups_2.txt: its header has b as field 1, where that of", "ups_1.txt", settings=settings)
+
+
+def test_the_op_code_moves_no_field_of_the_master(job):
+    settings = {**HEADER, "id.field.ordinals": "0", "temporal.ordering.field.ordinal": "4"}
+    settings |= {"op.code.field.ordinal": "1"}
+    job.put("ups_1.txt", b"id,op,a,b,ts\nx,U,AA,BB,11\n")
+    job.run(settings)
+    assert rows(job.output) == [b"x,AA,BB,11", b"y,A,B,10"]
+
+    job.output = job.root / "other"
+    job.put("ups_1.txt", b"id,op,b,a,ts\nx,U,BB,AA,11\n")
+    job.refused(DataError, "base.txt: its header has a as field 1, where that of", "ups_1.txt", settings=settings)
+
+
+# --- quotes
+
+
+@pytest.mark.parametrize("where", ["master", "feed"])
+@pytest.mark.parametrize("name", ["f_1.csv", "f_1.csv.gz"])
+def test_quotes_below_an_unquoted_row_are_reported(job, name, where):
+    content = b"id,a,b,ts\nz,1,1,1\n" + b"w,1,1,1\n" * 100 + b'"x","AA","BB",11\n'
+    job.put(name, gzip.compress(content) if name.endswith(".gz") else content, where)
+    job.put("f_2.csv", b"id,a,b,ts\nz,1,1,1\n")
+    report = job.run({**ORDINALS, **HEADER})
+
+    expected = "f_1.csv{}: read as delimited text, where quotes mean nothing; input.format=csv reads them as CSV"
+    assert [line for line in report.warnings if "quotes" in line] == [expected.format(name[7:])]
