@@ -86,7 +86,7 @@ def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFi
 
 def milliseconds(entry: Entry) -> int:
     """Return when a file was written, in milliseconds since 1970."""
-    return round((entry.modified if entry.written is None else entry.written) * 1000)
+    return round(entry.last_write * 1000)
 
 
 def probe_files(files: Sequence[TableFile]) -> list[ProbedFile]:

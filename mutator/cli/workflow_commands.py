@@ -80,7 +80,7 @@ def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContext
 
 
 def _answer(outcome: Outcome, arguments: argparse.Namespace) -> Answer:
-    warnings = () if outcome.report is None else outcome.report.warnings
+    warnings = (*(() if outcome.report is None else outcome.report.warnings), *outcome.warnings)
     return Answer(options.shown(outcome, arguments), warnings, code=128 + outcome.stopped if outcome.stopped else 0)
 
 

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Sequence
 
 import xxhash
 
+from mutator.storage import blocks as stored_blocks
+from mutator.storage import storage_for
+
 NAME = "xxh3-128"
 
 
@@ -82,3 +85,9 @@ def of_blocks(blocks: Iterable[bytes], chunk: int | None) -> str:
     for block in blocks:
         state.update(block)
     return state.text()
+
+
+def is_of_file(path: str, expected: str) -> bool:
+    """Read a file and return whether it has a checksum. Raises StorageError."""
+    with storage_for(path).open(path) as stream:
+        return of_blocks(stored_blocks(stream), chunk_of(expected)) == expected

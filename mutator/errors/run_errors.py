@@ -81,6 +81,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: the file changed while it was being read (it had {before} bytes, {after} were read); finish "
             "writing files before the run starts"
         ),
+        "changed.content": (
+            "{path}: was rewritten after a run had claimed it, so nothing was published; write feed files under "
+            "another name, rename them when they are whole, and run again"
+        ),
         "changed.between": (
             "{paths}: a file changed during the run: when it was read again, because an executor was lost, it had rows "
             "of partition {partition}, which it did not have before; finish writing files before the run starts"

@@ -15,6 +15,11 @@ class Entry(NamedTuple):
     tag: str = ""  # differs for different content; empty if the storage has none
     written: float | None = None  # when the content last changed; None: the same as ``modified``
 
+    @property
+    def last_write(self) -> float:
+        """When the content last changed, in seconds, by the storage's clock: a rename does not count."""
+        return self.modified if self.written is None else self.written
+
 
 def walked(entries: Callable[[str], Iterable[Entry]], directory: str) -> Iterator[Entry]:
     """Yield every entry below a directory except directories. entries: lists one directory."""

@@ -317,7 +317,7 @@ def test_file_rewritten_during_its_merge_stops_the_run(s3):
         storage_for(base).replace(f"{base}/incr/{NAMES[2]}", FEEDS[NAMES[2]][::-1])
         return made
 
-    with pytest.raises(MutatorError, match=f"incr/{NAMES[2]}: the file changed"):
+    with pytest.raises(MutatorError, match=f"incr/{NAMES[2]}: was rewritten after a run had claimed it"):
         run_workflow(base, CONFIG, slow, sleep=lambda _: None)
     assert Log(base).latest().number == 2
 

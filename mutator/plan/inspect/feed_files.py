@@ -9,7 +9,7 @@ from mutator.errors import error
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names, sequence_gaps
-from mutator.storage import Entry, blocks, storage_for
+from mutator.storage import Entry, storage_for
 
 
 def feed_entries(paths: Sequence[str], control_suffix: str | None) -> tuple[dict[str, Entry], tuple[str, ...]]:
@@ -76,7 +76,7 @@ def split_consumed(
     fresh, consumed, notes = [], [], []
     for source in found:
         same_name = before.get(source.name, [])
-        if any(part.bytes == source.bytes and _has_checksum(source, part.checksum) for part in same_name):
+        if any(part.bytes == source.bytes and checksum.is_of_file(source.path, part.checksum) for part in same_name):
             consumed.append(source)
             continue
         fresh.append(source)
@@ -90,11 +90,6 @@ def _check_reuse(config: Config, source: Source, before: FeedFile) -> None:
     if (config.reused_names or ("fail" if config.by_file_name else "accept")) == "fail":
         why = ", and order comes from file names" if config.reused_names is None else ", and reused.names=fail"
         raise error("feed.reused", path=source.path, before=before.bytes, after=source.bytes, why=why)
-
-
-def _has_checksum(source: Source, expected: str) -> bool:
-    with storage_for(source.path).open(source.path) as stream:
-        return checksum.of_blocks(blocks(stream), checksum.chunk_of(expected)) == expected
 
 
 def sequence_notes(config: Config, known: Manifest | None, fresh: Sequence[Source]) -> tuple[str, ...]:

@@ -9,7 +9,9 @@ from mutator.dataset.version_log import Arrived, Version
 from mutator.plan.inspect import control_files
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
+from mutator.workflow.directory import sightings
 from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.sightings import Sightings
 
 RETURNED = ".returned-"  # a directory in incr/: files that could not go back, because newer ones have their names
 _UNFINISHED = (".tmp", "._copying_", ".filepart")
@@ -32,6 +34,7 @@ class Arrivals:
     waiting: tuple[tuple[str, str], ...]  # name, and why it waits
     seconds: float | None  # until the first file that is too young is old enough
     control_suffix: str | None
+    ahead: tuple[Entry, ...] = ()  # files with times ahead of this machine's clock
 
 
 class _Directory:
@@ -77,15 +80,50 @@ class _Directory:
         return control_files.feed_name(name, self._control) if self._control else None
 
 
+class _Ages:
+    """The ages of feed files, and which of them have none, because their times are ahead of this machine's clock.
+
+    The age of a file counts from the last change of its content, so one that a run has put back is as old as before.
+    """
+
+    def __init__(self, seen: Sightings, now: float, least: float) -> None:
+        self._seen, self._now, self._least = seen, now, least
+        self.ahead: list[Entry] = []
+        self.seconds: list[float] = []  # until files that are too young are old enough
+
+    def why_too_young(self, feed: Entry, control: Entry | None) -> str | None:
+        """Return why a feed file and its control file are too young to be claimed; None if they are old enough."""
+        files = [feed] if control is None else [feed, control]
+        ahead = [entry for entry in files if entry.last_write > self._now]
+        self.ahead += ahead
+        quiet = min(map(self._quiet, files))
+        if quiet >= self._least:
+            return None
+        self.seconds.append(self._least - quiet)
+        if not ahead:
+            return f"is {quiet:.0f} s old, and claim.min.age is {self._least} s"
+        seconds = max(entry.last_write for entry in ahead) - self._now
+        return (
+            f"has a time that is {seconds:,.0f} s ahead of this machine's clock, which may have been set back; it is "
+            f"claimed after it has stayed unchanged for claim.min.age ({self._least} s) by this clock"
+        )
+
+    def _quiet(self, entry: Entry) -> float:
+        """Return for how many seconds a file has been unchanged, as far as this machine can tell."""
+        first = self._seen.get(entry.path)
+        return max(self._now - entry.last_write, 0.0 if first is None else first.quiet(entry, self._now), 0.0)
+
+
 def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: float | None = None) -> Arrivals:
     """Return the feed files that have arrived whole, and those that wait.
 
     versions: those that may have merged files on a storage where files are not moved. clock: now, in seconds.
     """
     now = time.time() if clock is None else clock
+    ages = _Ages(sightings.sightings(base), now, config.claim_min_age)
     merged = set() if base.storage.renames else {file for version in versions for file in version.claimed}
     ready: dict[str, ReadyFile] = {}
-    waiting, seconds = [], []
+    waiting = []
     here = entries_of(base.at("incr"))
     returned = [entry for entry in here if entry.type == "directory" and entry.name.startswith(RETURNED)]
     for entries in (*(entries_of(directory.path) for directory in returned), here):
@@ -97,10 +135,8 @@ def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: flo
                 continue
             control = directory.control(entry)
             why = _unfit(entry) or directory.why_incomplete(entry)
-            age = now - (entry.modified if control is None else max(entry.modified, control.modified))
-            if why is None and not config.claim_ready_suffix and age < config.claim_min_age:
-                seconds.append(config.claim_min_age - age)
-                why = f"is {max(age, 0):.0f} s old, and claim.min.age is {config.claim_min_age} s"
+            if why is None and not config.claim_ready_suffix:
+                why = ages.why_too_young(entry, control)
             if why is None and name in ready:
                 why = "waits until a file of the same name, which came first, is merged"
             if why is not None:
@@ -109,7 +145,9 @@ def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: flo
             ready[name] = ReadyFile(entry, directory.marker(entry), control)
     if config.full:
         waiting += _hold_back_later_snapshots(ready)
-    return Arrivals(tuple(ready.values()), tuple(waiting), min(seconds, default=None), config.control_suffix)
+    return Arrivals(
+        tuple(ready.values()), tuple(waiting), min(ages.seconds, default=None), config.control_suffix, tuple(ages.ahead)
+    )
 
 
 def controls_of(found: Arrivals) -> tuple[Arrived, ...]:

@@ -17,6 +17,7 @@ from mutator.plan.inspect import control_files
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.arrivals import RETURNED, Arrivals, arrived
+from mutator.workflow.directory.merged_content import IsMerged
 from mutator.workflow.directory.paths import Base
 
 _MARKER = ".marker."  # prefix of a ready marker in working/<run>
@@ -100,27 +101,35 @@ def give_back(base: Base, run: str) -> list[str]:
     return names
 
 
-def archive(base: Base, run: str) -> list[str]:
-    """Move the feed files of a run that committed to archive/<run>; return their names."""
+def archive(base: Base, run: str, is_merged: IsMerged) -> tuple[list[str], list[str]]:
+    """Move the feed files of a run that committed to archive/<run>; return their names.
+
+    A file that was rewritten goes back to incr/ with its control file, because no version has its content. The names
+    of these files are the second list. is_merged: returns whether a version has the content of a feed file.
+    """
     names = []
     directory, target = base.at("working", run), base.at("archive", run)
     everything = entries_of(directory)
     suffix = _control_suffix(everything)
-    for entry in everything:
-        if entry.name.startswith(_MARKER):
+    here = [entry for entry in everything if entry.type != "directory"]
+    feed = [entry for entry in here if not entry.name.startswith(_MARKER) and not _feed_of(entry, suffix)]
+    rewritten = {entry.name for entry in feed if not is_merged(entry)}
+    for entry in here:
+        if entry.name.startswith(_MARKER):  # also that of a rewritten file: its writer makes another one
             base.storage.remove(entry.path)
-        elif entry.type != "directory":
+        elif not rewritten & {entry.name, _feed_of(entry, suffix)}:
             base.storage.make_directory(target)
             failpoint("archive.directory")
             if _move(base, entry.path, f"{target}/{entry.name}") and not _feed_of(entry, suffix):
                 names.append(entry.name)
             failpoint("archive.moved")
+    returned = give_back(base, run) if rewritten else []
     _leave(base, directory, suffix)
     failpoint("archive.working.removed")
     for entry in entries_of(base.at("incr")):
         if entry.name.startswith(RETURNED):
             base.storage.remove_directory(entry.path)  # unless a file is left in it
-    return names
+    return names, returned
 
 
 def _control_suffix(working: Iterable[Entry]) -> str | None:

@@ -102,6 +102,7 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         mode=one.mode,
         claimed=tuple(arrived.name for arrived in one.claimed),
         skipped=one.skipped,
+        rewritten=one.rewritten,
         waiting=one.waiting,
         recovered=recovered,
         report=one.merged.report if one.merged else None,

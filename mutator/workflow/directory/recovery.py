@@ -19,6 +19,7 @@ from mutator.rules import file_names
 from mutator.storage import entries_of
 from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
+from mutator.workflow.directory.merged_content import merged_content
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
 from mutator.workflow.directory.versions import back_up, hide, publish, remove_hidden
 
@@ -58,16 +59,10 @@ def recover(base: Base, log: Log) -> Recovered:
     for run in sorted({*begun, *left}):
         journal = begun.get(run)
         what = "restore" if journal is not None and journal.action == "restore" else "run"
-        if abandon(base, log, run, journal):
-            names = _put_back(base, run, journal)
-            went = "went back to" if base.storage.renames else "wait in"
-            feed = f": {file_names.first_few(names)} {went} incr/" if names else ""
-            done.actions.append(f"{what} {run} was not committed, and is undone{feed}")
-        else:
-            names = archive(base, run)
-            discard(base.at("output", run))
-            feed = f": {file_names.first_few(names)} went to archive/" if names else ""
-            done.actions.append(f"{what} {run} was committed, and is finished{feed}")
+        undone = abandon(base, log, run, journal)
+        fate = "was not committed, and is undone" if undone else "was committed, and is finished"
+        went = _put_back(base, run, journal) if undone else _complete(base, log, run)
+        done.actions.append(": ".join([f"{what} {run} {fate}", *(["; ".join(went)] if went else [])]))
         end(base, run)
         failpoint("recover.ended")
     for number in back_up(base, log):
@@ -138,15 +133,25 @@ def _outputs(base: Base, log: Log) -> set[str]:
 
 
 def _put_back(base: Base, run: str, journal: Journal | None) -> list[str]:
-    """Move the feed files of a run back to incr/ and remove its output; return the names of the files."""
-    names = give_back(base, run)
+    """Move the feed files of a run back to incr/ and remove its output; return where the files went."""
+    names, verb = give_back(base, run), "went back to"
     failpoint("recover.returned")
     remove_output(base, run)
     discard(base.at("output", run))
     failpoint("recover.swept")
-    if journal is not None and not base.storage.renames:
-        names = [one.name for one in journal.claimed]  # they were never moved
-    return names
+    if journal is not None and not base.storage.renames:  # they were never moved
+        names, verb = [one.name for one in journal.claimed], "wait in"
+    return [f"{file_names.first_few(names)} {verb} incr/"] if names else []
+
+
+def _complete(base: Base, log: Log, run: str) -> list[str]:
+    """Archive the feed files of a run that committed; return where the files went."""
+    names, rewritten = archive(base, run, merged_content(log, run))
+    discard(base.at("output", run))
+    went = [f"{file_names.first_few(names)} went to archive/"] if names else []
+    if rewritten:
+        went.append(f"{file_names.first_few(rewritten)} was rewritten after it was merged, and went back to incr/")
+    return went
 
 
 def remove_output(base: Base, run: str) -> None:

@@ -30,6 +30,7 @@ class Outcome:
     mode: str  # how the version became the master
     claimed: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()  # claimed files that an earlier run had merged
+    rewritten: tuple[str, ...] = ()  # claimed files that were rewritten after they were merged, and are back in incr/
     waiting: tuple[tuple[str, str], ...] = ()  # feed files that were not claimed, and why
     recovered: tuple[str, ...] = ()  # actions that finished or undid earlier runs
     report: Any = None  # of the merge; None without one
@@ -39,6 +40,14 @@ class Outcome:
     def json(self) -> str:
         """Return a JSON document."""
         return json.dumps(asdict(self), indent=1)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know although the run succeeded."""
+        which = "an earlier version" if self.version is None else f"version {self.version}"
+        return tuple(
+            f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten
+        )
 
     def text(self) -> str:
         """Return lines for a terminal."""

@@ -19,16 +19,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mutator.config import Config
+from mutator.dataset import checksum
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.version_log import Arrived, Log, Version
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
-from mutator.workflow.directory import arrivals, claim, journal
+from mutator.storage import entries_of
+from mutator.workflow.directory import arrivals, claim, journal, sightings
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.journal import Journal
+from mutator.workflow.directory.merged_content import Stamp, merged_content, stamp
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.recovery import abandon, remove_output
 
@@ -65,11 +68,13 @@ class Run:
         self.id = file_names.new_run_id(clock())
         self.before = self.log.latest()
         self.claimed: list[Arrived] = []
+        self._stamps: dict[str, Stamp] = {}  # of the claimed files, where files are moved
         # Control files of the claimed files, on a storage where nothing is moved.
         self.controls: tuple[Arrived, ...] = ()
         self.waiting: tuple[tuple[str, str], ...] = ()
         self.merged: Merged | None = None
         self.skipped: tuple[str, ...] = ()
+        self.rewritten: tuple[str, ...] = ()  # names of claimed files that were rewritten after they were merged
         self.version: Version | None = None
         self.mode = ""
         self._committing = False
@@ -88,8 +93,22 @@ class Run:
         journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived))
         failpoint("claim.journaled")
         self.claimed = claim.claim(self.base, self.id, found)
+        self._stamps = self._claimed_stamps(found)
         failpoint("claim.done")
         return bool(self.claimed)
+
+    def _claimed_stamps(self, found: Arrivals) -> dict[str, Stamp]:
+        """Return the stamps of the claimed files, where files are moved: a rename changes ``Entry.modified``."""
+        if not self.base.storage.renames:
+            return {}
+        before = {ready.feed.name: ready.feed for ready in found.ready}
+        moved = {entry.name: entry for entry in entries_of(self.base.at("working", self.id))}
+        # The age of the file was that of its content then.
+        return {
+            one.name: stamp(moved[one.name]._replace(bytes=one.bytes, written=before[one.name].last_write))
+            for one in self.claimed
+            if one.name in moved
+        }
 
     def merge(self) -> bool:
         """Merge; False if earlier runs have merged every claimed file, so there is nothing to commit."""
@@ -128,7 +147,8 @@ class Run:
                 raise error("changed", path=self.base.at(place, one.name), before=one.bytes, after=found)
             # Files that stay in incr/ may be overwritten.
             if entry is not None and place == "incr" and entry.tag != one.tag:
-                raise error("changed", path=entry.path, before=f"{one.bytes} other", after=found)
+                raise error("changed.content", path=entry.path)
+        self._check_content()
         missing = {one.name for one in self.claimed} - {part.name for part in self._merged_feed()} - set(self.skipped)
         if missing:
             raise error("sums", problems=f"{len(missing)} feed files are in no account, one of them {min(missing)}")
@@ -140,6 +160,17 @@ class Run:
         if problems:
             raise error("receipt", path=output, why=file_names.first_few(problems))
         failpoint("verify.done")
+
+    def _check_content(self) -> None:
+        """Raise DataError where a file in working/ no longer has the content that was merged."""
+        for part in self._merged_feed():
+            before = self._stamps.get(part.name)
+            entry = self.base.storage.stat(self.base.at("working", self.id, part.name)) if before else None
+            if entry is None or stamp(entry) == before:
+                continue
+            # A link or a change of permissions is no reason to stop.
+            if before is None or entry.last_write != before[1] or not checksum.is_of_file(entry.path, part.checksum):
+                raise error("changed.content", path=entry.path)
 
     def commit(self) -> None:
         """Make the version exist. Raises StateError if another run was faster."""
@@ -179,7 +210,11 @@ class Run:
         if self.config.symlink_manifest:
             masters.write_symlinks(self.base, self.log)
         masters.back_up(self.base, self.log)
-        claim.archive(self.base, self.id)
+        content = merged_content(self.log, self.id)
+        _, rewritten = claim.archive(
+            self.base, self.id, lambda entry: stamp(entry) == self._stamps.get(entry.name) or content(entry)
+        )
+        self.rewritten = tuple(rewritten)
         if self.version is not None:
             masters.prune(self.base, self.log, self.config.backup_keep)
         journal.end(self.base, self.id)
@@ -216,9 +251,12 @@ class Run:
         journal.end(self.base, self.id)
 
     def arrivals(self) -> Arrivals:
-        """Return the feed files in incr/."""
+        """Return the feed files in incr/, and note those with times ahead of this machine's clock."""
         versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
-        return arrivals.arrivals(self.base, self.config, versions, self._clock())
+        now = self._clock()
+        found = arrivals.arrivals(self.base, self.config, versions, now)
+        sightings.note(self.base, sightings.sightings(self.base), found.ahead, now)
+        return found
 
 
 def _shown(base: Base, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:

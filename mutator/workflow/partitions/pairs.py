@@ -116,7 +116,7 @@ def _content(directory: str) -> Any:
         return known.commit if known is not None else None
     # A link to a file, such as that of a backup, changes ``modified`` on some storages, but never ``written``.
     files = [one for one in storage.entries(directory) if not file_names.is_hidden(one.name)]
-    return sorted([one.name, one.bytes, one.modified if one.written is None else one.written, one.tag] for one in files)
+    return sorted([one.name, one.bytes, one.last_write, one.tag] for one in files)
 
 
 def differing_inputs(begun: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -1,0 +1,42 @@
+"""Claimed feed files compared with what was merged: a writer may go on after the claim, and leave the size as it is."""
+
+from collections.abc import Callable
+
+from mutator.dataset import checksum
+from mutator.dataset.version_log import Log
+from mutator.errors import suppressed
+from mutator.storage import Entry
+
+Stamp = tuple[int, float, float, str]
+IsMerged = Callable[[Entry], bool]
+
+
+def stamp(entry: Entry) -> Stamp:
+    """Return the properties of a file that show most changes of its content without reading it.
+
+    >>> stamp(Entry("incr/a", "a", 3, "file", modified=7.0, written=5.0))
+    (3, 5.0, 7.0, '')
+    """
+    return entry.bytes, entry.last_write, entry.modified, entry.tag
+
+
+def merged_content(log: Log, run: str) -> IsMerged:
+    """Return a function that reads a file a run has claimed, and returns whether a version has its content.
+
+    A file that the run merged must have the content that this run read. Any other was merged by an earlier run.
+    """
+
+    def is_merged(entry: Entry) -> bool:
+        expected: set[str] = set()
+        for number in reversed(log.numbers()):
+            version = log.read(number)
+            found = {part.checksum for part in version.feed if part.name == entry.name}
+            if found and version.run == run:
+                expected = found
+                break
+            expected |= found
+        with suppressed("storage.missing"):
+            return any(checksum.is_of_file(entry.path, text) for text in sorted(expected))
+        return True  # another process has just moved it
+
+    return is_merged
