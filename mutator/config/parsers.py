@@ -11,6 +11,8 @@ from dataclasses import replace
 
 from mutator.rules.partition_transforms import PartitionField, checked_fields, parse_fields
 
+_MOST_MEMORY = 1 << 30  # columns of text in Parquet and ORC have 32-bit offsets, so they end at 2 GiB
+
 
 def texts(text: str) -> tuple[str, ...]:
     """Read different names with commas between them.
@@ -194,6 +196,15 @@ def size(text: str) -> int:
     if not match or int(match[1]) < 1:
         raise ValueError("must be a size such as 67108864, 64m or 1g")
     return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]
+
+
+def memory(text: str) -> int:
+    """Read the size of memory to use; return bytes, at most 1 GiB.
+
+    >>> memory("512m") == 512 << 20, memory("8g") == 1 << 30
+    (True, True)
+    """
+    return min(size(text), _MOST_MEMORY)
 
 
 def suffix(text: str) -> str:

@@ -81,7 +81,7 @@ class Config:
     num_reducer: int | None = _setting("num.reducer", parsers.positive)
     split_bytes: int = _setting("split.bytes", parsers.size, 64 << 20)
     bucket_bytes: int = _setting("bucket.bytes", parsers.size, 64 << 20)
-    memory_bytes: int = _setting("memory.bytes", parsers.size, 128 << 20)  # of the feed, in a worker at once
+    memory_bytes: int = _setting("memory.bytes", parsers.memory, 128 << 20)  # of the feed, in a worker at once
     # A promise: an ID has one row in an unmanaged master.
     master_unique: bool = _setting("master.unique", parsers.flag, False)
     # --- settings of the workflow

@@ -13,7 +13,8 @@ from mutator.rules.order_values import NO_SEQUENCE
 
 Tombstone = tuple[tuple[bytes, ...], bytes | None, int]  # key, order value as text or None, commit time in ms
 
-_ROWS = 1 << 17  # rows of one row group; bounds the memory that reading needs
+_ROWS = 1 << 17  # rows of one row group; with _BYTES, bounds the memory that reading needs
+_BYTES = 64 << 20  # of tombstones of one row group
 _BY_CHUNK = b"mutator.rows_by_chunk"
 
 
@@ -79,7 +80,12 @@ class TombstoneWriter:
 
     def write(self, table: Any) -> None:
         """Write a pa.Table, sorted by key, with the columns of ``tombstone_schema``; other columns are left out."""
-        self._writer.write_table(table.select(self._schema.names).cast(self._schema), row_group_size=_ROWS)
+        table = table.select(self._schema.names)
+        rows = max(min(_ROWS, _BYTES * table.num_rows // max(table.nbytes, 1)), 1)
+        for start in range(0, table.num_rows, rows):
+            # The 32-bit offsets of the schema can address a copy of these rows, but not the array that they are in.
+            group = table.take(pa.array(np.arange(start, min(start + rows, table.num_rows))))
+            self._writer.write_table(group.cast(self._schema))
 
     def close(self) -> None:
         """Write the footer."""

@@ -162,7 +162,7 @@ def _elements(
     columns = {"hash": hashes, "state": states, **dict(zip(key_names(len(keys)), keys, strict=True))}
     table = table_of_columns(columns).take(pa.array(order))
     scope = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(order), np.int32)), pa.array([within]))
-    table = table.append_column("key_scope", scope.cast(pa.string()))
+    table = table.append_column("key_scope", scope.cast(pa.large_string()))
     for group, start, end in pieces:
         yield (group, (), 0, (split.input, split.number, number)), table_bytes(table.slice(start, end - start))
 

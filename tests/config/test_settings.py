@@ -164,7 +164,7 @@ SETTINGS = [
         "memory.bytes",
         "memory_bytes",
         128 << 20,
-        [("1", 1), ("8k", 8192), ("1 GiB", 1 << 30)],
+        [("1", 1), ("8k", 8192), ("1 GiB", 1 << 30), ("8g", 1 << 30)],
         [("0", "must be a size such as"), ("-1", "must be a size"), ("half", "must be a size")],
         {},
     ),

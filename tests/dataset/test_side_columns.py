@@ -3,9 +3,13 @@
 import io
 from array import array
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mutator.dataset import side_columns
 from mutator.dataset.side_columns import (
     TombstoneWriter,
     read_sequences,
@@ -38,3 +42,34 @@ def test_tombstones_are_read_back(tombstones):
     writer.close()
 
     assert list(read_tombstones(io.BytesIO(stream.getvalue()))) == tombstones
+
+
+def tombstones_of(sizes):
+    """Return tombstones whose keys have these sizes, as the merge does; untouched zeros take no memory."""
+    ends = np.cumsum([0, *sizes])
+    keys = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(sizes), [None, pa.py_buffer(ends), pa.py_buffer(np.zeros(ends[-1], np.uint8))]
+    )
+    numbers = range(len(sizes))
+    orders = pa.array([b"%d" % number for number in numbers], pa.large_binary())
+    return pa.table({"key_0": keys, "order": orders, "committed": pa.array(numbers, pa.int64())})
+
+
+def test_more_than_two_gigabytes_of_keys_are_one_table():
+    stream = io.BytesIO()
+    writer = TombstoneWriter(stream, 1)
+    writer.write(tombstones_of([1 << 31, 3, 5]).slice(1))  # as a batch of a larger table
+    writer.close()
+
+    assert list(read_tombstones(io.BytesIO(stream.getvalue()))) == [((bytes(3),), b"1", 1), ((bytes(5),), b"2", 2)]
+
+
+def test_row_groups_of_tombstones_are_bounded_in_bytes(monkeypatch):
+    monkeypatch.setattr(side_columns, "_BYTES", 1000)
+    stream = io.BytesIO()
+    writer = TombstoneWriter(stream, 1)
+    writer.write(tombstones_of([400] * 5))
+    writer.close()
+
+    metadata = pq.ParquetFile(io.BytesIO(stream.getvalue())).metadata
+    assert [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)] == [2, 2, 1]
