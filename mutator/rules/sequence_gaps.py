@@ -19,18 +19,21 @@ def late(before: Iterable[int], fresh: Iterable[int]) -> list[int]:
     return [] if last is None else sorted({one for one in fresh if one < last})
 
 
-def gaps(before: Iterable[int], fresh: Iterable[int]) -> list[tuple[int, int]]:
+def gaps(before: Iterable[int], fresh: Iterable[int], master: Iterable[int] = ()) -> list[tuple[int, int]]:
     """Return the ranges that lie between the last applied sequence and the highest new one and have not arrived.
 
-    Where nothing was applied before, the lowest new sequence is the beginning.
+    Where nothing was applied before, the lowest new sequence is the beginning. master: the sequences of master files;
+    the master contains these and all lower ones.
 
     >>> gaps([], [7, 9]), gaps([7, 9], [10]), gaps([5], [])
     ([(8, 8)], [], [])
+    >>> gaps([], [4, 6], master=[5]), gaps([], [4, 9], master=[6])
+    ([], [(7, 8)])
     """
     new = sorted(set(fresh))
     if not new:
         return []
-    last = max(before, default=new[0])
+    last = max([max(before, default=new[0]), *master])
     found = []
     for one in new:
         if one > last + 1:

@@ -37,6 +37,7 @@ RELEASES = sorted(path for path in HERE.iterdir() if path.is_dir() and path.name
 CASES = [case for release in RELEASES for case in sorted(release.iterdir())]
 RUNS = [case for case in CASES if (case / "master" / "_mutator" / "manifest.json").exists()]
 RUN_ID = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
+NEW_MEMBERS = ("rewritten",)  # of the JSON of later versions
 UUID = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 
 
@@ -232,7 +233,15 @@ def test_a_base_is_read_recovered_continued_and_restored(case, copied, capsys):
 
 def assert_answers(found: Any, expected: Path) -> None:
     """Compare a command's answer with the release's answer, except for times and IDs of new runs."""
-    assert plain(found) == plain(json.loads(expected.read_bytes()))
+    assert plain(without_new_members(found)) == plain(json.loads(expected.read_bytes()))
+
+
+def without_new_members(found: Any) -> Any:
+    """Return an answer without the members that the release did not have; each of them must be empty."""
+    if not isinstance(found, dict):
+        return found
+    assert not any(found.get(name) for name in NEW_MEMBERS)
+    return {name: value for name, value in found.items() if name not in NEW_MEMBERS}
 
 
 def plain(document: Any) -> Any:

@@ -151,6 +151,28 @@ def test_gaps_in_the_sequence(by_name):
     assert [note for note in by_name.run(sequence_gaps="report").report.notes if note.startswith("gaps")]
 
 
+def test_sequence_of_the_master_itself_is_not_missing(by_name):
+    """A master file s_5 has everything up to 5, in this run and in the next ones."""
+    (by_name.path / "master" / "base_1.txt").rename(by_name.path / "master" / "base_5.txt")
+    by_name.arrive("ups_4.txt", "a,4")
+    by_name.arrive("ups_6.txt", "b,6")
+    notes = by_name.run(sequence_gaps="fail").report.notes
+    assert notes[:-1] == ("late: ups_4.txt: older than what was merged before (sequence 5)",)
+    by_name.arrive("ups_8.txt", "b,8")
+    refused(by_name.run, 3, "these sequences have not arrived: 7;", sequence_gaps="fail")
+
+
+def test_sequence_of_the_master_is_not_missing_in_a_later_run(by_name):
+    (by_name.path / "master" / "base_1.txt").rename(by_name.path / "master" / "base_5.txt")
+    by_name.arrive("ups_3.txt", "a,3")
+    refused(
+        by_name.run, 3, "ups_3.txt: older than what was merged before (sequence 5), and late.files", late_files="fail"
+    )
+    by_name.run()
+    by_name.arrive("ups_6.txt", "b,6")
+    assert len(by_name.run(sequence_gaps="fail").report.notes) == 1
+
+
 def test_run_that_fails_puts_its_feed_back_and_reports_why(by_name):
     by_name.arrive("ups_2.txt", "a,2", "broken")
     refused(by_name.run, 3, "1 feed rows cannot be read", "ups_2.txt")

@@ -92,8 +92,10 @@ def _check_reuse(config: Config, source: Source, before: FeedFile) -> None:
         raise error("feed.reused", path=source.path, before=before.bytes, after=source.bytes, why=why)
 
 
-def sequence_notes(config: Config, known: Manifest | None, fresh: Sequence[Source]) -> tuple[str, ...]:
-    """Return notes on feed files that are late and on sequences that are missing.
+def sequence_notes(
+    config: Config, known: Manifest | None, fresh: Sequence[Source], master: Iterable[Source]
+) -> tuple[str, ...]:
+    """Return notes on feed files that are late and on sequences that are missing. master: its files.
 
     Raises DataError where the configuration forbids them.
     """
@@ -102,15 +104,23 @@ def sequence_notes(config: Config, known: Manifest | None, fresh: Sequence[Sourc
     ]
     new = [source.sequence for source in fresh if source.sequence is not None]
     notes = []
-    late = sequence_gaps.late(before, new) if config.by_file_name else ()
+    own = _master_sequences(known, master) if config.by_file_name else []
+    late = sequence_gaps.late([*before, *own], new) if config.by_file_name else ()
     if late:
         shown = file_names.first_few([source.name for source in fresh if source.sequence in late])
         if config.late_files == "fail":
-            raise error("feed.late", paths=shown, last=max(before))
-        notes.append(f"late: {shown}: older than what was merged before (sequence {max(before)})")
-    missing = sequence_gaps.gaps(before, new) if config.sequence_gaps != "ignore" else []
+            raise error("feed.late", paths=shown, last=max([*before, *own]))
+        notes.append(f"late: {shown}: older than what was merged before (sequence {max([*before, *own])})")
+    missing = sequence_gaps.gaps(before, new, own) if config.sequence_gaps != "ignore" else []
     if missing and config.sequence_gaps == "fail":
         raise error("feed.gaps", gaps=sequence_gaps.gaps_text(missing))
     if missing and (config.sequence_gaps == "report" or sequence_gaps.counts_files(before, new, missing)):
         notes.append(f"gaps: these sequences have not arrived: {sequence_gaps.gaps_text(missing)}")
     return tuple(notes)
+
+
+def _master_sequences(known: Manifest | None, master: Iterable[Source]) -> list[int]:
+    """Return the sequences of the master's files: the highest sequence of a row in each, in a managed master."""
+    names = [source.name for source in master] if known is None else [part.path for part in known.files]
+    found = (file_names.sequence(file_names.base_name(name)) for name in names)
+    return [number for number in found if number is not None]

@@ -85,7 +85,11 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
         feed_paths=paths,
         consumed=consumed,
         ignored=(*survey.ignored, *ignored),
-        notes=(*notes, *sequence_notes(config, known, fresh), *_adoption_notes(survey, adopted, config.master_adopt)),
+        notes=(
+            *notes,
+            *sequence_notes(config, known, fresh, survey.master),
+            *_adoption_notes(survey, adopted, config.master_adopt),
+        ),
         output_schema=read_schema(config.output_schema) if config.output_schema is not None else None,
     )
 
