@@ -17,12 +17,13 @@ from mutator.dataset.partition_index import SPEC
 from mutator.errors import error
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
+from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.schema_rows import has_schema, schema_row_plan
-from mutator.plan.rows.text_rows import is_delete_source, text_row_plan
+from mutator.plan.rows.text_rows import text_row_plan
 from mutator.plan.splits import Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.byte_columns import Ints

@@ -18,7 +18,7 @@ class Input:
 
     source: Source
     side: str  # tombstones | master | feed
-    layout: str  # which layout of the plan: master | feed | deletes
+    layout: str  # a key of ``RowPlan.layouts``
     rank: int = 0  # of the base name within its side; equal names have equal ranks
     in_ranges: bool = True  # tasks may read byte ranges of it
 

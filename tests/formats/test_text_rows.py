@@ -17,6 +17,7 @@ from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_rea
 from mutator.formats.blocks.text_rows import TextBlockType
 from mutator.formats.content import NotReadable, Reject, Window
 from mutator.formats.files import lines as text
+from mutator.plan.rows.text_rows import layout_of_ids
 from mutator.rules.byte_columns import joined
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.key_hash import hash_key
@@ -46,8 +47,8 @@ DELETE_FILES = st.builds(
     id_fields=st.sampled_from([(0,), (1,), (2, 0)]),
     width=st.sampled_from([None, 3, 4]),
     deletes=st.just(True),
-    keys_only=st.just(True),
 )
+OF_IDS = st.builds(layout_of_ids, DELETE_FILES)
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,11 @@ def by_blocks(content, layout, trusted=False):
 
 @law(600, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.data(), ROWS, st.sampled_from([text.LF, text.CR, text.EXACT_LF]), st.one_of(LAYOUTS, DELETE_FILES), st.booleans()
+    st.data(),
+    ROWS,
+    st.sampled_from([text.LF, text.CR, text.EXACT_LF]),
+    st.one_of(LAYOUTS, DELETE_FILES, OF_IDS),
+    st.booleans(),
 )
 def test_the_same_rows_and_rejects(monkeypatch, data, rows, ending, layout, bom):
     mark = {text.LF: st.sampled_from([b"\n", b"\r\n"]), text.CR: st.just(b"\r"), text.EXACT_LF: st.just(b"\n")}[ending]

@@ -92,10 +92,10 @@ def test_text_with_a_header_of_other_order_is_refused(work, file_format):
 @pytest.mark.parametrize(
     ("header", "fault"),
     [
-        (b"id,b,a,ts", "its header has b as field 1, where that of"),
-        (b'"ID", B ,a,ts', "its header has b as field 1, where that of"),
-        (b"\xef\xbb\xbfb,id,a,ts", "its header has b as field 0, where that of"),
-        (b"id,c,a,ts", "its header has a as field 2, where that of"),
+        (b"id,b,a,ts", "its header has b as field 1, where the header of"),
+        (b'"ID", B ,a,ts', "its header has b as field 1, where the header of"),
+        (b"\xef\xbb\xbfb,id,a,ts", "its header has b as field 0, where the header of"),
+        (b"id,c,a,ts", "its header has a as field 2, where the header of"),
         (b"id,a,b,ts", None),
         (b"id,c,d,ts", None),  # names that no other header has prove nothing
         (b"a title", None),
@@ -116,7 +116,9 @@ def test_headers_of_feed_files_are_compared(job):
     (job.master / "base.txt").unlink()
     settings = {**ORDINALS, "header.lines": "2"}
 
-    job.refused(DataError, "ups_2.txt: its header has b as field 1, where that of", "ups_1.txt", settings=settings)
+    job.refused(
+        DataError, "ups_2.txt: its header has b as field 1, where the header of", "ups_1.txt", settings=settings
+    )
 
 
 def test_the_op_code_moves_no_field_of_the_master(job):
@@ -128,7 +130,7 @@ def test_the_op_code_moves_no_field_of_the_master(job):
 
     job.output = job.root / "other"
     job.put("ups_1.txt", b"id,op,b,a,ts\nx,U,BB,AA,11\n")
-    job.refused(DataError, "base.txt: its header has a as field 1, where that of", "ups_1.txt", settings=settings)
+    job.refused(DataError, "base.txt: its header has a as field 1, where the header of", "ups_1.txt", settings=settings)
 
 
 # --- quotes

@@ -38,6 +38,7 @@ from tests.support.text_worlds import (
     File,
     Line,
     RowPlan,
+    as_first_row,
 )
 
 __all__ = ["Made", "Table", "TableRuns", "draw_line", "draw_table", "files_of", "make_speed", "read_partitions"]
@@ -138,16 +139,18 @@ def files_of(
         named = (table.order == BY_NAME and not of_master) or rng.random() < 0.6
         all_deleted = not of_master and table.deletes == "delete file" and rng.random() < 0.4
         lines = []
+        id_alone = all_deleted and table.order == BY_NAME and rng.random() < 0.5
+        if table.scope == "partition" and not bad:
+            id_alone = False
         for _ in range(rng.randint(0, most)):
             is_delete = not of_master and (all_deleted or (table.deletes == "op code" and rng.random() < 0.4))
-            id_alone = all_deleted and table.order == BY_NAME and rng.random() < 0.5
-            if id_alone and table.scope == "partition" and not bad:
-                id_alone = False
             lines.append(draw_line(rng, table, is_delete, of_master=of_master, id_alone=id_alone, bad=bad))
             if rng.random() < 0.15:
                 lines.append(rng.choice(lines))
             if bad and rng.random() < 0.1:
                 lines.append(Line(b"," * 19))
+        if all_deleted and table.order == BY_NAME:
+            lines = as_first_row(lines, len(table.key))
         end = rng.choice([b"\n", b"\n", b"\r\n"])
         file = File(
             place=rng.randrange(2),

@@ -60,6 +60,13 @@ class RowPlan:
     header: bool = False  # all files except the program's own begin with a line that is not a row
 
     @property
+    def ids_alone(self) -> bool:
+        """Return whether the first row of a delete file shows that its rows are IDs alone."""
+        needed = 1 + max(self.columns.index(name) for name in self.key)
+        whole = needed if self.field_count == "any" else len(self.columns)
+        return self.deletes == "delete file" and self.order == BY_NAME and len(self.key) < whole
+
+    @property
     def written(self) -> tuple[str, ...]:
         """Return the columns of a row in the order in which it is written."""
         return tuple(name for name in self.columns if name != "op" or self.keeps_op)
@@ -175,16 +182,28 @@ def make_line(rng: random.Random, shape: RowPlan, is_delete: bool, *, of_master:
     return Line(raw, key, order, is_delete, b",".join(cells[name] for name in shape.written))
 
 
+def as_first_row(lines: list[Line], key_width: int) -> list[Line]:
+    """Return the lines of a delete file as the first row decides: those of IDs alone, or whole rows, are rejects."""
+    widths = [line.raw.count(b",") + 1 if line.raw else None for line in lines]
+    of_ids = next((width for width in widths if width), None) == key_width
+    return [
+        line if (width == key_width) == of_ids or width is None else Line(line.raw)
+        for line, width in zip(lines, widths, strict=True)
+    ]
+
+
 def make_file(rng: random.Random, shape: RowPlan, *, of_master: bool, bad: bool, most: int, places: int) -> File:
     number = rng.choice(SEQUENCES)
     named = (shape.order == BY_NAME and not of_master) or rng.random() < 0.6
     in_delete_file = shape.deletes == "delete file" and rng.random() < 0.4
     stem = ("del" if in_delete_file else "") + rng.choice(STEMS)
+    # If file names give the order, the rows of a delete file may be IDs alone.
+    of_ids = not of_master and shape.ids_alone and rng.random() < 0.5
     lines = []
     for _ in range(rng.randint(0, most)):
         is_delete = not of_master and (in_delete_file or (shape.deletes == "op code" and rng.random() < 0.4))
-        # If file names give the order, a row of a delete file may be only an ID.
-        full_row = not (is_delete and in_delete_file and shape.order == BY_NAME and rng.random() < 0.5)
+        odd = bad and rng.random() < 0.2
+        full_row = not (in_delete_file and of_ids) or odd
         lines.append(make_line(rng, shape, is_delete, of_master=of_master, full_row=full_row))
         if rng.random() < 0.15:
             lines.append(rng.choice(lines))  # the same row twice
@@ -192,6 +211,8 @@ def make_file(rng: random.Random, shape: RowPlan, *, of_master: bool, bad: bool,
             lines.append(Line(b""))
         if bad and rng.random() < 0.2:
             lines.append(Line(b"," * 9))
+    if not of_master and in_delete_file and shape.ids_alone:
+        lines = as_first_row(lines, len(shape.key))
     line_end = rng.choice([b"\n", b"\n", b"\r\n", b"\r"])
     before = (BOM if rng.random() < 0.1 and lines else b"") + (b"id,and,so,on" + line_end if shape.header else b"")
     return File(

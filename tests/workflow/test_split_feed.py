@@ -322,16 +322,24 @@ def test_deletes_with_the_id_alone(feed):
     settings = {**BY_NAME, "id.field.ordinals": "2,0", "reject.policy": "quarantine"}
     feed.put("ups_1.txt", b"a,x,2026\nb,y,2025\n")
     feed.put("del_2.txt", b"2026,a\nb,y,2025\n")
-    feed.split("0,y=2", settings)
+    feed.put("del_3.txt", b"b,y,2025\n2026,a\n")
+    done = feed.split("0,y=2", settings)
 
-    assert feed.parts("del_2.txt") == {"field_0=a/y=2026": b"2026,a\n", "field_0=b/y=2025": b"b,y,2025\n"}
+    assert feed.parts("del_2.txt") == {"field_0=a/y=2026": b"2026,a\n"}
+    assert feed.parts("del_3.txt") == {"field_0=b/y=2025": b"b,y,2025\n"}
+    assert [one["reason"] for one in done.rejects] == [
+        "has 3 fields and should have 2",
+        "has 2 fields and should have 3",
+    ]
 
 
 def test_deletes_with_the_id_alone_may_have_no_partition(feed):
     feed.put("ups_1.txt", b"a,x,2026\n")
-    feed.put("del_2.txt", b"a\na,x,2026\n")
+    feed.put("del_2.txt", b"a\n")
+    feed.put("del_3.txt", b"a,x,2026\n")
 
-    feed.refused(DataError, "has the ID alone, and field 1 (partition) is not part of it: a", by="1", settings=BY_NAME)
+    message = "del_2.txt: line 1, byte 0: has the ID alone, without the fields of its partition: a"
+    feed.refused(DataError, message, by="1", settings=BY_NAME)
     assert feed.split("1", {**BY_NAME, "reject.policy": "quarantine"}).record.files[0].rejected == 1
 
 

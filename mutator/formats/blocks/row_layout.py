@@ -42,10 +42,14 @@ class RowLayout:
     cut_op: bool = False  # rows are written without the op code
     joint: bytes = b","
     deletes: bool = False  # every row is a delete (a delete file)
-    keys_only: bool = False  # a row of just the ID fields, in their configured order, is complete
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals
     placed: bool = False  # deletes need values for the partition fields, too
     deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
+
+    @property
+    def lacks_partition(self) -> bool:
+        """Return whether rows need values for the partition fields and have none: all of them are rejects."""
+        return self.placed and not self.partition
 
     @property
     def partition_sources(self) -> tuple[int, ...]:
@@ -78,22 +82,19 @@ def compile_reader(layout: RowLayout) -> Reader:
     literal, split = layout.delimiter.literal, layout.delimiter.split
     ids, single = layout.id_fields, layout.id_fields[0] if len(layout.id_fields) == 1 else None
     width, needed = layout.width, layout.needed_width
-    keys_only = len(ids) if layout.keys_only and layout.deletes else None
-    deletes, placed = layout.deletes, layout.placed
+    deletes, placed, lacks_partition = layout.deletes, layout.placed, layout.lacks_partition
     order_of, is_delete_in = _order_reader(layout), _op_code_reader(layout)
     check_partition, cut = _partition_check(layout), _op_code_cutter(layout)
 
     def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes]:
         items = row.split(literal) if literal is not None else split(row)
         count = len(items)
-        if count == keys_only:
-            if placed:
-                raise Unreadable(_NOT_PLACED)
-            return tuple(items), None, True, row
         if count != width and (width is not None or count < needed):
             raise Unreadable(
                 f"has {count} fields and should have {width if width is not None else f'{needed} or more'}"
             )
+        if lacks_partition:
+            raise Unreadable(_NOT_PLACED)
         key = (items[single],) if single is not None else tuple([items[i] for i in ids])
         order = None if order_of is None else order_of(items)
         is_delete = deletes if is_delete_in is None else is_delete_in(items)

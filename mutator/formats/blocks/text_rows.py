@@ -15,7 +15,7 @@ rejection, so both engines reject the same rows for the same reasons.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -86,7 +86,7 @@ class TextBlockType:
         assert layout.delimiter.literal is not None
         data = np.frombuffer(bytes(joined(rows)) + PAD, np.uint8)
         table = Table.of(data, layout.delimiter.literal[0], layout.width)
-        chosen = _plain(table, replace(layout, deletes=False))[0]
+        chosen = _plain(table, layout)
         columns = [table.field(data, chosen, source).take() for source in layout.partition_sources]
         placed = partition_rows(layout.partition, columns)
         codes = np.full(len(table), -1, np.int64)
@@ -281,7 +281,7 @@ def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
 
 def _block(data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted: bool) -> tuple[TextBlock, Ints]:
     """Return the block of plain rows, and the numbers of the other rows."""
-    rows, short = _plain(table, layout)
+    rows = _plain(table, layout)
     lines = ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
     order = None if layout.order_field is None else table.field(data, rows, layout.order_field)
     op = None if layout.op_field is None else table.field(data, rows, layout.op_field)
@@ -296,45 +296,30 @@ def _block(data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted:
         if order is not None:
             parsed, bad = parse_column(layout.order_type, order)
             good &= ~bad
+        if layout.lacks_partition:
+            good[:] = False
         if layout.partition:
-            partitions = _partitions(data, table, rows, layout, short)
+            columns = [table.field(data, rows, source).take() for source in layout.partition_sources]
+            partitions = partition_rows(layout.partition, columns)
             good &= (partitions.codes >= 0) | (delete & (not layout.placed))
     plain = np.zeros(len(table), np.bool_)
     plain[rows] = good
     if not good.all():
         keep = np.flatnonzero(good)
-        rows, short = np.flatnonzero(plain), None if short is None else short[keep]
+        rows = np.flatnonzero(plain)
         lines, delete = lines.only(keep), delete[keep]
         order, op = (None if column is None else column.only(keep) for column in (order, op))
         parsed = None if parsed is None else parsed.take(pa.array(keep))
         partitions = None if partitions is None else partitions.only(keep)
-    ids = []
-    for number, ordinal in enumerate(layout.id_fields):
-        ids.append(table.field(data, rows, ordinal if short is None else np.where(short, number, ordinal)))
+    ids = [table.field(data, rows, ordinal) for ordinal in layout.id_fields]
     block = TextBlock(data, lines, offsets[rows], layout, ids, order, op, delete, parsed, partitions)
     return block, np.flatnonzero(~plain)
 
 
-def _partitions(data: Bytes, table: Table, rows: Any, layout: RowLayout, short: Flags | None) -> RowPartitions:
-    """Return the partitions of rows; short ones, of just the ID fields, have none."""
-    columns = []
-    for source in layout.partition_sources:
-        columns.append(table.field(data, rows, source if short is None else np.where(short, 0, source)).take())
-    found = partition_rows(layout.partition, columns)
-    if short is not None:
-        found.codes[short] = -1
-    return found
-
-
-def _plain(table: Table, layout: RowLayout) -> tuple[Any, Flags | None]:
-    """Return which rows have the layout's width, and which of these have just the ID fields."""
-    fields = table.fields
-    plain = fields == layout.width if layout.width is not None else fields >= layout.needed_width
-    if not (layout.keys_only and layout.deletes):
-        return (slice(None) if plain.all() else np.flatnonzero(plain)), None
-    short = fields == len(layout.id_fields)
-    rows = np.flatnonzero(plain | short)
-    return rows, short[rows]
+def _plain(table: Table, layout: RowLayout) -> Any:
+    """Return which rows have the layout's width, as an index."""
+    plain = table.fields == layout.width if layout.width is not None else table.fields >= layout.needed_width
+    return slice(None) if plain.all() else np.flatnonzero(plain)
 
 
 def _operations(op: ByteColumn, lines: ByteColumn, layout: RowLayout) -> tuple[Flags, Flags]:

@@ -53,13 +53,10 @@ class Table:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def field(self, data: Bytes, rows: Any, ordinal: int | Ints) -> ByteColumn:
-        """Return a field of some rows. ordinal: one for all rows, or an array with one per row."""
+    def field(self, data: Bytes, rows: Any, ordinal: int) -> ByteColumn:
+        """Return a field of some rows."""
         at = self.first[rows] + ordinal
-        if isinstance(ordinal, int):
-            starts = self.starts[rows] if ordinal == 0 else self.marks[at - 1] + 1
-        else:
-            starts = np.where(ordinal == 0, self.starts[rows], self.marks[at - 1] + 1)
+        starts = self.starts[rows] if ordinal == 0 else self.marks[at - 1] + 1
         return ByteColumn(data, starts, self.marks[at])
 
 

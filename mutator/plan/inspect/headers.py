@@ -8,6 +8,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.errors import error
+from mutator.plan.inspect.delete_files import id_names, may_have_ids_alone
 from mutator.plan.inspect.source import Source
 
 Names = tuple[str, ...]
@@ -37,21 +38,25 @@ def check_headers(config: Config, feed: Iterable[Source], master: Iterable[Sourc
     expected, whose = configured_names(config), "field.names"
     if not expected and with_header:
         first = max(with_header, key=lambda source: len(source.header))  # with the op code, if any has it
-        expected, whose = first.header, f"that of {first.path}"
+        expected, whose = first.header, f"the header of {first.path}"
     for source in with_header:
-        header, wanted = _same_width(source.header, expected, config.op_field)
-        moved = [name for name in header if header.count(name) == wanted.count(name) == 1]
-        for name in moved:
-            position = header.index(name)
-            if wanted[position] != name:
-                raise error(
-                    "format",
-                    path=source.path,
-                    what=f"its header has {_shown(name)} as field {position}, where {whose} has "
-                    f"{_shown(wanted[position])}; fields of delimited text are known by position",
-                    cure="have all files delivered with the same order of fields, or set input.format=csv, which finds "
-                    "them by name",
-                )
+        if may_have_ids_alone(config, source) and len(source.header) == len(config.id_fields) < len(expected):
+            _check_positions(source, source.header, id_names(config, expected), f"the ID in {whose}")
+        else:
+            _check_positions(source, *_same_width(source.header, expected, config.op_field), whose)
+
+
+def _check_positions(source: Source, header: Names, expected: Names, whose: str) -> None:
+    for position, name in enumerate(header):
+        if header.count(name) == expected.count(name) == 1 and expected[position] != name:
+            raise error(
+                "format",
+                path=source.path,
+                what=f"its header has {_shown(name)} as field {position}, where {whose} has "
+                f"{_shown(expected[position])}; fields of delimited text are known by position",
+                cure="have all files delivered with the same order of fields, or set input.format=csv, which finds "
+                "them by name",
+            )
 
 
 def _same_width(header: Names, wanted: Names, op: Any) -> tuple[Names, Names]:

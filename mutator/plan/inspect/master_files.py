@@ -46,6 +46,7 @@ def unmanaged_sources(
         check_entry(part, _TREE if "=" in part.name and not config.partitioned_by else _NO_TREE)
     # As between rows of one ID, the file name decides before the directory (by which the entries are sorted).
     entries.sort(key=lambda part: (os.fsencode(part.name), os.fsencode(part.path)))
+    config = replace(config, delete_prefix=None)  # it is never applied to master files
     found = (probe_file(config, storage, part, config.master_format, named=named) for part in entries)
     return tuple(map(_as_written, found)), hidden
 

@@ -21,6 +21,7 @@ from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.delete_files import has_ids_alone, id_names
 from mutator.plan.inspect.headers import configured_names, header_names
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
@@ -130,8 +131,11 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
     if not config.header_lines and names and set(header_names(fields)) <= set(configured_names(config)):
         what, cure = "its first row has names of field.names", "set header.lines=1, or leave field.names out"
         raise error("format", path=source.path, what=what, cure=cure)
-    file_schema = FileSchema(headerless_schema(len(fields), names), typed=False, named=bool(names))
-    return replace(source, width=len(fields), file_schema=file_schema)
+    source = replace(source, width=len(fields))
+    names = _names_by_position(config, source, names)
+    return replace(
+        source, file_schema=FileSchema(headerless_schema(len(fields), names), typed=False, named=bool(names))
+    )
 
 
 def _first_row(rows: Iterator[tuple[int, bytes]], header_lines: int, bom: bool) -> tuple[int, bytes, bytes | None]:
@@ -165,11 +169,13 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
         file_schema = read(dialect)
         if file_format == "csv" and config.field_names and not header:  # a first row of names of fields is a header
             with_header = read(replace(dialect, header=True))
-            file_schema = with_header if set(with_header.schema.names) <= set(dialect.names) else file_schema
+            header = set(with_header.schema.names) <= set(dialect.names)
+            file_schema = with_header if header else file_schema
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=source.path, why=fault) from None
-    if file_format == "escaped" and field_names and not file_schema.named and len(file_schema.schema):
-        file_schema = replace(file_schema, schema=_named(config, source, file_schema.schema, field_names), named=True)
+    names = field_names if file_format == "escaped" and field_names else config.field_names
+    if delimited and names and not header and len(file_schema.schema):
+        file_schema = replace(file_schema, schema=_named(config, source, file_schema.schema, names), named=True)
     return replace(
         source,
         file_schema=file_schema,
@@ -197,14 +203,11 @@ def _check_delimited(config: Config, source: Source) -> None:
 
 
 def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, ...]) -> Any:
-    """Return the schema (a pa.Schema) of a feed file without a header, its fields named by position.
+    """Return the schema (a pa.Schema) of a file without a header, its fields named by position.
 
-    Where order comes from file names, a delete file may have the ID fields alone. Raises DataError for another width.
+    Raises DataError for another width.
     """
-    last = len(field_names) - 1
-    ids = [field if isinstance(field, str) else field_names[min(field, last)] for field in config.id_fields]
-    is_delete = config.op_field is None and file_names.is_delete_file(source.name, config.delete_prefix)
-    names = ids if config.by_file_name and is_delete and len(schema) == len(ids) else field_names
+    names = _names_by_position(config, replace(source, width=len(schema)), field_names)
     if len(schema) != len(names):
         what = f"its first row has {len(schema)} fields, and should have {len(names)}: {', '.join(field_names)}"
         cure = "set field.delim.regex, or field.names, or header.lines=1, as the file has it"
@@ -212,6 +215,11 @@ def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, 
             cure = "set field.delim.regex to the delimiter of its fields"
         raise error("width", where=source.path, what=what, cure=cure)
     return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+
+
+def _names_by_position(config: Config, source: Source, field_names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the fields of a file without a header; a delete file may have the ID fields alone."""
+    return id_names(config, field_names) if has_ids_alone(config, source, len(field_names)) else field_names
 
 
 def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mutator.config import Config
+from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning
@@ -23,7 +24,6 @@ from mutator.plan.rows.run_fields import (
     parse_default,
     schema_sequence_spec,
 )
-from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.schema_evolution import ResolvedSchema, SchemaVersion
 

@@ -10,10 +10,10 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.formats.values.convert import converted
+from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
-from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules.file_names import base_name
 from mutator.rules.partition_transforms import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion, check_key

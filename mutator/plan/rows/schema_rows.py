@@ -5,6 +5,7 @@ Where all files are Avro, and Avro is written, records stay encoded; else rows a
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
@@ -15,6 +16,7 @@ from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.registry import FILE_FORMATS, codec_of
+from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, notes_on_ids
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.avro_rows import avro_row_plan, stored_avro_layout
@@ -29,7 +31,6 @@ from mutator.plan.rows.run_fields import (
     with_feed_names,
     with_stored_defaults,
 )
-from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.schema_evolution import SchemaVersion
 
@@ -73,7 +74,15 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
         why = f"{config.delimiter.text} is part of escapes; {cure}"
         raise error("config", where="field.delim.regex", faults=why)
     run = SchemaRun(config, survey, fields, base, (*master, *feed))
-    return avro_row_plan(run, codec) if stays_encoded else column_row_plan(run, output, dialect)
+    rows = avro_row_plan(run, codec) if stays_encoded else column_row_plan(run, output, dialect)
+    return replace(rows, notes=(*rows.notes, *_notes_on_ids(config, survey)))
+
+
+def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:
+    """Return a note on delete files without a header whose rows have the ID alone, as ``probe`` has named them."""
+    names = survey.field_names or config.field_names
+    headless = [source for source in survey.feed if not (FILE_FORMATS[source.file_format].typed or source.header_end)]
+    return notes_on_ids(config, [source for source in headless if has_ids_alone(config, source, len(names))], names)
 
 
 def _output_format(wanted: str | None, survey: Survey) -> str:

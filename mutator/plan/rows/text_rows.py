@@ -14,6 +14,12 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import stored_fields
 from mutator.errors import error
 from mutator.formats.blocks.row_layout import RowLayout, without_field
+from mutator.plan.inspect.delete_files import (
+    has_ids_alone,
+    is_delete_source,
+    may_have_ids_alone,
+    notes_on_ids,
+)
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of
@@ -21,11 +27,6 @@ from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
-
-
-def is_delete_source(config: Config, source: Source) -> bool:
-    """Return whether every row of a feed file is a delete, by its name."""
-    return config.op_field is None and file_names.is_delete_file(source.name, config.delete_prefix)
 
 
 def _first_width(sources: Iterable[Source]) -> int | None:
@@ -49,10 +50,7 @@ def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | No
             )
         return None, None, has_op and in_master
     master = recorded if isinstance(recorded, int) else _first_width(survey.master)
-    # Where order comes from file names, a delete file may have rows of ID fields alone.
-    feed = _first_width(
-        source for source in survey.feed if not (config.by_file_name and is_delete_source(config, source))
-    )
+    feed = _first_width(source for source in survey.feed if not may_have_ids_alone(config, source))
     if isinstance(count, int):
         feed = count
     if not has_op:
@@ -171,6 +169,16 @@ def _without_op(layout: RowLayout, op: int) -> RowLayout:
     )
 
 
+def layout_of_ids(deletes: RowLayout) -> RowLayout:
+    """Return the layout of rows that have the ID alone; without partition fields unless all are part of the ID.
+
+    deletes: the layout of whole rows.
+    """
+    ids = deletes.id_fields
+    partition = moved(deletes.partition, ids.index) if set(deletes.partition_sources) <= set(ids) else ()
+    return replace(deletes, id_fields=tuple(range(len(ids))), width=len(ids), partition=partition)
+
+
 def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     """Decide how a run over delimited text reads and writes rows. Raises ConfigError and DataError."""
     _check_settings(config)
@@ -183,16 +191,22 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     if config.op_field is not None:
         there, left = ("with" if has else "without" for has in (op_in_master, config.op_keep))
         notes.append(f"the master's rows are {there} the op code column; rows are written {left} it")
-    deletes = replace(feed, deletes=True, keys_only=config.by_file_name)
+    deletes = replace(feed, deletes=True)
+    whole = deletes.needed_width if deletes.width is None else deletes.width
+    of_ids = [source for source in survey.feed if has_ids_alone(config, source, whole)]
+    notes += notes_on_ids(config, of_ids, config.field_names)
+    layout_of = {source.path: "deletes" for source in survey.feed if is_delete_source(config, source)}
+    layout_of |= {source.path: "ids" for source in of_ids}
+    layouts = {"master": master, "feed": feed, "deletes": deletes, "ids": layout_of_ids(deletes), "written": written}
     partitioning = replace(partitioning, fields=written.partition)
     return RowPlan(
         block_type="text",
-        layouts={"master": master, "feed": feed, "deletes": deletes, "written": written},
+        layouts=layouts,
         output=None,
         spec={**_spec(config, written, known), **partitioning.spec()},
         partitioning=partitioning,
         order_type=config.order_type,
-        layout_of={source.path: "deletes" for source in survey.feed if is_delete_source(config, source)},
+        layout_of=layout_of,
         notes=tuple(notes),
         warnings=_warnings(config, survey, feed, op_in_master),
     )

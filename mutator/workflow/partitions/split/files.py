@@ -10,11 +10,11 @@ from mutator.config import Config
 from mutator.errors import error
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect import control_files
+from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, may_have_ids_alone
 from mutator.plan.inspect.feed_files import feed_entries
 from mutator.plan.inspect.headers import check_headers
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
-from mutator.plan.rows.text_rows import is_delete_source
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.partition_transforms import PartitionField
 from mutator.storage import absolute, storage_for
@@ -28,8 +28,6 @@ class FeedFile:
     delimiter: Delimiter
     width: int | None  # number of fields of a row of text; None: any
     positions: tuple[int | None, ...]  # of the partition fields in a row; None: the file lacks the field
-    key_width: int | None = None  # number of fields of rows that have the ID alone; None: the file has no such rows
-    key_positions: tuple[int | None, ...] = ()  # of the partition fields in such rows; None: not part of the ID
 
 
 def feed_files(
@@ -72,14 +70,9 @@ def _width(config: Config, sources: Sequence[Source]) -> int | None:
         return None
     if isinstance(config.field_count, int):
         return config.field_count
-    whole = [one for one in sources if one.file_format == "text" and not _may_be_short(config, one)]
+    whole = [one for one in sources if one.file_format == "text" and not may_have_ids_alone(config, one)]
     ordered = sorted(whole, key=lambda one: one.name.encode("utf-8", "surrogateescape"))
     return next((one.width for one in ordered if one.width is not None), None)
-
-
-def _may_be_short(config: Config, source: Source) -> bool:
-    """Return whether rows of a file may have the ID alone."""
-    return config.by_file_name and is_delete_source(config, source)
 
 
 def _feed_file(
@@ -91,12 +84,12 @@ def _feed_file(
 ) -> FeedFile:
     if source.file_format == "text":
         ordinals = [_ordinal(field, one, source, width) for field, one in zip(fields, wanted, strict=True)]
-        made = FeedFile(source, config.delimiter, width, tuple(ordinals))
-        if not _may_be_short(config, source):
-            return made
         ids = config.id_fields
+        needed = 1 + max(one for one in (*ids, *ordinals) if isinstance(one, int))
+        if not has_ids_alone(config, source, needed if width is None else width):
+            return FeedFile(source, config.delimiter, width, tuple(ordinals))
         positions = tuple(ids.index(one) if one in ids else None for one in ordinals)
-        return replace(made, key_width=len(ids), key_positions=positions)
+        return FeedFile(source, config.delimiter, len(ids), positions)
     positions = tuple(_position(config, field, one, source) for field, one in zip(fields, wanted, strict=True))
     return FeedFile(source, config.delimiter, source.width, positions)
 

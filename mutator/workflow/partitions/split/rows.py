@@ -46,7 +46,7 @@ class Chunk(NamedTuple):
 def read_chunks(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
     """Read the rows of a feed file; raises NotReadable, CorruptStream and MutatorError."""
     single = file.delimiter.literal is not None and len(file.delimiter.literal) == 1
-    if file.source.file_format == "text" and (not single or file.width is None or file.key_width is not None):
+    if file.source.file_format == "text" and (not single or file.width is None or None in file.positions):
         return _text_rows(content, file)
     return _row_batches(content, file)
 
@@ -155,14 +155,11 @@ class _TextChunk:
 
 def _values(items: list[bytes], file: FeedFile) -> list[bytes]:
     """Return the values of the partition fields of a row of text."""
-    if len(items) == file.key_width and len(items) != file.width:
-        if None in file.key_positions:
-            field = file.positions[file.key_positions.index(None)]
-            raise Unreadable(f"has the ID alone, and field {field} (partition) is not part of it")
-        return [items[position] for position in file.key_positions if position is not None]
     positions = [position for position in file.positions if position is not None]
-    needed = 1 + max(positions)
+    needed = 1 + max(positions, default=0)
     if len(items) != file.width and (file.width is not None or len(items) < needed):
         expected = f"{needed} or more" if file.width is None else f"{file.width}"
         raise Unreadable(f"has {len(items)} fields and should have {expected}")
+    if len(positions) < len(file.positions):
+        raise Unreadable("has the ID alone, without the fields of its partition")
     return [items[position] for position in positions]

@@ -1,0 +1,43 @@
+"""Delete files: feed files whose rows are all deletes, and those whose rows have the fields of the record ID alone.
+
+Where order comes from file names, a delete needs no field but the ID. The first row of a delete file decides for all
+its rows: if it has as many fields as the ID, and fewer than a whole row, each row has the ID alone, its fields in the
+order of ``id.field.ordinals``. Otherwise each row is a whole row. A row of the other width is a reject.
+"""
+
+from collections.abc import Sequence
+
+from mutator.config import Config
+from mutator.plan.inspect.source import Source
+from mutator.rules import file_names
+
+
+def is_delete_source(config: Config, source: Source) -> bool:
+    """Return whether every row of a feed file is a delete, by its name."""
+    return config.op_field is None and file_names.is_delete_file(source.name, config.delete_prefix)
+
+
+def may_have_ids_alone(config: Config, source: Source) -> bool:
+    """Return whether the rows of a feed file may have the ID alone: it is a delete file, ordered by its name."""
+    return config.by_file_name and is_delete_source(config, source)
+
+
+def has_ids_alone(config: Config, source: Source, whole: int) -> bool:
+    """Return whether the rows of a feed file have the ID alone. whole: the least number of fields of a whole row."""
+    return may_have_ids_alone(config, source) and source.width == len(config.id_fields) < whole
+
+
+def id_names(config: Config, field_names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the ID fields. field_names: those of a whole row, for IDs that are given by ordinals."""
+    last = len(field_names) - 1
+    return tuple(one if isinstance(one, str) else field_names[min(one, last)] for one in config.id_fields)
+
+
+def notes_on_ids(config: Config, sources: Sequence[Source], field_names: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on the delete files whose rows have the ID alone, if there are any. field_names: may be empty."""
+    if not sources:
+        return ()
+    fields = id_names(config, field_names) if field_names else config.id_fields
+    count = "a single field" if len(fields) == 1 else f"{len(fields)} fields"
+    shown = file_names.first_few([source.name for source in sources])
+    return (f"{shown}: the first row has {count}, so all rows are read as IDs alone: {','.join(map(str, fields))}",)
