@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -37,11 +37,12 @@ def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
         raise error("usage", what=f"--by {arguments.by}: {fault}") from None
     with spark_session("mutator partition") as spark:
         split = split_feed(config, fields, arguments.feed, arguments.to, each_on(spark.sparkContext))
-    text = _json(split, config.warnings, arguments) if arguments.json else _text(split, arguments)
-    yield Answer(text, config.warnings)
+    yield Answer(_json(split, arguments) if arguments.json else _text(split, arguments), split.warnings)
 
 
-def _json(split: SplitFeed, warnings: Sequence[str], arguments: argparse.Namespace) -> str:
+def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
+    from mutator.pipeline.report import reject_members
+
     record = split.record
     report = {
         "run": record.run,
@@ -64,11 +65,11 @@ def _json(split: SplitFeed, warnings: Sequence[str], arguments: argparse.Namespa
             }
             for file in record.files
         ],
-        "rejects": list(split.rejects),
+        "rejects": [reject_members(*sample) for sample in split.rejects],
         "rejected_file": _rejected_file(split, arguments),
         "hidden": list(split.ignored),
         "litter": list(split.litter),
-        "warnings": list(warnings),
+        "warnings": list(split.warnings),
         "seconds": split.seconds,
     }
     return json.dumps(report, indent=1)
@@ -92,7 +93,7 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     if len(partitions) > _SHOWN:
         lines.append(f"and {len(partitions) - _SHOWN:,} more partitions")
     lines.append("")
-    lines += [f"rejected: {reject['path']}: {reject['place']}: {reject['reason']}" for reject in split.rejects]
+    lines += [f"rejected: {reject.path}: {reject.position}: {reject.reason}" for reject in split.rejects]
     if record.beside:
         lines.append(f"all rejected rows: {_rejected_file(split, arguments)}")
     lines += [f"ignored, hidden name: {path}" for path in split.ignored]

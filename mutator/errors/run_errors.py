@@ -41,10 +41,7 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is a {what}; it must be a directory of the base itself, because the workflow renames master/ and "
             "the directories beside it"
         ),
-        "partition.engine": (
-            "{why}, but only --engine blocks merges a partitioned master; use a delimiter of one byte, and leave "
-            "--engine out"
-        ),
+        "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
     },
     3: {  # data
         "master.twice": (
@@ -88,6 +85,10 @@ RUNS: dict[int, dict[str, str]] = {
         "changed.between": (
             "{paths}: a file changed during the run: when it was read again, because an executor was lost, it had rows "
             "of partition {partition}, which it did not have before; finish writing files before the run starts"
+        ),
+        "split.none": (
+            "no row of the feed ({count}) belongs to a partition; the first are:\n{samples}\nCompare --by, the "
+            "delimiter and the ordinals (they count from 0) with these rows"
         ),
         "split.names": (
             "{path} and {other} have the same name, so their parts would be written to the same directory; split them "

@@ -233,13 +233,21 @@ def check_rejects(side: str, allowed: int, count: int, samples: Sequence[RejectS
     """Raise DataError if more rows of a side were rejected than allowed. samples: the first of them."""
     if count <= allowed:
         return
-    lines = [
-        f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
-        for path, _, _, where, reason, row in samples
-    ]
     key = "reject.policy" if side == "feed" else "master.reject.policy"
     cure = f", or raise reject.limit ({allowed})" if allowed else f", or set {key}=quarantine to set them aside"
-    raise error("rejects", count=f"{count:,}", side=side, limit=allowed, samples="\n".join(lines), cure=cure)
+    raise error("rejects", count=f"{count:,}", side=side, limit=allowed, samples=shown_rejects(samples), cure=cure)
+
+
+def shown_rejects(samples: Sequence[RejectSample]) -> str:
+    """Return rejected rows as the lines of a message.
+
+    >>> shown_rejects([RejectSample("a.txt", 4, 2, "line 2, byte 4", "has 1 fields and should have 2", b"x")])
+    '  a.txt: line 2, byte 4: has 1 fields and should have 2: x'
+    """
+    return "\n".join(
+        f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
+        for path, _, _, where, reason, row in samples
+    )
 
 
 def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:

@@ -41,7 +41,8 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strate
     buckets, why_buckets = _buckets(config, survey)
     if wanted == "records" or refused:
         if rows.partitioning.fields:
-            raise error("partition.engine", why=refused or "--engine records is asked for")
+            cure = "use a delimiter of one byte" if refused else "leave --engine out"
+            raise error("partition.engine", why=refused or "--engine records is asked for", cure=cure)
         why = "it was asked for" if wanted == "records" else refused
         if wanted == "blocks":
             why = f"blocks was asked for, but {why}"

@@ -79,6 +79,20 @@ def test_every_command_of_the_page_on_partitions_prints_its_output(block, sc, tm
     test_every_command_of_the_readme_prints_its_output(block, sc, tmp_path, monkeypatch, capfd)
 
 
+def test_each_command_makes_a_directory_of_its_own():
+    """Whoever follows several sections, or the README first, must not find the output of an earlier command there."""
+    made = [
+        path
+        for text in (README, PARTITIONS, BRIDGE)
+        for block in console_blocks(text)
+        for command, _ in steps(block)
+        for path in re.findall(r"(?:--to|--output|^mkdir(?: -p)?) (\S+)", command)
+    ]
+
+    assert len(made) > 10
+    assert sorted(made) == sorted(set(made))
+
+
 def test_there_is_something_to_run():
     commands = [command for block in console_blocks(README) for command, _ in steps(block)]
 

@@ -150,7 +150,8 @@ def test_impossible_settings(tmp_path, change, family, parts):
 
 def test_the_records_engine_is_refused(tmp_path):
     master = put_all(tmp_path / "m", {"a.txt": b"a,1,x\n"})
-    refused(tmp_path, BY, master, ConfigError, "--engine records is asked for", "leave --engine out", engine="records")
+    why = "--engine records is asked for, but only the blocks engine merges a partitioned master; leave --engine out"
+    refused(tmp_path, BY, master, ConfigError, why, engine="records")
 
 
 @pytest.mark.parametrize("change", [{"partitioned.by": "place=2"}, {"partitioned.by": "2"}, {"key.scope": "partition"}])

@@ -369,8 +369,8 @@ def test_shell_loop_of_the_page(case, monkeypatch):
     program.write_text(SHELL.format(python=sys.executable))
     program.chmod(0o755)
     build.mkdir()
-    case.parted.rename(build / "sales")
-    case.fed.rename(build / "split")
+    case.parted.rename(build / "stores")
+    case.fed.rename(build / "stores_feed")
     settings = case.root / "sample_data" / "sales" / "sales.properties"
     settings.parent.mkdir(parents=True)
     settings.write_text("".join(f"{name}={value}\n" for name, value in {**LAX, "op.code.in.master": "false"}.items()))
@@ -379,13 +379,13 @@ def test_shell_loop_of_the_page(case, monkeypatch):
     words = {"shell": True, "cwd": case.root}
 
     assert subprocess.run(loop, env=os.environ | {"FAILS": "k=c"}, **words).returncode == 3
-    assert sorted(path.name for path in build.glob(".new.partitions/*")) == ["k=a", "k=b"]
-    before = inodes(build / ".new.partitions")
+    assert sorted(path.name for path in build.glob(".stores_looped.partitions/*")) == ["k=a", "k=b"]
+    before = inodes(build / ".stores_looped.partitions")
     subprocess.run(loop, check=True, **words)
 
-    assert before <= inodes(build / "new")
-    assert rows_of(build / "new") == rows_of(case.output)
-    assert sorted(path.name for path in (build / "new").iterdir()) == ["k=a", "k=b", "k=c", "k=d"]
+    assert before <= inodes(build / "stores_looped")
+    assert rows_of(build / "stores_looped") == rows_of(case.output)
+    assert sorted(path.name for path in (build / "stores_looped").iterdir()) == ["k=a", "k=b", "k=c", "k=d"]
 
 
 def test_no_master(case):

@@ -287,7 +287,7 @@ def test_rows_without_a_partition_are_set_aside(feed):
         f"'{'9' * 40}…'\t".encode() + b"\xff," + b"9" * 300,
         f"{feed.feed}/ups_3.txt\t0\t1\tfield 1 (partition) is not an ISO 8601 timestamp: '1'\ta,1".encode(),
     ]  # fmt: skip
-    assert done.rejects[1]["place"] == "line 3, byte 15"
+    assert done.rejects[1].position == "line 3, byte 15"
 
 
 def test_no_more_rows_are_set_aside_than_allowed(feed):
@@ -295,6 +295,32 @@ def test_no_more_rows_are_set_aside_than_allowed(feed):
 
     feed.refused(DataError, "30 feed rows", "limit 20", by="0", settings={**QUARANTINE, "reject.limit": "20"})
     assert feed.split("0", {**QUARANTINE, "reject.limit": "30"}).record.beside[0].rows == 30
+
+
+def test_a_split_without_a_single_row_fails(feed):
+    """As where --by has the wrong ordinal: an empty output would look like a success."""
+    feed.put("ups_2.txt", b"a,b\nb,c\n")
+
+    message = feed.refused(
+        DataError, "no row of the feed (2) belongs to a partition", by="date(1)", settings=QUARANTINE
+    )
+    assert "line 1, byte 0: field 1 (partition) is not an ISO 8601 timestamp: 'b': a,b" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [("del_2.txt", BY_NAME), ("ups_2.txt", {**CONFIG, "op.code.field.ordinal": "2"})]
+)
+def test_deletes_without_a_value_of_the_partition_field_are_noted(feed, name, settings):
+    feed.put(name, b"a,x,D\nb,,D\nc,,D\n")
+
+    (warning,) = feed.split("k=1", settings).warnings
+    assert warning.startswith("2 rows lack the value of a partition field, and are in k=__HIVE_DEFAULT_PARTITION__: a ")
+
+
+def test_rows_without_a_value_of_the_partition_field_are_not_noted_in_a_feed_without_deletes(feed):
+    feed.put("ups_2.txt", b"a,x,D\nb,,D\n")
+
+    assert feed.split("k=1").warnings == ()
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
@@ -313,8 +339,8 @@ def test_rejects_for_all_reasons_are_shown(feed, file_format):
     done = feed.split("date(at)", QUARANTINE)
 
     (reject,) = done.rejects
-    assert reject["reason"] == "field at (partition) is not an ISO 8601 timestamp: 'soon'"
-    assert json.loads(reject["row"]) == {"id": 2, "at": "soon"}
+    assert reject.reason == "field at (partition) is not an ISO 8601 timestamp: 'soon'"
+    assert json.loads(reject.row) == {"id": 2, "at": "soon"}
 
 
 def test_deletes_with_the_id_alone(feed):

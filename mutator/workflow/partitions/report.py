@@ -55,6 +55,12 @@ class PartitionRuns:
         n = self.counts()
         merged = sum(one.how == "merged" for one in self.partitions)
         lines.append("")
+        if unknown := n["feed delete of unknown"]:
+            lines.append(
+                "1 delete found no record in its partition"
+                if unknown == 1
+                else f"{unknown:,} deletes found no records in their partitions"
+            )
         lines.append(
             f"wrote {n['output rows']:,} rows in {len(self.partitions):,} partitions, {merged:,} merged and "
             f"{len(self.partitions) - merged:,} carried over; {self.seconds:.1f} s"

@@ -8,7 +8,7 @@ publish the files of all partitions, in one step
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -25,10 +25,10 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors import error
 from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject
-from mutator.pipeline.accounting import check_rejects
-from mutator.pipeline.report import reject_members
+from mutator.pipeline.accounting import check_rejects, shown_rejects
 from mutator.plan.run_plan import SAMPLES, limits_of
-from mutator.rules.file_names import new_run_id
+from mutator.rules.file_names import first_few, new_run_id
+from mutator.rules.partition_paths import values_of
 from mutator.rules.partition_transforms import PartitionField, text_of
 from mutator.storage import located, located_to_write, storage_for
 from mutator.workflow.partitions.split.files import FeedFile, feed_files
@@ -42,9 +42,10 @@ class SplitFeed:
     """A split feed, with what its report says."""
 
     record: SplitRecord
-    rejects: tuple[dict[str, Any], ...]  # the first ones, as the report has them
+    rejects: tuple[RejectSample, ...]  # the first ones
     ignored: tuple[str, ...]  # files whose names start with _ or .
     litter: tuple[str, ...]  # directories of killed runs that were removed
+    warnings: tuple[str, ...]
     seconds: float
 
 
@@ -68,7 +69,10 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         done: list[_Done] = checked(each(files, split))
         check_signals()  # Spark may have swallowed the exception of a signal
         samples.extend(_samples(files, done))
-        check_rejects("feed", allowed, sum(file.rejected for file, _ in done), samples)
+        rows, rejected = sum(file.rows for file, _ in done), sum(file.rejected for file, _ in done)
+        check_rejects("feed", allowed, rejected, samples)
+        if rows and rejected == rows:
+            raise error("split.none", count=f"{rows:,}", samples=shown_rejects(samples))
         _check_rows(done)
         return SplitRecord(
             commit=str(uuid.uuid4()),
@@ -81,8 +85,20 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
 
     published = publish(to, run, write)
     seconds = round(time.monotonic() - started, 3)
-    rejects = tuple(reject_members(*sample) for sample in samples)
-    return SplitFeed(published.manifest, rejects, ignored, published.litter, seconds)
+    warnings = (*config.warnings, *_warnings(config, published.manifest))
+    return SplitFeed(published.manifest, tuple(samples), ignored, published.litter, warnings, seconds)
+
+
+def _warnings(config: Config, record: SplitRecord) -> Iterator[str]:
+    if config.op_field is None and config.delete_prefix is None:
+        return  # the feed has no deletes
+    found = {name: rows for name, rows in record.rows_by_partition().items() if None in dict(values_of(name)).values()}
+    if found:
+        yield (
+            f"{sum(found.values()):,} rows lack the value of a partition field, and are in {first_few(sorted(found))}: "
+            "a delete among them removes a record of that partition only; if its record may be in another one, merge "
+            "the feed with mutator run --partitioned-by, which finds records by their ID"
+        )
 
 
 def _task(
