@@ -1,7 +1,7 @@
 """Parse a command line, carry out the command, print its answers, return the exit code. Nothing else prints or exits.
 
     mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR [-D key=value …]
-    mutator verify DIR
+    mutator verify [--repair] DIR
     mutator workflow run|watch|status|history|restore BASE
     mutator bridge export|import|run
     mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR

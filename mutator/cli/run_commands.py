@@ -1,7 +1,7 @@
 """The commands ``mutator run`` and ``mutator verify``, and the call of the original MapReduce job.
 
 mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR
-mutator verify DIR
+mutator verify [--repair] DIR
 bulk_mutate.py -Dconf.path=FILE MASTER,FEED[,FEED…] OUTPUT
 """
 
@@ -41,11 +41,16 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.engine.spark.session import spark_context
-    from mutator.pipeline.verify import verify
+    from mutator.pipeline.verify import repair_dataset, verify
     from mutator.storage import absolute
-    from mutator.workflow.directory.verification import is_base, verify_base
+    from mutator.workflow.directory.verification import is_base, repair_base, verify_base
 
-    whole_base = is_base(absolute(arguments.directory))
+    path = absolute(arguments.directory)
+    whole_base = is_base(path)
+    if arguments.repair:
+        done, problems = repair_base(path) if whole_base else repair_dataset(path)
+        lines = [*(f"repaired: {text}" for text in done), *(f"not repaired: {text}" for text in problems)]
+        yield Answer("\n".join(lines or ["nothing to repair"]))
     with spark_context("mutator verify") as sc:
         found = (
             verify_base(arguments.directory, lambda path: verify(sc, path))
@@ -74,7 +79,10 @@ RUN = Command(
 VERIFY = Command(
     "verify",
     "read a dataset back and report where it differs from its manifest",
-    (option("directory", metavar="DIR", help="output of mutator run, or the base of a workflow"),),
+    (
+        option("directory", metavar="DIR", help="output of mutator run, or the base of a workflow"),
+        option("--repair", action="store_true", help="first put damaged manifests back from their copies"),
+    ),
     _verify,
 )
 ORIGINAL_JOB = Command(

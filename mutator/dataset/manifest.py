@@ -13,7 +13,7 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.gc_pause import paused
 from mutator.errors import error
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: "copy", and "checked" of files
 DIRECTORY = "_mutator"
 PATH = "_mutator/manifest.json"
 _OF_PARTITIONS = ("buckets", "filter", "form")
@@ -76,6 +76,7 @@ class Manifest:
     beside: tuple[SideFile, ...]
     feed: tuple[FeedFile, ...]
     counts: Mapping[str, int]
+    copy: str | None = None  # path of a second file with the same bytes; earlier datasets have none
 
     def parts(self) -> tuple[Part, ...]:
         """Return every file of the dataset except the manifest itself."""
@@ -110,6 +111,7 @@ def parse(data: bytes, path: str) -> Manifest:
         document["files"] = tuple(DataFile(**part) for part in document["files"])
         document["beside"] = side_files(document["beside"])
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
+        document.setdefault("copy", None)
         manifest = Manifest(**checksummed_json.attributes(Manifest, document))
     except checksummed_json.Newer as fault:
         raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None
@@ -123,10 +125,19 @@ def parse(data: bytes, path: str) -> Manifest:
         for other in named:
             if other is not None and other not in beside:
                 raise error("manifest.damaged", path=path, why=f"it does not name the {what} {other}")
-    for part in manifest.parts():
-        if not is_safe(part.path):
-            raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
+    for name in (*(part.path for part in manifest.parts()), manifest.copy or PATH):
+        if not is_safe(name):
+            raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {name}")
     return manifest
+
+
+def copy_path(run: str) -> str:
+    """Return the path of the manifest's copy in a dataset.
+
+    >>> copy_path("20261121T024702Z-23d57ff1")
+    '_mutator/manifest-20261121T024702Z-23d57ff1.json'
+    """
+    return f"{DIRECTORY}/manifest-{run}.json"
 
 
 def side_files(members: Iterable[dict[str, Any]]) -> tuple[SideFile, ...]:

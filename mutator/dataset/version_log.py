@@ -85,11 +85,28 @@ class Log:
 
     def all(self) -> Sequence[Version]:
         """Return every version, oldest first. Raises StateError if one is damaged or missing."""
-        numbers = self.numbers()
-        for expected, number in enumerate(numbers, 1):
-            if number != expected:
-                raise error("log.damaged", path=self._entries.path(expected), why="it is missing")
-        return [self.read(number) for number in numbers]
+        versions, faults = self.readable()
+        if faults:
+            raise faults[0]
+        return versions
+
+    def readable(self) -> tuple[list[Version], list[MutatorError]]:
+        """Return every version that can be read, oldest first, and the errors of those that cannot."""
+        versions, faults, expected = list[Version](), list[MutatorError](), 1
+        for number in self.numbers():
+            if number > expected:
+                why = (
+                    "it is missing"
+                    if number == expected + 1
+                    else f"it and the next {number - expected - 1} are missing"
+                )
+                faults.append(error("log.damaged", path=self._entries.path(expected), why=why))
+            expected = number + 1
+            try:
+                versions.append(self.read(number))
+            except MutatorError as fault:
+                faults.append(fault)
+        return versions, faults
 
     def read(self, number: int) -> Version:
         """Read one version. Raises StateError."""

@@ -197,22 +197,29 @@ RUNS: dict[int, dict[str, str]] = {
             "and was removed; its feed files are back in incr/: run again"
         ),
         "base.master": (
-            "{path}: is not the dataset of version {version} ({dataset}), and neither is any directory in output/ or "
-            "backup/; put that dataset back, or make an older version the master: mutator workflow restore BASE --to "
-            "VERSION"
+            "{path}: is not the dataset of version {version} ({dataset}): {why}; no directory in output/ or backup/ is "
+            "it, either; put that dataset back from a copy of the base{cures}"
         ),
         "base.log": (
-            "{path}: backup/ contains old masters, but the log, _mutator/log/, is missing; restore the log from a "
-            "copy, or start anew: move backup/, archive/ and output/ away"
+            "{path}: has old masters, but the log, _mutator/log/, is missing; restore the log from a copy of the base, "
+            "or start a new base with a copy of the newest dataset (master/; on S3, in output/) as its master/"
         ),
         "base.version": "{path}: {why}; mutator workflow history shows the versions that can be restored",
-        "log.damaged": "{path}: the log entry is damaged ({why}); restore it from a copy of the base",
+        "log.damaged": (
+            "{path}: the log entry is damaged ({why}); restore it from a copy of the base, or start a new base with a "
+            "copy of the newest dataset (master/; on S3, in output/) as its master/"
+        ),
         "log.newer": (
             "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program"
         ),
         "manifest.damaged": (
-            "{path}: the manifest is damaged ({why}); restore it from a copy, or set master.adopt=true to use the "
-            "directory's files as an unmanaged master, which loses tombstones and row sequences"
+            "{path}: the manifest is damaged ({why}); put it back from its copy with mutator verify --repair DIR; "
+            "where that is impossible, restore it from a backup, or set master.adopt=true to use the directory's files "
+            "as an unmanaged master, which loses tombstones and row sequences"
+        ),
+        "manifest.lost": (
+            "{path}: the manifest cannot be put back ({why}); restore it from a backup, or set master.adopt=true to "
+            "use the directory's files as an unmanaged master, which loses tombstones and row sequences"
         ),
         "split.damaged": (
             "{path}: the record of a split feed is damaged ({why}); remove the directory, and split the feed again"

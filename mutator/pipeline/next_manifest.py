@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mutator.dataset.manifest import DataFile, FeedFile, Manifest
+from mutator.dataset.manifest import DataFile, FeedFile, Manifest, copy_path
 from mutator.dataset.partition_index import EARLIER, form_of
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
@@ -35,6 +35,7 @@ def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifes
         beside=result.beside,
         feed=_merged_feed(plan, known, merged),
         counts=_counts(result.counts),
+        copy=copy_path(plan.run),
     )
 
 

@@ -14,6 +14,7 @@ from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.dataset.manifest import Manifest, is_without_key
+from mutator.dataset.manifest_repair import repair
 from mutator.engine.receipts import LedgerReceipt
 from mutator.engine.spark.shuffle import each_on, on_partitions, shared_with, spark_faults
 from mutator.engine.split_content import checksum_of
@@ -22,7 +23,7 @@ from mutator.errors.display import key_text, printable
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
-from mutator.storage import blocks, located_to_write, storage_for, walk
+from mutator.storage import Storage, blocks, located_to_write, read_file, read_if_exists, storage_for, walk
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -82,6 +83,15 @@ def verify(sc: SparkContext, path: str) -> Verification:
     )
 
 
+def repair_dataset(path: str) -> tuple[list[str], list[str]]:
+    """Put the manifest of a dataset back from its copy; return what was done, and what was not and why."""
+    storage, path = located_to_write(path)
+    try:
+        return list(filter(None, [repair(storage, path)])), []
+    except MutatorError as fault:
+        return [], [str(fault)]
+
+
 def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
     """Compare names and sizes; return the problems and the paths of the files that can be read."""
     storage = storage_for(path)
@@ -97,7 +107,8 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
             problems.append(f"{name}: has {bytes_} bytes and should have {size}")
         else:
             readable.add(posixpath.join(path, name))
-    others = sorted(found.keys() - {manifest.PATH, SUCCESS})
+    problems += _copy_problems(storage, path, known.copy)
+    others = sorted(found.keys() - {manifest.PATH, known.copy, SUCCESS})
     problems += [f"{name}: is not in the manifest" for name in others if not is_straggler(storage, name)]
     if SUCCESS not in found:
         problems.append(f"{SUCCESS}: is missing")
@@ -114,6 +125,17 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
             problems.append(f"{part.path}: {difference}")
             readable.discard(full_path)
     return problems, readable
+
+
+def _copy_problems(storage: Storage, path: str, copy: str | None) -> list[str]:
+    """Compare the copy of the manifest with it. copy: its path in the dataset; earlier datasets have none."""
+    if copy is None:
+        return []
+    found = read_if_exists(posixpath.join(path, copy))
+    if found == read_file(posixpath.join(path, manifest.PATH)):
+        return []
+    what = "is missing" if found is None else "differs from the manifest, which is whole"
+    return [f"{copy}: {what}; mutator verify --repair writes it anew"]
 
 
 def checksum_difference(path: str, expected: str) -> str | None:

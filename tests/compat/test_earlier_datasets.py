@@ -123,13 +123,15 @@ def contents(root: Path) -> dict[str, Any]:
     return {
         path.relative_to(root).as_posix().replace(document["run"], "RUN"): content(path, document)
         for path in sorted(root.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.relative_to(root).as_posix() != document.get("copy")
     }
 
 
 def content(path: Path, document: dict[str, Any]) -> Any:
     if path.name == "manifest.json":
-        found = json.dumps({name: value for name, value in document.items() if name != "checksum"})
+        # Format version 2 has more members.
+        others = ("checksum", "version", "copy")
+        found = json.dumps({name: value for name, value in document.items() if name not in others})
         for name, word in (("run", "RUN"), ("commit", "COMMIT"), ("committed", "NOW")):
             found = found.replace(document[name], word)
         return json.dumps(without_sizes(json.loads(found)), indent=1)  # the order of members counts, too

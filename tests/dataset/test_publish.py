@@ -46,6 +46,7 @@ def manifest_of(data=None, beside=None):
         ),
         feed=(),
         counts={},
+        copy="_mutator/manifest-r.json",
     )
 
 
@@ -72,6 +73,7 @@ WHOLE = {
     "_mutator": None,
     "_mutator/tombstones": None,
     "_mutator/manifest.json": manifest.dump(manifest_of()),
+    "_mutator/manifest-r.json": manifest.dump(manifest_of()),
     SUCCESS: b"",
 }
 
@@ -117,6 +119,7 @@ def test_empty_dataset_is_valid(output):
     assert tree(output) == {
         "_mutator": None,
         manifest.PATH: manifest.dump(manifest_of({}, {})),
+        "_mutator/manifest-r.json": manifest.dump(manifest_of({}, {})),
         SUCCESS: b"",
     }
 

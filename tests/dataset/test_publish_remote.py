@@ -33,6 +33,7 @@ POINTS = {
         "stage.verified",
         "stage.litter.removed",
         "stage.success.written",
+        "stage.copy.written",
         "stage.manifest.written",
         "publish.done",
     ],
@@ -46,6 +47,7 @@ POINTS = {
         "stage.verified",
         "stage.files.moved",
         "stage.litter.removed",
+        "stage.copy.written",
         "stage.manifest.written",
         "stage.success.written",
         "publish.renamed",
@@ -91,6 +93,7 @@ def made(run, commit="c", content=LARGE):
         beside=(),
         feed=(),
         counts={},
+        copy=manifest.copy_path(run),
     )
 
 

@@ -89,7 +89,7 @@ def test_damaged_manifest(managed):
     path = managed.master / manifest.PATH
     path.write_bytes(path.read_bytes().replace(b'"buckets": 2', b'"buckets": 3'))
 
-    managed.refused(StateError, path, "the manifest is damaged", "restore it from a copy, or set master.adopt=true")
+    managed.refused(StateError, path, "the manifest is damaged", "mutator verify --repair", "master.adopt=true")
 
 
 def test_missing_manifest(managed):

@@ -17,6 +17,7 @@ FAILPOINTS = (
     "stage.verified",
     "stage.files.moved",
     "stage.litter.removed",
+    "stage.copy.written",
     "stage.manifest.written",
     "stage.success.written",
     "publish.renamed",

@@ -106,7 +106,7 @@ def manifest_of(output):
 def check_whole(output):
     """Check that an output has the expected rows and exactly the files of its manifest."""
     made, found = manifest_of(output), contents(output)
-    assert set(found) == {part.path for part in made.parts()} | {manifest.PATH, SUCCESS}
+    assert set(found) == {part.path for part in made.parts()} | {manifest.PATH, made.copy, SUCCESS}
     for part in made.parts():
         assert part.bytes == len(found[part.path]), part.path
         chunk = checksum.chunk_of(part.checksum)

@@ -116,7 +116,7 @@ def check_whole(output, rows):
     output = str(output)
     made, found = read_manifest(storage_for(output), output), contents(output)
     assert made is not None
-    assert set(found) == {part.path for part in made.parts()} | {manifest.PATH, SUCCESS}
+    assert set(found) == {part.path for part in made.parts()} | {manifest.PATH, made.copy, SUCCESS}
     for part in made.parts():
         assert part.bytes == len(found[part.path]), part.path
         chunk = checksum.chunk_of(part.checksum)

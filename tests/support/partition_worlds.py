@@ -369,4 +369,4 @@ def check_files(root: Path, document: dict[str, Any]) -> None:
     """Check that the directory has exactly the files that the manifest names."""
     named = {part["path"] for part in (*document["files"], *document["beside"])}
     there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-    assert there == named | {"_SUCCESS", "_mutator/manifest.json"}
+    assert there == named | {"_SUCCESS", "_mutator/manifest.json", document["copy"]}

@@ -14,7 +14,7 @@ from mutator.config import Config
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.publish import publish
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import DataFile, FeedFile, Manifest
+from mutator.dataset.manifest import DataFile, FeedFile, Manifest, copy_path
 from mutator.dataset.version_log import Log
 from mutator.errors import error
 from mutator.rules import file_names
@@ -86,6 +86,7 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
         beside=(),
         feed=(*before, *fresh),
         counts={},
+        copy=copy_path(task.run),
     )
 
     def write(staging: str) -> Manifest:

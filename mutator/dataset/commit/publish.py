@@ -93,6 +93,7 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     # The rest is from attempts that did not count. One that is still running finds no directory to write to.
     storage.remove(work)
     failpoint("stage.litter.removed")
+    _write_copy(storage, staged, made)
     with storage.create_new(posixpath.join(staged, record_path(made))) as stream:
         stream.write(_dump(made))
     failpoint("stage.manifest.written")
@@ -123,6 +124,7 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Ma
     with storage.create_new(posixpath.join(output, SUCCESS)):
         pass
     failpoint("stage.success.written")
+    _write_copy(storage, output, made)
     path = posixpath.join(output, record_path(made))
     try:
         # A signal during the request would leave it open whether the dataset exists.
@@ -139,6 +141,15 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Ma
             raise error("output.exists", path=output) from None
     failpoint("stage.manifest.written")
     return made
+
+
+def _write_copy(storage: Storage, directory: str, made: Record) -> None:
+    """Write the copy of a manifest, which ``mutator verify --repair`` needs."""
+    if isinstance(made, SplitRecord) or made.copy is None:
+        return
+    with storage.create_new(posixpath.join(directory, made.copy)) as stream:
+        stream.write(_dump(made))
+    failpoint("stage.copy.written")
 
 
 def _dump(made: Record) -> bytes:

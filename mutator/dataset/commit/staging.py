@@ -112,6 +112,8 @@ def announcements(output: str) -> list[str]:
 def clear(storage: Storage, output: str, known: Record | None) -> None:
     """Remove files of runs from an output that its record does not name; foreign files are left alone."""
     named = {part.path for part in known.parts()} | {record_path(known), SUCCESS} if known is not None else set()
+    if isinstance(known, manifest.Manifest) and known.copy is not None:
+        named.add(known.copy)
     for path in [*(one.path for one in walk(output)), *storage.unfinished(output)]:
         name = posixpath.relpath(path, output)
         ours = name == SUCCESS or name.startswith(manifest.DIRECTORY + "/") or file_names.is_data_file(name)

@@ -42,8 +42,11 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
     base.make()
     with _patiently_locked(base, config, sleep):
         recovered = recover(base, Log(base.path))
-        if recovered.problems:
-            raise recovered.problems[0]
+        # An adopted master need not be the dataset of the latest version.
+        adopted = ("base.master",) if config.master_adopt else ()
+        for problem in recovered.problems:
+            if problem.kind not in adopted:
+                raise problem
         one = Run(base, config, merge)
         found = one.arrivals()
         if not found.ready and found.seconds is not None and found.seconds <= _PATIENCE:
@@ -172,7 +175,7 @@ def history(path: str, config: Config) -> list[KeptVersion]:
         log = Log(base.path)
         paths = {dataset.commit: dataset.path for dataset in base.datasets() if dataset.commit is not None}
         paths[probe_dataset(base.storage, base.master).commit or ""] = base.master
-        given = _given(base, log)
+        given = versions.given_master(base, log)
         first = given if base.storage.stat(given) is not None else None
         found = [(version, paths.get(version.dataset) if version.dataset else first) for version in (NONE, *log.all())]
         return [KeptVersion(version, base.shown(path) if path else None) for version, path in found]
@@ -245,7 +248,7 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
     wanted = log.read(to).dataset if to else None
     if wanted is not None and wanted == log.latest().dataset == probe_dataset(base.storage, base.master).commit:
         raise error("base.version", path=base.given, why=f"version {to} is the master already")
-    found = base.find(wanted) if wanted is not None else probe_dataset(base.storage, _given(base, log))
+    found = base.find(wanted) if wanted is not None else probe_dataset(base.storage, versions.given_master(base, log))
     if found is None or base.storage.stat(found.path) is None:
         raise error("base.version", path=base.given, why=f"the dataset of version {to} is not in backup/ any more")
     manifest = read_manifest(base.storage, found.path)
@@ -269,8 +272,7 @@ def _differences(base: Base, log: Log, latest: Version) -> list[str]:
     if manifest is None or manifest.commit != latest.dataset:
         if latest.dataset is None or base.storage.renames:  # the recovery has reported it
             return []
-        problem = error("base.master", path=master, version=latest.number, dataset=latest.dataset)
-        return [base.shown(str(problem))]
+        return [base.shown(str(versions.lost_master(base, log, latest)))]
     return [f"{base.shown(master)}: {part}" for part in differing_parts(base.storage, master, manifest.parts())]
 
 
@@ -279,11 +281,3 @@ def _made(log: Log, latest: Version) -> Version:
     found = map(log.read, reversed(log.numbers()))
     made = (version for version in found if version.action not in UNCHANGED and version.dataset == latest.dataset)
     return next(made, NONE)
-
-
-def _given(base: Base, log: Log) -> str:
-    """Return the path of the master that existed before the first run."""
-    if not base.storage.renames or log.latest().dataset is None:
-        return base.master
-    first = log.first_run()
-    return base.at("backup", str(first.number - 1 if first is not None else 0))

@@ -38,7 +38,7 @@ def recover(base: Base, log: Log) -> Recovered:
     """Finish or undo the runs that have not ended. The caller holds the lock, so no run that respects it is at work."""
     done = Recovered()
     log.make_durable()
-    if not log.numbers() and _has_old_datasets(base):
+    if not log.numbers() and has_old_datasets(base):
         done.problems.append(error("base.log", path=base.path))  # there are versions, but their log is gone
         return done
     try:
@@ -73,7 +73,7 @@ def recover(base: Base, log: Log) -> Recovered:
     return done
 
 
-def _has_old_datasets(base: Base) -> bool:
+def has_old_datasets(base: Base) -> bool:
     """Return whether there are datasets that only versions can have made."""
     if base.storage.renames:
         return any(one.name.isdecimal() for one in entries_of(base.at("backup")))

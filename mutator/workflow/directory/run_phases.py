@@ -23,7 +23,7 @@ from mutator.dataset import checksum
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.version_log import Arrived, Log, Version
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
@@ -82,7 +82,8 @@ class Run:
     def claim(self) -> bool:
         """Claim the feed files that have arrived whole; return whether any was claimed."""
         # Otherwise a version that is committed but not yet published would be left out.
-        masters.publish(self.base, self.log)
+        with suppressed(*(["base.master"] if self.config.master_adopt else [])):
+            masters.publish(self.base, self.log)
         found = self.arrivals()
         self.waiting = found.waiting
         self.controls = () if self.base.storage.renames else arrivals.controls_of(found)

@@ -1,15 +1,22 @@
-"""Compare a whole base with its log: every entry, every kept dataset, every merged feed file."""
+"""Compare a whole base with its log: every entry, every kept dataset, every merged feed file. Repair its manifests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mutator.dataset.version_log import Log
-from mutator.errors import MutatorError
+from mutator.dataset import manifest
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest_repair import repair
+from mutator.dataset.version_log import NONE, Log, Version
+from mutator.errors import MutatorError, error
 from mutator.errors.display import printable
 from mutator.pipeline.verify import Verification, checksum_difference
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters
+from mutator.workflow.directory.lock import locked
 from mutator.workflow.directory.paths import Base, open_base, probe_dataset
+from mutator.workflow.directory.recovery import has_old_datasets
+
+_LOCK_TIMEOUT = 60.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -37,40 +44,85 @@ class BaseVerification:
 
 
 def is_base(path: str) -> bool:
-    """Return whether a directory is the base of a workflow."""
-    return storage_for(path).stat(f"{path}/_mutator/log") is not None and bool(Log(path).numbers())
+    """Return whether a directory is the base of a workflow, with or without versions, and no dataset itself."""
+    storage = storage_for(path)
+    if storage.stat(f"{path}/{manifest.PATH}") is not None:
+        return False
+    return any(storage.stat(f"{path}/{name}") is not None for name in ("_mutator/log", "incr", "master"))
 
 
 def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerification:
     """Compare a base with its log; nothing is changed. verify: verifies the dataset at a path.
 
-    Raises StateError if the log or a manifest cannot be read.
+    Damage of one file does not keep the others from being compared.
     """
     base = open_base(path)
     log = Log(base.path)
-    versions = log.all()
-    latest = log.latest()
-    problems = []
-    master = masters.master_of(base, latest)
-    if latest.dataset is not None and probe_dataset(base.storage, master).commit != latest.dataset:
-        problems.append(f"{master}: is not the dataset of version {latest.number}; a run may be under way")
+    versions, faults = log.readable()
+    problems = [str(fault) for fault in faults]
+    if not log.numbers() and has_old_datasets(base):
+        problems.append(str(error("base.log", path=base.path)))
+    # Which dataset is the master, the newest entry decides: an older one proves nothing about it.
+    latest = versions[-1] if versions else NONE
+    is_known = latest.number == max(log.numbers(), default=0)
+    found, unreadable = _datasets(base, latest, versions)
+    problems += unreadable
+    if is_known and latest.dataset is not None:
+        problems += _master_problems(base, log, latest)
+    archived = [(version.run, feed) for version in versions for feed in version.feed]
+    problems += filter(None, (_feed_file(base, run, feed.name, feed.bytes, feed.checksum) for run, feed in archived))
+    verified = tuple(map(verify, found))
+    return BaseVerification(path, len(versions), verified, len(archived), tuple(map(base.shown, problems)))
+
+
+def _datasets(base: Base, latest: Version, versions: Sequence[Version]) -> tuple[list[str], list[str]]:
+    """Return the paths of the datasets whose manifests can be read, and the errors of those that cannot."""
     committed = {version.dataset for version in versions}
-    found = [master] if latest.dataset is not None else []
-    for dataset in base.datasets():
-        if dataset.path == master:
+    found, problems = list[str](), list[str]()
+    for path in dict.fromkeys((masters.master_of(base, latest), base.master, *(one.path for one in base.datasets()))):
+        is_output = path.startswith(base.at("output/"))  # a run that is under way has one, too
+        try:
+            known = read_manifest(base.storage, path)
+        except MutatorError as fault:
+            if fault.kind != "storage.missing":
+                problems.append(str(fault))
             continue
-        if dataset.commit in committed and dataset.commit is not None:
-            found.append(dataset.path)
-        elif dataset.foreign:
-            problems.append(f"{dataset.path}: its manifest cannot be read")
-    archived = 0
-    for version in versions:
-        for feed in version.feed:
-            archived += 1
-            problem = _feed_file(base, version.run, feed.name, feed.bytes, feed.checksum)
-            if problem:
-                problems.append(problem)
-    return BaseVerification(path, len(versions), tuple(map(verify, found)), archived, tuple(problems))
+        if known is not None and (known.commit in committed or not is_output):
+            found.append(path)
+    return found, problems
+
+
+def _master_problems(base: Base, log: Log, latest: Version) -> list[str]:
+    master = masters.master_of(base, latest)
+    if probe_dataset(base.storage, master).commit == latest.dataset:
+        return []
+    if base.find(str(latest.dataset)) is not None:
+        return [
+            f"{master}: is not the dataset of version {latest.number} yet; the next command on this base makes it so"
+        ]
+    return [str(masters.lost_master(base, log, latest))]
+
+
+def repair_base(path: str) -> tuple[list[str], list[str]]:
+    """Put the damaged manifests of a base back from their copies; return what was done, and what was not and why.
+
+    A copy must be that of a dataset that the log names. Raises StateError if another process is at work.
+    """
+    base = open_base(path)
+    with locked(base, "verify --repair", _LOCK_TIMEOUT):
+        versions, _ = Log(base.path).readable()
+        committed = {version.dataset for version in versions if version.dataset is not None}
+        first = next((version for version in versions if version.dataset is not None), None)
+        # The log does not name the dataset of the given master.
+        given = base.at("backup", str(first.number - 1)) if first and base.storage.renames else base.master
+        done, problems = list[str](), list[str]()
+        for directory in dict.fromkeys((base.master, *(one.path for one in base.datasets()))):
+            try:
+                commits = None if not committed or directory == given else committed
+                done += filter(None, [repair(base.storage, directory, commits)])
+            except MutatorError as fault:
+                problems.append(str(fault))
+        return [base.shown(text) for text in done], [base.shown(text) for text in problems]
 
 
 def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str | None:

@@ -115,7 +115,8 @@ def _link_master(master: str, path: str) -> bool:
     staged = posixpath.join(above, f".{name}.carried")
     storage.remove(staged)
     names = [*(part.path for part in known.parts()), manifest.PATH]
-    names += [SUCCESS] if storage.stat(posixpath.join(master, SUCCESS)) is not None else []
+    others = (SUCCESS, *([known.copy] if known.copy is not None else []))
+    names += [name for name in others if storage.stat(posixpath.join(master, name)) is not None]
     for directory in sorted({posixpath.dirname(name) for name in names}):
         storage.make_directory(posixpath.join(staged, directory))
     for name in names:

@@ -1,0 +1,364 @@
+"""Damage of a base: ``verify`` names all of it, and each piece of advice in a message makes the base work again."""
+
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from mutator.dataset import manifest
+from mutator.errors import MutatorError
+from mutator.pipeline.verify import repair_dataset, verify
+from mutator.workflow.directory.verification import is_base, repair_base, verify_base
+from tests.support.child_process import in_child
+from tests.support.local_engine import on_partitions, shared_with
+from tests.support.workflow_base import BY_NAME, Place, refused
+
+
+@pytest.fixture
+def base(tmp_path, monkeypatch):
+    """Return a base without versions, which is verified without Spark."""
+    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
+    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
+    place = Place(tmp_path / "base", BY_NAME)
+    (place.path / "master" / "base_1.txt").write_text("a,1\nb,1\nc,1\nd,1\n")
+    return place
+
+
+def merged(base, versions):
+    """Merge a feed file for each version; each deletes or changes something."""
+    for number in range(2, 2 + versions):
+        base.arrive(f"ups_{number}.txt", f"a,{number}", f"e{number},x")
+        base.arrive(f"del_{number}.txt", "b,x")
+        base.run()
+    return base
+
+
+def verified(base):
+    return verify_base(str(base.path), lambda path: verify(None, path))
+
+
+def manifest_of(base, place="master"):
+    return base.path / place / manifest.PATH
+
+
+def copy_of(base, place="master"):
+    (path,) = (base.path / place / "_mutator").glob("manifest-*.json")
+    return path
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.chmod(0o644)
+    path.write_bytes(data)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:100])
+
+
+DAMAGES = {"flipped": flip, "cut": cut, "removed": Path.unlink}
+
+
+def works(base, state=("b",)):
+    """Check that the base is healthy, that a run merges, and that what was deleted before stays deleted."""
+    assert verified(base).problems == ()
+    assert base.status().problems == ()
+    base.arrive("ups_90.txt", "z,90")
+    base.arrive("ups_1.txt", *(f"{key},late" for key in state))
+    base.run()
+    rows = base.rows()
+    assert "z,90" in rows
+    assert not [row for row in rows if row.partition(",")[0] in state]
+    assert verified(base).problems == ()
+
+
+# --- before the first version
+
+
+def test_base_without_versions_is_healthy(base, monkeypatch, capsys):
+    assert is_base(str(base.path))
+    assert verified(base).problems == ()
+    base.run()  # it finds nothing, and leaves _mutator/
+    assert (base.path / "_mutator").exists()
+    assert is_base(str(base.path))
+    assert verified(base).problems == ()
+    assert "0 versions" in verified(base).text()
+    (base.path / "_mutator" / "runs").mkdir(exist_ok=True)
+    assert is_base(str(base.path))
+
+
+def test_given_master_that_mutator_wrote_is_verified_from_the_start(base, tmp_path):
+    merged(base, 1)
+    other = Place(tmp_path / "other", BY_NAME)
+    shutil.rmtree(other.path / "master")
+    shutil.copytree(base.path / "master", other.path / "master")
+    assert len(verified(other).datasets) == 1
+    for place in ("master", "backup/0"):
+        part = next((other.path / place).glob("part-*"))
+        whole = part.read_bytes()
+        flip(part)
+        assert any(part.name in problem for problem in verified(other).problems)
+        part.write_bytes(whole)
+        other.arrive("ups_50.txt", "a,50")
+        other.run()
+    assert len(verified(other).datasets) == 2
+
+
+# --- everything that is damaged is reported
+
+
+def test_all_damage_is_reported_at_once(base):
+    merged(base, 4)
+    flip(base.path / "_mutator" / "log" / f"{2:020d}.json")
+    (base.path / "_mutator" / "log" / f"{3:020d}.json").unlink()
+    flip(manifest_of(base, "backup/2"))
+    flip(next((base.path / "backup" / "1").glob("part-*")))
+    archived = [next((base.path / "archive").rglob(name)) for name in ("ups_2.txt", "ups_5.txt")]
+    archived[0].unlink()
+    flip(archived[-1])
+
+    problems = "\n".join(verified(base).problems)
+
+    for words in (
+        f"{2:020d}.json: the log entry is damaged",
+        f"{3:020d}.json: the log entry is damaged (it is missing)",
+        "backup/2/_mutator/manifest.json: the manifest is damaged",
+        f"{archived[0].name}: is missing",
+        f"{archived[-1].name}: its checksum is",
+    ):
+        assert words in problems
+    assert re.search(r"part-\S+: its checksum is", problems)
+    assert len(verified(base).datasets) == 3, "the other datasets are read, too: master/ and two in backup/"
+
+
+def test_newest_log_entry_damaged(base):
+    """Nothing says which dataset the master should be, but everything else is compared."""
+    merged(base, 2)
+    flip(base.path / "_mutator" / "log" / f"{2:020d}.json")
+    flip(next((base.path / "master").glob("part-*")))
+    problems = verified(base).problems
+
+    assert f"{2:020d}.json: the log entry is damaged" in problems[0]
+    assert any("/master/part-" in problem for problem in problems)
+
+
+def test_gap_of_several_log_entries(base):
+    merged(base, 4)
+    for number in (1, 2, 3):
+        (base.path / "_mutator" / "log" / f"{number:020d}.json").unlink()
+
+    assert "it and the next 2 are missing" in verified(base).problems[0]
+
+
+# --- advice
+
+
+@pytest.mark.parametrize("versions", [1, 3])
+@pytest.mark.parametrize("how", DAMAGES)
+def test_repair_that_messages_advise(base, versions, how):
+    merged(base, versions)
+    whole = manifest_of(base).read_bytes()
+    DAMAGES[how](manifest_of(base))
+    command = f"mutator verify --repair {base.path}"
+
+    base.arrive("ups_80.txt", "y,80")
+    refused(base.run, 5, f"is not the dataset of version {versions}", command)
+    assert any(command in problem for problem in verified(base).problems)
+    assert any(command in problem for problem in base.status().problems)
+    done, problems = repair_base(command.split()[-1])
+
+    assert (len(done), problems) == (1, [])
+    assert f"{base.path}/master/_mutator/manifest.json is its copy" in done[0]
+    assert manifest_of(base).read_bytes() == whole
+    works(base)
+
+
+@pytest.mark.parametrize("place", ["backup/1", "backup/2"])
+def test_repair_of_a_backup_that_can_then_be_restored(base, place):
+    merged(base, 3)
+    flip(manifest_of(base, place))
+    assert any(place in problem for problem in verified(base).problems)
+
+    assert len(repair_base(str(base.path))[0]) == 1
+    base.restore(int(place[-1]))
+    works(base)
+
+
+def test_repair_of_the_copy(base):
+    merged(base, 1)
+    for damage in (flip, Path.unlink):
+        damage(copy_of(base))
+        (problem,) = verified(base).problems
+        assert problem.startswith("_mutator/manifest-")
+        assert "mutator verify --repair" in problem
+        assert len(repair_base(str(base.path))[0]) == 1
+        assert verified(base).problems == ()
+    works(base)
+
+
+def test_restore_that_messages_advise(base):
+    """Manifest and copy are damaged: no message advises to repair them."""
+    merged(base, 3)
+    flip(manifest_of(base))
+    flip(copy_of(base))
+    with pytest.raises(MutatorError) as caught:
+        base.run()
+    message = str(caught.value)
+    assert "verify --repair" not in message
+    command = re.search(r"mutator workflow restore \S+ --to (\d+)", message)
+
+    base.restore(int(command[1]))
+    (problem,) = base.status().problems
+    assert "move it away" in problem
+    path = Path(problem.partition(":")[0])
+    assert path.parent == base.path / "output"
+    path.rename(base.path.parent / "away")
+    works(base)
+
+
+def test_restore_advises_no_version_whose_files_are_missing(base):
+    merged(base, 3)
+    flip(manifest_of(base))
+    flip(copy_of(base))
+    next((base.path / "backup" / "2").glob("part-*")).unlink()
+
+    refused(base.run, 5, "--to 1")
+
+
+def test_adoption_that_messages_advise(base):
+    """Of version 1 the manifest and its copy are damaged, and nothing can be restored: its rows can be used."""
+    merged(base, 1)
+    flip(manifest_of(base))
+    flip(copy_of(base))
+    rows = base.rows()
+    with pytest.raises(MutatorError) as caught:
+        base.run()
+    assert "restore" not in str(caught.value)
+    assert "verify --repair" not in str(caught.value)
+    assert "run with -D master.adopt=true" in str(caught.value)
+
+    base.arrive("ups_70.txt", "y,70")
+    base.run(master_adopt="true")
+    assert base.rows() == sorted([*rows, "y,70"])
+    (problem,) = base.status().problems
+    assert "move it away" in problem
+    Path(problem.partition(":")[0]).rename(base.path.parent / "away")
+    works(base, state=())
+
+
+def test_dataset_put_back_as_messages_advise(base):
+    merged(base, 1)
+    shutil.copytree(base.path, base.path.parent / "copy")
+    shutil.rmtree(base.path / "master")
+    (base.path / "master").mkdir()
+    refused(base.run, 5, "it has no manifest", "put that dataset back from a copy of the base")
+    assert "adopt" not in base.status().problems[0], "there are no rows to adopt"
+
+    shutil.rmtree(base.path / "master")
+    shutil.copytree(base.path.parent / "copy" / "master", base.path / "master")
+    works(base)
+
+
+@pytest.mark.parametrize("how", ["one entry", "all entries"])
+def test_log_put_back_or_base_started_anew_as_messages_advise(base, tmp_path, how):
+    merged(base, 2)
+    log = base.path / "_mutator" / "log"
+    shutil.copytree(log, tmp_path / "log")
+    if how == "one entry":
+        flip(log / f"{2:020d}.json")
+    else:
+        shutil.rmtree(log)
+    refused(base.run, 5, "from a copy of the base", "start a new base with a copy of the newest dataset (master/;")
+    assert any("start a new base" in problem for problem in verified(base).problems)
+
+    anew = Place(tmp_path / "anew", BY_NAME)
+    shutil.rmtree(anew.path / "master")
+    shutil.copytree(base.path / "master", anew.path / "master")
+    works(anew)
+    shutil.rmtree(log, ignore_errors=True)
+    shutil.copytree(tmp_path / "log", log)
+    works(base)
+
+
+@pytest.mark.parametrize("cure", ["restore", "copy", "adopt"])
+def test_cures_of_a_file_of_the_master_that_was_changed(base, cure):
+    merged(base, 2)
+    part = next(path for path in (base.path / "master").glob("part-*") if path.stat().st_nlink == 1)
+    whole = part.read_bytes()
+    part.chmod(0o644)
+    part.write_bytes(whole + b"y,1\n")
+    base.arrive("ups_80.txt", "y,80", "a,80", "c,80", "d,80", "e2,80", "e3,80")
+    refused(base.run, 5, "differs from its manifest")
+
+    if cure == "restore":
+        base.restore(1)
+        shutil.rmtree(base.path / "backup" / "2")  # the damaged dataset, which verify would name
+    elif cure == "copy":
+        part.write_bytes(whole)
+    else:
+        base.run(master_adopt="true")
+        shutil.rmtree(base.path / "backup" / "2")  # verify reads it
+        works(base, state=())
+        return
+    works(base)
+
+
+# --- what repair refuses
+
+
+def test_repair_invents_nothing(base):
+    """A copy of another dataset, a copy that names a missing file and a damaged copy prove nothing."""
+    merged(base, 2)
+    flip(manifest_of(base))
+    whole = copy_of(base).read_bytes()
+    other = base.path.parent / "other"
+    shutil.copytree(base.path, other)
+    flip(copy_of(base))
+    (problem,) = repair_base(str(base.path))[1]
+    assert "it has no whole copy of its manifest" in problem
+    copy_of(base).write_bytes(whole)
+
+    part = next((base.path / "master").glob("part-*"))
+    part.rename(base.path.parent / "away")
+    (problem,) = repair_base(str(base.path))[1]
+    assert "is missing" in problem
+    (base.path.parent / "away").rename(part)
+
+    (base.path / "_mutator" / "log" / f"{2:020d}.json").unlink()
+    (problem,) = repair_base(str(base.path))[1]
+    assert "the log does not name the dataset of its copy" in problem
+    assert len(repair_base(str(other))[0]) == 1
+
+
+def test_repair_while_another_process_is_at_work(base, monkeypatch):
+    merged(base, 1)
+    flip(manifest_of(base))
+    from mutator.workflow.directory.lock import locked
+    from mutator.workflow.directory.paths import open_base
+
+    with locked(open_base(str(base.path)), "run", 60):
+        refused(lambda: repair_base(str(base.path)), 5, "has been at work here since")
+
+
+@pytest.mark.processes
+def test_repair_that_is_killed(base):
+    merged(base, 1)
+    flip(manifest_of(base))
+    assert in_child(lambda: repair_base(str(base.path)), "repair.manifest")[0] == signal.SIGKILL
+
+    repair_base(str(base.path))
+    works(base)
+
+
+def test_dataset_without_a_base(base):
+    merged(base, 1)
+    master = base.path / "master"
+    assert repair_dataset(str(master)) == ([], [])
+    flip(manifest_of(base))
+    with pytest.raises(MutatorError, match="mutator verify --repair DIR"):
+        verify(None, str(master))
+    assert len(repair_dataset(str(master))[0]) == 1
+    assert verify(None, str(master)).problems == ()
