@@ -149,8 +149,13 @@ class Log:
         except MutatorError as second:
             raise error("commit.uncertain", path=path, version=version.number, why=second) from None
         if there is not None:
-            raise error("base.lost", path=path, version=version.number) from None
+            raise lost(path, version.number) from None
         raise error("commit.uncertain", path=path, version=version.number, why=fault) from None
+
+
+def lost(path: str, version: int, what: str = "run committed", cure: str = "run again") -> MutatorError:
+    """Return the error of a run whose version exists already. what: who made it, and how."""
+    return error("base.lost", path=path, version=version, what=what, cure=cure)
 
 
 def _version(members: dict[str, Any]) -> Version:

@@ -159,11 +159,9 @@ RUNS: dict[int, dict[str, str]] = {
         "receipt": (
             "{path}: {why}; the staged file differs from what its task wrote, so nothing was published; run again"
         ),
-        "task": (
-            "Spark gave up after its retries: {why}; fix that, or find the first failure in Spark's log, and run again"
-        ),
+        "task": ("Spark gave up after its retries: {why}; fix that, or find the first failure in {log}, and run again"),
         "spark.lost": (
-            "Spark's JVM has ended ({why}); nothing was published. If it ran out of memory, give it more "
+            "Spark's JVM has ended ({why}, see {log}); nothing was published. If it ran out of memory, give it more "
             "(SPARK_DRIVER_MEMORY=4g, or spark-submit --driver-memory), and run again"
         ),
         "report": "the report cannot be written ({why}), but {output} is published and complete",
@@ -193,8 +191,8 @@ RUNS: dict[int, dict[str, str]] = {
             "Wait for it; if you know that it has ended, remove {lock}"
         ),
         "base.lost": (
-            "{path}: another run committed version {version} in the meantime, so the result of this run is out of date "
-            "and was removed; its feed files are back in incr/: run again"
+            "{path}: another {what} version {version} in the meantime, so the result of this run is out of date and "
+            "was removed; {cure}"
         ),
         "base.master": (
             "{path}: is not the dataset of version {version} ({dataset}): {why}; no directory in output/ or backup/ is "

@@ -695,7 +695,7 @@ def test_starts_and_stops_its_own_spark_and_prints_plain_lines(tmp_path):
 class Terminal:
     """A program on a pseudo-terminal, with a keyboard for the test."""
 
-    def __init__(self, argv, cwd):
+    def __init__(self, argv, cwd, **more):
         self.keyboard, screen = pty.openpty()
         termios.tcsetwinsize(screen, (24, 100))  # a terminal without a size gets no bar
         # setsid sets no controlling terminal, and without one Ctrl-C is just a byte
@@ -703,7 +703,7 @@ class Terminal:
         code += "; runpy.run_module('mutator.cli', run_name='__main__', alter_sys=True)"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, str(cwd), *argv],
-            env=environment(PYTHONPATH=str(ROOT), TERM="xterm", COLUMNS="100"),
+            env=environment(PYTHONPATH=str(ROOT), TERM="xterm", COLUMNS="100", **more),
             start_new_session=True,
             stdin=screen,
             stdout=screen,
@@ -764,13 +764,17 @@ def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
-def test_ctrl_c_while_spark_starts(tmp_path):
-    terminal = Terminal(["run", *options("out")], tmp_path)
-    terminal.read_until(b"incubator modules|Setting default log level")  # the first lines that Java prints
+def test_ctrl_c_while_spark_starts(tmp_path, tmp_path_factory):
+    logs = tmp_path_factory.mktemp("logs")
+    terminal = Terminal(["run", *options("out")], tmp_path, TMPDIR=str(logs))
+    deadline = time.monotonic() + SECONDS
+    while not any(log.stat().st_size for log in logs.glob("mutator-spark-*.log")):  # until Java prints its first line
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     terminal.press(b"\x03")
     code, left = terminal.end()
 
     assert code == 130, terminal.shown
     assert left == []
     assert b"Traceback" not in terminal.shown
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == list(logs.glob("mutator-spark-*")) == []

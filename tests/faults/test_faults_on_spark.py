@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -214,3 +215,34 @@ def test_task_that_fails_always_publishes_nothing(sc, places, tmp_path, monkeypa
     assert "the disk is on fire" in str(caught.value)
     assert "\tat org.apache" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
+def test_failing_tasks_leave_one_line_and_a_log(tmp_path):
+    """Spark prints a stack trace for each attempt, hundreds of lines before the one that helps."""
+    code = """
+        from mutator.engine.spark.session import spark_context
+        from mutator.engine.spark.shuffle import spark_faults
+        from mutator.errors import MutatorError
+
+        try:
+            with spark_context("test") as sc, spark_faults(sc):
+                sc.parallelize(range(4), 2).map(lambda number: number / 0).collect()
+        except MutatorError as fault:
+            print(fault)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment(PYTHONPATH=str(ROOT), TMPDIR=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1
+    assert "ZeroDivisionError: division by zero" in done.stdout
+    (log,) = tmp_path.glob("mutator-spark-*.log")
+    assert f"find the first failure in Spark's log, {log}, and run again" in done.stdout
+    assert log.read_text().count("ZeroDivisionError") >= 2

@@ -372,6 +372,11 @@ def test_paused_run_reports_that_it_lost(storage_type, merges, monkeypatch):
 
     assert caught.value.kind == "base.lost"
     assert caught.value.exit_code == 5
+    if merges:
+        assert "another run has merged its feed files, so nothing is left to do" in str(caught.value)
+    else:
+        assert "another process took this run for dead with version 2 in the meantime" in str(caught.value)
+        assert "in incr/: run again" in str(caught.value)
     with mounted(storage) as path:
         run_it(path)
         assert check(Base(path), FED) == set(FED)

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mutator.engine.spark.jvm_log import name_of_log
 from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import check_signals
 from mutator.rules import file_names
@@ -51,7 +52,7 @@ class Metastore:
         try:
             self._jvm.java.lang.System.nanoTime()  # the cheapest call
         except (Py4JError, OSError):
-            return error("spark.lost", why=type(fault).__name__)
+            return error("spark.lost", why=type(fault).__name__, log=name_of_log())
         text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
         return error("hive.metastore", table=table, why=text.split("\n\tat ")[0][:2000])
 

@@ -53,7 +53,7 @@ def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) 
             now = now or (line if complete < tasks else "")
             if bar is None and tasks and complete == tasks and line not in shown:
                 shown.add(line)
-                stream.write(f"mutator: {line}: {tasks} tasks done\n")
+                stream.write(f"mutator: {line}: {tasks} task{'' if tasks == 1 else 's'} done\n")
                 stream.flush()
         if bar is not None and total:
             bar.total, bar.n = total, done

@@ -14,6 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mutator.engine.spark.jvm_log import name_of_log, quiet_start
 from mutator.errors import error
 from mutator.errors.interrupts import deferred_signals
 
@@ -131,10 +132,11 @@ def _start(name: str, hive: bool) -> SparkSession:
             package = str(Path(__file__).resolve().parents[3])
             builder = builder.config("spark.executorEnv.PYTHONPATH", package)
         # A JVM that is abandoned while it starts would run for ever.
-        with deferred_signals():
+        with deferred_signals(), contextlib.nullcontext() if submitted else quiet_start():
             session = builder.getOrCreate()
     except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
-        raise error("spark.missing", why=f"{fault}; Spark needs Java 17 or newer (JAVA_HOME)") from None
+        why = f"{fault}; Spark needs Java 17 or newer (JAVA_HOME); see {name_of_log()}"
+        raise error("spark.missing", why=why) from None
     if not submitted:
         context = _context(session)
         context.setLogLevel("ERROR")

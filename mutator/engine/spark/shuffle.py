@@ -12,12 +12,14 @@ from pyspark.errors import PySparkException
 
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
+from mutator.engine.spark.jvm_log import name_of_log
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import from_traceback
 from mutator.errors.interrupts import check_signals
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split
 
+_TRACEBACK = "Traceback (most recent call last):"
 Element = tuple[tuple[Any, ...], Any]  # ((partition, …), value): the first part is the sort key
 
 
@@ -82,7 +84,9 @@ def spark_faults(sc: SparkContext) -> Iterator[None]:
         yield
     except (Py4JError, PySparkException, OSError, EOFError) as fault:
         check_signals()  # a signal that came during the call looks like a fault, too
-        raise (error("spark.lost", why=type(fault).__name__) if _is_gone(sc) else _task_error(fault)) from None
+        if _is_gone(sc):
+            raise error("spark.lost", why=type(fault).__name__, log=name_of_log()) from None
+        raise _task_error(fault) from None
 
 
 def _is_gone(sc: SparkContext) -> bool:
@@ -98,7 +102,20 @@ def _task_error(fault: Exception) -> MutatorError:
     text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
     if "No module named 'pandas'" in text:
         return error("hive.pandas", where="a worker of Spark")
-    return from_traceback(text) or error("task", why=text.split("\n\tat ")[0][-2000:])
+    return from_traceback(text) or error("task", why=_cause(text), log=name_of_log())
+
+
+def _cause(text: str) -> str:
+    """Return the first line of a fault of Spark, and the last line of the Python traceback in it.
+
+    >>> _cause("Job aborted: Traceback (most recent call last):\\n  File …\\nOSError: disk\\n\\n\\tat a.b(c.java:1)")
+    'Job aborted: OSError: disk'
+    """
+    lines = [line.strip()[:1000] for line in text.split("\n\tat ")[0].splitlines() if line.strip()]
+    if len(lines) < 2:
+        return "".join(lines)
+    first = lines[0].removesuffix(_TRACEBACK)
+    return f"{first}{'' if first != lines[0] else '; '}{lines[-1]}"
 
 
 def attempt() -> int:

@@ -92,7 +92,7 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         lost = one.is_lost()
         _roll_back(one)
         if lost:  # the cause is that another run claimed the files or changed the master
-            raise error("base.lost", path=one.base.given, version=one.before.number + 1) from None
+            raise one.why_lost() from None
         raise rebuilt(fault.kind, one.base.shown_put_back(str(fault), one.id)) from None
     except BaseException:
         if one.version is None:

@@ -22,7 +22,7 @@ from mutator.config import Config
 from mutator.dataset import checksum
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import FeedFile, Manifest
-from mutator.dataset.version_log import Arrived, Log, Version
+from mutator.dataset.version_log import Arrived, Log, Version, lost
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
@@ -155,7 +155,7 @@ class Run:
             raise error("sums", problems=f"{len(missing)} feed files are in no account, one of them {min(missing)}")
         # An adopted master has only its rows, and so no parent.
         if self.before.dataset is not None and made.parent != self.before.dataset and not self.config.master_adopt:
-            raise error("base.lost", path=self.base.path, version=self.before.number + 1)
+            raise lost(self.base.path, self.before.number + 1)
         output = self.base.at("output", self.id)
         problems = differing_parts(self.base.storage, output, made.parts())
         if problems:
@@ -240,6 +240,20 @@ class Run:
             other = self.log.read(number)
             return other.run != self.id or other.action == "abandoned"  # a recovery counted this run as dead
         return False
+
+    def why_lost(self) -> MutatorError:
+        """Return the error of a run that ``is_lost``, once it is rolled back: what became of its feed files."""
+        since = [self.log.read(number) for number in self.log.numbers() if number > self.before.number]
+        given_up = since[0].action == "abandoned" and since[0].run == self.id
+        names = {one.name for one in self.claimed}
+        merged = names & {part.name for version in since for part in version.feed}
+        cure = f"its feed files are {'back ' if self.base.storage.renames else ''}in incr/: run again"
+        if merged == names:
+            cure = "another run has merged its feed files, so nothing is left to do"
+        elif merged:
+            cure = f"another run has merged {file_names.first_few(sorted(merged))} of its feed files: run again"
+        what = "process took this run for dead with" if given_up else "run committed"
+        return lost(self.base.given, since[0].number, what, cure)
 
     def roll_back(self) -> None:
         """Undo the run, unless its version exists."""
