@@ -310,14 +310,25 @@ def test_any_width_must_include_the_needed_fields(job):
 
 
 def test_width_that_fits_neither_layout(job):
-    job.put("ups.txt", b"b,2,U,200,x\n")
+    path = job.put("ups.txt", b"b,2,U,200,x\n")
 
     job.refused(
         ConfigError,
-        job.master,
-        "the first row has 3 fields",
-        "5",
+        f"{path}: the first row has 5 fields, and the master's rows ({job.master}) have 3",
         "set op.code.in.master=true or false, and field.count to the number of fields of a feed row",
+        settings=WITH_OP,
+    )
+
+
+def test_the_feed_file_of_another_width_is_named(job):
+    for name in ("a.txt", "b.txt"):
+        job.put(name, b"b,2,U,200\n")
+    path = job.put("zz.txt", b"oops,x\n")
+
+    job.refused(
+        ConfigError,
+        f"{path}: the first row has 2 fields, that of a.txt has 4, and the master's rows ({job.master}) have 3; ",
+        "correct the file, or set op.code.in.master",
         settings=WITH_OP,
     )
 
@@ -380,10 +391,11 @@ OP_CODE = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "op
 
 def test_feed_files_that_disagree_do_not_show_whether_the_master_has_op_codes(job):
     (job.master / "base.txt").write_bytes(b"a,1,precious\n")
-    job.add("forgotten.txt", b"c,2,oops\n")  # as wide as the master, because it has no op code
+    path = job.add("forgotten.txt", b"c,2,oops\n")  # as wide as the master, because it has no op code
     job.add("ups.txt", b"b,2,U,bread\n")
 
-    job.refused(ConfigError, "the first row has 3 fields", "3 or 4", "set op.code.in.master", settings=OP_CODE)
+    widths = f"{path}: the first row has 3 fields, that of ups.txt has 4, and the master's rows"
+    job.refused(ConfigError, widths, "set op.code.in.master", settings=OP_CODE)
 
 
 def test_an_inferred_op_code_column_of_the_master_is_reported(job):

@@ -5,14 +5,14 @@ the first master file by name, else of the first feed file. A number counts the 
 op code column, a master row has as many fields, or one less.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import stored_fields
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.delete_files import (
     has_ids_alone,
@@ -77,19 +77,39 @@ def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master
     )
     if feed is None and master <= highest:
         return False  # the rows are too narrow for the feed's layout
-    widths = {source.width for source in survey.feed if source.width is not None}
-    if widths == {master}:
+    paths: dict[int, list[str]] = {}
+    for source in survey.feed:
+        if source.width is not None:
+            paths.setdefault(source.width, []).append(source.path)
+    if paths.keys() == {master}:
         return True
-    if widths == {master + 1}:
+    if paths.keys() == {master + 1}:
         return False
     # One file without the column must not make the master lose one.
-    shown = " or ".join(map(str, sorted(widths)))
-    seen = "the feed has no rows to compare with" if feed is None else f"the first rows of the feed files have {shown}"
-    raise error(
+    raise _unclear_op_code(survey.master_path, master, paths)
+
+
+def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence[str]]) -> MutatorError:
+    """Return the error of a feed that does not show whether the master's rows have op codes.
+
+    master: number of fields of its rows. paths: of the feed files, by the number of fields of their rows.
+    """
+    where, what = master_path, f"the first row has {master} fields, and the feed has no rows to compare with"
+    if paths:
+        # The file to look at is one that fits neither way, or one of a few that differ from the others.
+        width = min(paths, key=lambda number: (number in (master, master + 1), len(paths[number]), number))
+        where, what = paths[width][0], f"the first row has {width} fields"
+        others = [number for number in paths if number != width]
+        if others:
+            usual = max(others, key=lambda number: len(paths[number]))
+            what += f", that of {file_names.base_name(paths[usual][0])} has {usual}"
+        what += f", and the master's rows ({master_path}) have {master}"
+    return error(
         "width",
-        where=survey.master_path,
-        what=f"the first row has {master} fields, and {seen}; with op codes it has as many, without one less",
-        cure="set op.code.in.master=true or false, and field.count to the number of fields of a feed row",
+        where=where,
+        what=f"{what}; with op codes the master's rows have as many fields as the feed's, without one less",
+        cure="correct the file, or set op.code.in.master=true or false, and field.count to the number of fields of a "
+        "feed row",
     )
 
 
