@@ -245,7 +245,7 @@ def shown_rejects(samples: Sequence[RejectSample]) -> str:
     '  a.txt: line 2, byte 4: has 1 fields and should have 2: x'
     """
     return "\n".join(
-        f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
+        f"  {path}: {where}: {reason}: " + row.decode("utf-8", "backslashreplace").replace("\n", "\\n")
         for path, _, _, where, reason, row in samples
     )
 

@@ -13,7 +13,7 @@ from mutator.formats.content import Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from tests.support.in_memory import InMemory
-from tests.support.named_runs import Work
+from tests.support.named_runs import ENGINES, Work
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string()), ("c", pa.string())])
 HEAD = b"id,at,note\n"
@@ -69,6 +69,26 @@ def test_rows_after_a_stray_quote_are_merged(tmp_path):
     report = work.run({"reject.policy": "quarantine", "reject.limit": "1"})
 
     assert (report.counts["feed rows"], report.counts["feed rejected"]) == (501, 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("file_format", ["csv", "escaped", "text"])
+def test_rejects_are_kept_byte_for_byte(tmp_path, file_format, engine):
+    work = Work(tmp_path, engine)
+    work.settings |= {"header.lines": "1", "feed.format": file_format, "field.names": "id,at,note"}
+    work.put("master/m", pa.table({"id": ["a"], "at": pa.array([1]), "note": ["x"]}), "parquet")
+    rows = [b"b,x,\xe9 1", b"c,y,\tz"] + ([b'"d",z,"1,\n2"'] if file_format == "csv" else [])
+    work.put("feed/f_1.csv", HEAD + b"a,2,y\r\n" + b"".join(row + b"\r\n" for row in rows))
+
+    with pytest.raises(
+        DataError, match=r"f_1\.csv: (line|row) 3, byte 18: field at is not of type int64: b,x,"
+    ) as caught:
+        work.run()
+    assert len(str(caught.value).split("\n")) == 2 + len(rows)
+    work.run({"reject.policy": "quarantine"})
+    (kept,) = work.output.glob("_mutator/rejected/*.tsv")
+    lines = [b"\t".join(line.split(b"\t")[4:]) for line in kept.read_bytes().split(str(work.path).encode())[1:]]
+    assert lines == [row + b"\n" for row in rows]
 
 
 def test_a_second_header_line(tmp_path):

@@ -405,6 +405,28 @@ def test_delete_files_need_only_the_fields_of_id_and_order(file_format, order, w
     assert [note for note in report.notes if "new in" in note] == []
 
 
+@pytest.mark.parametrize("file_format", ["csv", "escaped"])
+def test_other_fields_of_deletes_need_not_be_readable(file_format, work):
+    work.settings |= {"op.code.field.ordinal": "op", "feed.format": file_format, "header.lines": "1"}
+    work.settings |= {"partitioned.by": "shop"} if work.engine == "blocks" else {}
+    price, seen = pa.array([Decimal("1.50")] * 3), pa.array([date(2026, 1, 1)] * 3)
+    master = table(["a", "b", "c"], [1, 1, 1], shop=["s"] * 3, price=price, seen=seen, sizes=[[1]] * 3)
+    nullable = [one.with_nullable(one.name != "price") for one in master.schema]
+    work.put("master/m", master.cast(pa.schema(nullable)), "parquet")
+    head = b"id,at,note,shop,price,seen,sizes,op\n"
+    work.put("feed/f_1.csv", head + b"a,2,\xff,s,free,soon,[,D\nb,2,,s,,,,D\nc,2,x,s,1.50,2026-01-01,[1],U\n")
+    report = work.run()
+
+    assert [row["id"] for row in work.rows()] == ["c"]
+    assert (report.counts["feed deleted"], report.counts["feed rejected"]) == (2, 0)
+
+    work.put("feed2/f_2.csv", head + b"a,x,,s,,,,D\nc,3,,s,free,2026-01-01,,U\n")
+    with pytest.raises(DataError) as caught:
+        work.run(master="out1", feed="feed2")
+    assert "field at is not of type int64" in str(caught.value)
+    assert "field price is not of type decimal128(3, 2)" in str(caught.value)
+
+
 # --- joins and formats
 
 

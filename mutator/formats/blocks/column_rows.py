@@ -58,6 +58,12 @@ class ColumnLayout(RowRules):
         return pa.struct([*self.fields, _DELETE] if self.feed else self.fields)
 
     @property
+    def needed_by_deletes(self) -> set[str]:
+        """The names of the fields that a delete must have: ID, order value and partition."""
+        positions = (*self.id_fields, *(() if self.order_field is None else (self.order_field,)))
+        return {*(self.result.names[position] for position in positions), *(str(one.source) for one in self.partition)}
+
+    @property
     def wanted(self) -> tuple[str, ...]:
         """The names of the fields to read from a file."""
         names = [name for name in self.result.names if self.schema.get_field_index(name) >= 0]
@@ -182,7 +188,7 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     rows = pa.StructArray.from_arrays(marked, fields=list(layout.row_type))
     offsets, rejects = found.offsets, tuple(found.rejects)
     if bad_rows:
-        rejects += _rejects(found, bad_rows)
+        rejects += _rejects(found, layout, bad_rows)
         good = bad_rows.good(count)
         keep = pa.array(good)
         rows, offsets = rows.filter(keep), offsets[good]
@@ -192,22 +198,32 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
 
 
 def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:
-    """Return a column of the result's type for each of its fields; note the rows with a value that has none."""
-    columns = []
+    """Return a column of the result's type for each of its fields; note the rows with a value that has none.
+
+    A delete needs few fields; a value of another one that cannot be converted is NULL.
+    """
+    columns, needed = [], layout.needed_by_deletes
     for wanted in layout.result:
         if layout.schema.get_field_index(wanted.name) < 0:
             default = layout.defaults.get(wanted.name)
             columns.append(pa.nulls(len(batch), wanted.type) if default is None else pa.repeat(default[0], len(batch)))
             continue
+        bad_values = BadRows()
         if not trusted:
-            _note_invalid(bad_rows, batch.column(wanted.name), wanted.name)
+            _note_invalid(bad_values, batch.column(wanted.name), wanted.name)
         column, bad, why = converted(batch.column(wanted.name), wanted.type, layout.typed)
-        columns.append(column)
-        bad_rows.note(bad, f"field {wanted.name} {why}")
+        bad_values.note(bad, f"field {wanted.name} {why}")
         if not wanted.nullable and column.null_count:
-            bad_rows.note(flags(column.is_null()) & ~delete, f"field {wanted.name} is NULL")
+            bad_values.note(flags(column.is_null()) & ~delete, f"field {wanted.name} is NULL")
         if layout.within_years:
-            bad_rows.note(out_of_years(column), f"field {wanted.name} is not in the years 1 to 9999")
+            bad_values.note(out_of_years(column), f"field {wanted.name} is not in the years 1 to 9999")
+        if bad_values and wanted.name not in needed:
+            ignored = ~bad_values.good(len(column)) & delete
+            column = column.take(pa.array(np.arange(len(column)), mask=ignored))
+            bad_values = BadRows({row: reason for row, reason in bad_values.items() if not ignored[row]})
+        columns.append(column)
+        for row, reason in bad_values.items():
+            bad_rows.setdefault(row, reason)
     return columns
 
 
@@ -241,9 +257,13 @@ def _check_trusted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> 
         raise fault(f"row {int(found.offsets[row]) + 1}: {bad_rows[row]}")
 
 
-def _rejects(found: RowBatch, bad_rows: BadRows) -> tuple[Reject, ...]:
+def _rejects(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> tuple[Reject, ...]:
+    """Return the rejects of bad rows: lines of text as they are, other rows as JSON."""
     numbers = sorted(bad_rows)
-    shown = shown_rows(found.batch.take(pa.array(numbers)))
+    if layout.typed or found.raw is None:
+        shown = shown_rows(found.batch.take(pa.array(numbers)))
+    else:
+        shown = pc.binary_slice(found.raw().take(np.array(numbers)), 0, -1).to_pylist()
     return tuple(
         Reject(int(found.offsets[row]), int(found.numbers[row]), bad_rows[row], text)
         for row, text in zip(numbers, shown, strict=True)
