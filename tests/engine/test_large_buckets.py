@@ -11,7 +11,7 @@ SETTINGS = {
     "temporal.ordering.field.ordinal": "1",
     "op.code.field.ordinal": "2",
     "num.reducer": "1",
-    "memory.bytes": "8g",
+    "memory.bytes": "512m",
     "max.delete.fraction": "1",
 }
 RUNS, ROWS, WIDTH = 6, 1_700_000, 232  # 2.4 GB of keys; longer ones are hashed one by one

@@ -4,9 +4,12 @@ import posixpath
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.rules.file_names import is_hidden
 from mutator.storage import located
+from mutator.workflow.directory.paths import open_base
+from mutator.workflow.directory.versions import master_of
 from mutator.workflow.many_tables.tables_file import Table
 
 
@@ -25,21 +28,29 @@ def bytes_of(table: Table) -> int:
 
     This is only an estimate, and faults are left for the run to report.
     """
+    paths: tuple[str, ...] = (table.master, *table.feed)
     if table.base is not None:
-        paths: tuple[str, ...] = tuple(posixpath.join(table.base, name) for name in ("master", "incr"))
-    else:
-        paths = (table.master, *table.feed)
+        paths = (_master_of(table.base), posixpath.join(table.base, "incr"))
     return sum(map(_bytes_at, paths))
 
 
+def _master_of(given: str) -> str:
+    try:
+        base = open_base(given)
+        return master_of(base, Log(base.path).latest())
+    except MutatorError:
+        return posixpath.join(given, "master")
+
+
 def _bytes_at(path: str) -> int:
+    """Return the bytes of all files below a path, those of partitions included, but not of hidden ones."""
     try:
         storage, path = located(path)
         entry = storage.stat(path)
-        if entry is None:
-            found = storage.glob(path)
+        if entry is not None and entry.type == "directory":
+            files = ((one.path[len(path) + 1 :], one) for one in storage.walk(path))
         else:
-            found = storage.entries(path) if entry.type == "directory" else [entry]
+            files = ((one.name, one) for one in (storage.glob(path) if entry is None else [entry]))
+        return sum(one.bytes for name, one in files if one.type == "file" and not any(map(is_hidden, name.split("/"))))
     except MutatorError:
         return 0  # the run reports the fault
-    return sum(entry.bytes for entry in found if entry.type == "file" and not is_hidden(entry.name))
