@@ -767,10 +767,7 @@ def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
 def test_ctrl_c_while_spark_starts(tmp_path, tmp_path_factory):
     logs = tmp_path_factory.mktemp("logs")
     terminal = Terminal(["run", *options("out")], tmp_path, TMPDIR=str(logs))
-    deadline = time.monotonic() + SECONDS
-    while not any(log.stat().st_size for log in logs.glob("mutator-spark-*.log")):  # until Java prints its first line
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: any(log.stat().st_size for log in logs.glob("mutator-spark-*.log")))  # Java's first line
     terminal.press(b"\x03")
     code, left = terminal.end()
 
