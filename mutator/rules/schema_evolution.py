@@ -133,14 +133,30 @@ def check_key(version: SchemaVersion, names: Sequence[str]) -> None:
     """
     for name in names:
         if version.schema.get_field_index(name) < 0:
-            if f"/{name}=" in posixpath.dirname(version.path):
+            if in_directory(name, version.path):
                 raise error("schema.directory", path=version.path, field=name)
-            near = difflib.get_close_matches(name.lower(), [one.lower() for one in version.schema.names], n=1)
-            meant = next((one for one in version.schema.names if near and one.lower() == near[0]), None)
-            what = "is missing" + (
-                f"; did you mean {meant}?" if meant else f" (it has {', '.join(version.schema.names)})"
-            )
-            raise error("schema.field", path=version.path, field=name, what=what)
+            near = nearest(name, version.schema.names)
+            what = f"; did you mean {near}?" if near else f" (it has {', '.join(version.schema.names)})"
+            raise error("schema.field", path=version.path, field=name, what=f"is missing{what}")
+
+
+def in_directory(name: str, path: str) -> bool:
+    """Return whether a file is in a directory that has the value of a field in its name, as in Hive tables.
+
+    >>> in_directory("shop", "/data/shop=1/a.parquet")
+    True
+    """
+    return f"/{name}=" in posixpath.dirname(path)
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that is most like another, whatever the case of its letters; None if none is like it.
+
+    >>> nearest("noet", ["id", "Note"])
+    'Note'
+    """
+    near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=1)
+    return next((one for one in known if near and one.lower() == near[0]), None)
 
 
 def widened(one: Any, other: Any) -> Any:

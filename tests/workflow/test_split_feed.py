@@ -353,7 +353,7 @@ def test_deletes_with_the_id_alone(feed):
 
     assert feed.parts("del_2.txt") == {"field_0=a/y=2026": b"2026,a\n"}
     assert feed.parts("del_3.txt") == {"field_0=b/y=2025": b"b,y,2025\n"}
-    assert [one["reason"] for one in done.rejects] == [
+    assert [one.reason for one in done.rejects] == [
         "has 3 fields and should have 2",
         "has 2 fields and should have 3",
     ]
@@ -375,7 +375,9 @@ def test_delete_files_may_lack_the_field(feed):
     settings = {"id.field.ordinals": "id", "deleted.record.file.prefix": "del"}
 
     feed.refused(DataError, "field k (partition) is missing", by="k", settings=settings)
-    feed.refused(DataError, "ups_1.csv: field l is missing", by="l", settings=settings)
+    feed.refused(ConfigError, "partition field l: no file has a field l; they have id, k", by="l", settings=settings)
+    feed.put("ups_3.csv", b"id,m\n2,a\n")
+    feed.refused(DataError, "ups_1.csv: field m is missing", by="m", settings=settings)
 
 
 def test_field_names_come_from_the_configuration(feed):

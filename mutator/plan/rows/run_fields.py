@@ -1,6 +1,6 @@
 """The key, order, op code and partition fields of a run over files with a schema, and checks of their types."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.rules.file_names import base_name
 from mutator.rules.partition_transforms import PartitionField, checked_fields
-from mutator.rules.schema_evolution import SchemaVersion, check_key
+from mutator.rules.schema_evolution import SchemaVersion, in_directory, nearest
 from mutator.rules.typed_values import column_order_type
 
 DEFAULTS = "defaults"  # in a manifest: for fields that untouched partitions lack
@@ -80,6 +80,25 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
         None if config.op_field is None else name(config.op_field, "op.code.field.ordinal"),
         replace(partitioning, fields=levels),
     )
+
+
+def check_names(fields: RunFields, defaults: Iterable[str], versions: Sequence[SchemaVersion]) -> None:
+    """Raise ConfigError for a configured name that no file has.
+
+    defaults: the fields that have one. versions: of all files, and of ``output.schema``.
+    """
+    known = list(dict.fromkeys(name for version in versions for name in version.schema.names))
+    named = [("id.field.ordinals", name) for name in fields.ids]
+    named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
+    named += [("op.code.field.ordinal", fields.op)] if fields.op is not None else []
+    named += [("partitioned.by", name) for name in fields.sources]
+    named += [(f"default.{name}", name) for name in defaults]
+    for setting, name in named:
+        if name in known or any(in_directory(name, version.path) for version in versions):
+            continue
+        near = nearest(name, known)
+        cure = f"did you mean {near}?" if near else f"they have {', '.join(known)}"
+        raise error("width", where=setting, what=f"no file has a field {name}", cure=cure)
 
 
 def with_feed_names(version: SchemaVersion, base: SchemaVersion, fields: RunFields) -> SchemaVersion:
@@ -201,12 +220,9 @@ def rewrite_notes(needed: bool) -> tuple[str, ...]:
 def notes_on_defaults(defaults: Mapping[str, str], versions: Sequence[SchemaVersion]) -> tuple[str, ...]:
     """Return a note for each default whose field the result lacks.
 
-    versions: first the one that gives the result its fields. Raises DataError for a field that no version has.
+    versions: first the one that gives the result its fields.
     """
     unused = [name for name in defaults if name not in versions[0].schema.names]
-    for name in unused:
-        if not any(name in version.schema.names for version in versions):
-            check_key(replace(versions[0], path=f"default.{name}"), [name])
     return tuple(f"default.{name} has no use: {base_name(versions[0].path)} has no such field" for name in unused)
 
 

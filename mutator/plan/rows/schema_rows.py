@@ -26,6 +26,7 @@ from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import (
     SCHEMA_SEQUENCE,
     by_age,
+    check_names,
     has_fields,
     run_fields,
     with_feed_names,
@@ -66,6 +67,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     master, feed = _versions(config, survey, checked)
     base = _base(survey, master, feed, checked)
     fields = run_fields(config, base, survey)
+    check_names(fields, config.defaults, (base, *master, *feed))
     master = [with_feed_names(version, base, fields) for version in master]
     codec = codec_of(output, config.output_codec)
     dialect = _dialect(config, survey, codec)

@@ -17,6 +17,7 @@ from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.partition_transforms import PartitionField
+from mutator.rules.schema_evolution import nearest
 from mutator.storage import absolute, storage_for
 
 
@@ -55,8 +56,22 @@ def feed_files(
         other = names.setdefault(source.name, source)
         if other is not source:
             raise error("split.names", path=source.path, other=other.path)
+    _check_names(fields, wanted, sources)
     width = _width(config, sources)
     return tuple(_feed_file(config, fields, wanted, source, width) for source in sources), hidden
+
+
+def _check_names(fields: Sequence[PartitionField], wanted: Sequence[str | int], sources: Sequence[Source]) -> None:
+    """Raise ConfigError for a name that no file has, if there are files with names."""
+    schemas = [source.file_schema.schema for source in sources if source.file_schema is not None]
+    known = list(dict.fromkeys(name for schema in schemas for name in schema.names))
+    if not known or all(source.file_format == "text" for source in sources):
+        return
+    for field, name in zip(fields, wanted, strict=True):
+        if isinstance(name, str) and name not in known:
+            near = nearest(name, known)
+            cure = f"did you mean {near}?" if near else f"they have {', '.join(known)}"
+            raise error("width", where=f"partition field {field.name}", what=f"no file has a field {name}", cure=cure)
 
 
 def _known_field(config: Config, source: str | int) -> str | int:
