@@ -5,6 +5,7 @@ unknown   a put with a condition is answered with 501 NotImplemented, as others 
 deny      requests of these methods are answered with 403 AccessDenied
 lose      the answer to the next so-many-th writing request gets lost: it is done, and 500 is the answer
 cut       the body of the next so-many-th answer to a GET ends after half of it
+wait      every request is answered so many seconds later
 """
 
 import json
@@ -12,13 +13,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 import uuid
 from contextlib import contextmanager
 
 import pytest
 
-QUIET = {"ignore": False, "unknown": False, "deny": "", "lose": 0, "cut": 0}
+QUIET = {"ignore": False, "unknown": False, "deny": "", "lose": 0, "cut": 0, "wait": 0}
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
@@ -99,6 +101,7 @@ class Faults:
             ignore, unknown, deny = self._how["ignore"], self._how["unknown"], self._how["deny"]
             lose = method in ("PUT", "POST", "DELETE") and self._counted("lose")
             cut = method == "GET" and self._counted("cut")
+        time.sleep(self._how["wait"])
         if unknown and "HTTP_IF_NONE_MATCH" in environ:
             return _error(start_response, "501 Not Implemented", "NotImplemented")
         if ignore:

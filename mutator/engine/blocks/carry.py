@@ -6,7 +6,9 @@ directory that tasks work in, like everything they write: a task that dies leave
 
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 from pyarrow import ArrowException
 
@@ -25,10 +27,11 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input
-from mutator.storage import blocks, storage_for, walk
+from mutator.storage import Storage, blocks, storage_for, walk
 from mutator.storage.registry import same_storage
 
 _AT_ONCE = 16  # files that a task copies
+_REQUESTS = 16  # links that an object store makes at once; each is a copy, and takes a few requests
 
 
 def carry_over(task: UnitTask, staging: str | None, attempt: int) -> None:
@@ -121,19 +124,34 @@ def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) 
     place, storage = output_directory(staging), storage_for(staging)
     parts = [part for _, part in untouched(plan, touched)]
     storage.make_directories(sorted({posixpath.dirname(f"{place}/{part.path}") for part in parts}))
-    left: list[tuple[str, str, str]] = []
-    linked = same_storage(plan.master.path, place)  # until the storage turns out to have no links
-    for part in parts:
-        source, target = f"{plan.master.path}/{part.path}", f"{place}/{part.path}"
-        if linked:
-            with suppress(FileExistsError):
-                linked = storage.link_new(source, target)
-        if not linked:
-            left.append((source, f"{staging}/{part.path}", part.checksum))
-        failpoint("carry.linked")
+    master = plan.master.path
+    pairs = [(f"{master}/{part.path}", f"{place}/{part.path}") for part in parts]
+    linked = _linked(storage, pairs) if same_storage(master, place) else [False] * len(pairs)
+    left = [
+        (f"{master}/{part.path}", f"{staging}/{part.path}", part.checksum)
+        for part, is_linked in zip(parts, linked, strict=True)
+        if not is_linked
+    ]
     storage.make_directories(sorted({posixpath.dirname(target) for _, target, _ in left}))
     failpoint("carry.done")
     return [left[start : start + _AT_ONCE] for start in range(0, len(left), _AT_ONCE)]
+
+
+def _linked(storage: Storage, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+    """Link files, given as (source, target); return whether each target exists now."""
+    link = partial(_link, storage)
+    if storage.renames:
+        return list(map(link, pairs))
+    with ThreadPoolExecutor(_REQUESTS) as threads:
+        return list(threads.map(link, pairs))
+
+
+def _link(storage: Storage, pair: tuple[str, str]) -> bool:
+    is_linked = True
+    with suppress(FileExistsError):
+        is_linked = storage.link_new(*pair)
+    failpoint("carry.linked")
+    return is_linked
 
 
 def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> None:
