@@ -1,5 +1,6 @@
 """Rows of text files: line ends, splits and encodings."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,3 +52,12 @@ def test_wide_encodings():
     assert lines.wide_encoding("a".encode("utf-32")) == "UTF-32"
     assert lines.wide_encoding(lines.UTF8_BOM + b"a") is None
     assert lines.wide_encoding(b"") is None
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
+        for row in ("\ufeffa,\u0a41\u0a0a\n", "\ufeff\u0a41,\u0a0a\r", "\ufeff\u4e2d\r\n", "\ufeffa"):
+            assert lines.wide_encoding(row.encode(encoding)) == encoding[:6].upper()
+
+
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0", b"\0\0\xfe\xff"])
+@pytest.mark.parametrize("rest", [b",1\n", b",\0\n", b"\0,\0a\n", b",\0,\0\0\0\na\n", b",ab\0\r\n"])
+def test_an_id_may_begin_like_a_wide_text(mark, rest):
+    assert lines.wide_encoding(mark + rest) is None

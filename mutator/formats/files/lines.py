@@ -9,6 +9,8 @@ this program wrote end at LF alone, so a CR before it belongs to the row.
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from mutator.formats.content import Content, Window
 
 LF = "lf"  # LF or CRLF
@@ -18,20 +20,31 @@ EXACT_LF = "exact lf"
 UTF8_BOM = b"\xef\xbb\xbf"
 CHUNK = 2 << 20  # bytes of a block, unless its lines are longer; its columns fit into the processor's cache
 
-_WIDE = (
-    (b"\xff\xfe\x00\x00", "UTF-32"),
-    (b"\x00\x00\xfe\xff", "UTF-32"),
-    (b"\xff\xfe", "UTF-16"),
-    (b"\xfe\xff", "UTF-16"),
+_WIDE = (  # byte order mark, type of a character, encoding
+    (b"\xff\xfe\x00\x00", "<u4", "UTF-32"),
+    (b"\x00\x00\xfe\xff", ">u4", "UTF-32"),
+    (b"\xff\xfe", "<u2", "UTF-16"),
+    (b"\xfe\xff", ">u2", "UTF-16"),
 )
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """Return the encoding of a text whose line ends are not single bytes, by its byte order mark; None for others.
+    """Return the encoding of a text whose line ends are not single bytes; None for others.
 
-    Its delimiters and line ends contain a NUL byte, so an ID that begins with the bytes of a mark does not match.
+    An ID may begin with the bytes of a byte order mark, so line ends must be those of the encoding, too. In a text
+    without line feeds, any character of Latin-1 counts.
+
+    >>> wide_encoding("a,1\\n".encode("utf-16")), wide_encoding(b"\\xff\\xfe,1\\0\\n")
+    ('UTF-16', None)
     """
-    return next((name for mark, name in _WIDE if head.startswith(mark) and b"\0" in head), None)
+    for mark, unit, name in _WIDE:
+        if head.startswith(mark):
+            size = np.dtype(unit).itemsize
+            characters = np.frombuffer(head[: len(head) // size * size], unit)
+            line_ends = np.isin(characters, (10, 13)) if b"\n" in head else characters < 256
+            if line_ends.any():
+                return name
+    return None
 
 
 def line_end(blocks: Iterable[bytes]) -> str:
