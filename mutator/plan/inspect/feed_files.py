@@ -9,7 +9,7 @@ from mutator.errors import error
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names, sequence_gaps
-from mutator.storage import Entry, storage_for
+from mutator.storage import Entry, Storage, storage_for
 
 
 def feed_entries(paths: Sequence[str], control_suffix: str | None) -> tuple[dict[str, Entry], tuple[str, ...]]:
@@ -27,7 +27,7 @@ def feed_entries(paths: Sequence[str], control_suffix: str | None) -> tuple[dict
 
 
 def _find(path: str) -> Sequence[Entry]:
-    """Return the entries that a path names: those of a directory, one visible file, or the matches of a pattern."""
+    """Return the entries that a path names: those below a directory, one visible file, or the matches of a pattern."""
     storage = storage_for(path)
     path = storage.resolve(path)
     entry = storage.stat(path)
@@ -39,10 +39,19 @@ def _find(path: str) -> Sequence[Entry]:
         found = [_find(match.path) if match.type == "directory" else [match] for match in matches]
         return [part for parts in found for part in parts]
     if entry.type == "directory":
-        return storage.entries(path)
+        return entries_below(storage, path)
     if file_names.is_hidden(entry.name):
         raise error("path.hidden", path=path)
     return [entry]
+
+
+def entries_below(storage: Storage, directory: str) -> list[Entry]:
+    """Return the entries of a directory, and those below its partition directories, such as ``store_id=12``."""
+    found: list[Entry] = []
+    for entry in storage.entries(directory):
+        is_partition = entry.type == "directory" and "=" in entry.name and not file_names.is_hidden(entry.name)
+        found += entries_below(storage, entry.path) if is_partition else [entry]
+    return found
 
 
 def visible(entries: Iterable[Entry]) -> tuple[list[Entry], tuple[str, ...]]:

@@ -10,7 +10,7 @@ from mutator.dataset import manifest
 from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.errors import MutatorError, error
 from mutator.formats.files import lines
-from mutator.plan.inspect.feed_files import check_entry, visible
+from mutator.plan.inspect.feed_files import check_entry, entries_below, visible
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
@@ -34,7 +34,7 @@ def unmanaged_sources(
     hidden: tuple[str, ...] = ()
     if entry.type == "directory":
         in_directories = bool(config.partitioned_by)
-        entries, hidden = _entries_below(storage, master) if in_directories else visible(storage.entries(master))
+        entries, hidden = visible(entries_below(storage, master) if in_directories else storage.entries(master))
     own = masters_below(master, hidden)
     if own and not config.master_adopt:
         names = [directory.removeprefix(f"{master}/") for directory in own]
@@ -56,20 +56,6 @@ def _as_written(source: Source) -> Source:
     if file_names.is_data_file(source.name) and source.file_format == "text":
         return replace(source, ending=lines.EXACT_LF, bom=False, header_end=0, header=())
     return source
-
-
-def _entries_below(storage: Storage, directory: str) -> tuple[list[Entry], tuple[str, ...]]:
-    """Return the visible entries of a directory and of the partition directories below it, and the hidden paths."""
-    found, hidden = [], list[str]()
-    for entry in storage.entries(directory):
-        if entry.type == "directory" and not file_names.is_hidden(entry.name) and "=" in entry.name:
-            entries, paths = _entries_below(storage, entry.path)
-            found += entries
-            hidden += paths
-        else:
-            found.append(entry)
-    shown, paths = visible(found)
-    return shown, (*hidden, *paths)
 
 
 def masters_below(master: str, hidden: Sequence[str]) -> list[str]:

@@ -65,6 +65,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     stays_encoded = output == "avro" and _formats(survey) <= {"avro"}  # else types must be Arrow's own
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(config, survey, checked)
+    _check_directories(master, feed)
     base = _base(survey, master, feed, checked)
     fields = run_fields(config, base, survey)
     check_names(fields, config.defaults, (base, *master, *feed))
@@ -143,6 +144,18 @@ def _version(source: Source, partial_fields: bool, checked: Any) -> SchemaVersio
     return SchemaVersion(
         checked(file_schema.schema, source.path), source.path, file_schema.typed, partial_fields, file_schema.defaults
     )
+
+
+def _check_directories(master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]) -> None:
+    """Raise DataError for a field of the master that a feed file has in the names of its directories alone.
+
+    The result would lose the field.
+    """
+    known = dict.fromkeys(name for version in master for name in version.schema.names)
+    for version in feed:
+        for name in known:
+            if not version.partial and name not in version.schema.names and schemas.in_directory(name, version.path):
+                raise error("schema.directory", path=version.path, field=name)
 
 
 def _base(

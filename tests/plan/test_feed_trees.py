@@ -1,0 +1,67 @@
+"""A feed directory with partition directories is read as a whole."""
+
+import pyarrow as pa
+import pytest
+
+from mutator.errors import ConfigError, DataError
+from tests.support.job import CONFIG, ENGINES, Job, rows
+from tests.support.named_runs import BY_ID, Work
+
+
+@pytest.fixture(params=ENGINES)
+def job(request, tmp_path):
+    return Job(tmp_path, request.param)
+
+
+def put(job, path, content):
+    (job.feed / path).parent.mkdir(parents=True, exist_ok=True)
+    (job.feed / path).write_bytes(content)
+
+
+def test_all_partitions_of_a_feed(job):
+    put(job, "year=2026/month=01/ups_1.txt", b"a,2,200\n")
+    put(job, "year=2026/month=02/ups_1.txt", b"b,2,200\n")
+    put(job, "year=2026/_SUCCESS", b"")
+    put(job, "year=2026/_temporary=1/ups_1.txt", b"c,2,200\n")
+    put(job, "ups_2.txt", b"d,2,200\n")
+    report = job.run()
+
+    assert rows(job.output) == [b"a,2,200", b"b,2,200", b"c,1,100", b"d,2,200"]
+    assert sorted(path.removeprefix(f"{job.feed}/") for path in report.ignored) == [
+        "year=2026/_SUCCESS",
+        "year=2026/_temporary=1",
+    ]
+
+
+def test_partitions_that_a_pattern_names(job):
+    put(job, "year=2025/month=01/ups_1.txt", b"a,2,200\n")
+    put(job, "year=2026/month=01/ups_1.txt", b"b,2,200\n")
+    job.run(feed=[f"{job.feed}/year=*6"])
+
+    assert rows(job.output) == [b"a,1,100", b"b,2,200", b"c,1,100", b"d,1,100"]
+
+
+def test_another_directory_in_a_partition(job):
+    put(job, "year=2026/old/ups_1.txt", b"a,2,200\n")
+
+    job.refused(ConfigError, job.feed / "year=2026/old", "is a directory", "name it as a --feed of its own")
+
+
+def test_a_partitioned_master_and_feed(job):
+    if job.engine == "records":
+        return
+    put(job, "shop=1/ups_1.txt", b"a,1,200\n")
+    put(job, "shop=2/ups_1.txt", b"b,2,200\n")
+    job.run({**CONFIG, "partitioned.by": "shop=1"})
+
+    assert sorted(path.parent.name for path in job.output.glob("*/part-*")) == ["shop=1", "shop=2"]
+
+
+@pytest.mark.parametrize("feed", ["feed", "feed/shop=1"])
+def test_a_field_in_the_names_of_directories_alone(tmp_path, feed):
+    work = Work(tmp_path, settings=dict(BY_ID))
+    work.put("master/m", pa.table({"id": ["a"], "at": [1], "shop": ["1"]}), "parquet")
+    work.put("feed/shop=1/f_1", pa.table({"id": ["a"], "at": [2]}), "parquet")
+
+    with pytest.raises(DataError, match=r"f_1\.parquet: field shop is missing: its value is only in the directory's"):
+        work.run(feed=feed)
