@@ -26,6 +26,11 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "width": "{where}: {what}; {cure}",
         "spark.missing": "cannot start a Spark session: {why}",
+        "spark.python": (
+            "the workers of this Spark session run {python}, which lacks {missing}: before the session starts, set "
+            "PYSPARK_PYTHON to a Python that has it on every node, {own} for example, or ship it with the job "
+            "(docs/spark-submit.md)"
+        ),
         "spark.connect": (
             "this Spark session is a Spark Connect session, which has no RDDs; use a classic session "
             "(spark.api.mode=classic, without --remote)"

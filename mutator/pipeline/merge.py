@@ -18,6 +18,7 @@ from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.receipts import Receipts
 from mutator.engine.spark import blocks, partitions, records
 from mutator.engine.spark.shuffle import spark_faults
+from mutator.engine.spark.worker_python import use_own_python
 from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up, check, check_written
@@ -61,6 +62,7 @@ def mutate(
     30
     """
     sc = getattr(sc, "sparkContext", sc)  # of a SparkSession
+    use_own_python(sc)
     merge_on = on_spark(lambda: nullcontext(sc), progress)
     return run(merge_on, config, master=master, feed=feed, output=output, dry_run=dry_run, engine=engine)
 

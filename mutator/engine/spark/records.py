@@ -27,6 +27,7 @@ from mutator.engine.receipts import Receipts
 from mutator.engine.records.read import read_task
 from mutator.engine.records.write import Row, write_bucket
 from mutator.engine.spark.shuffle import merge_groups
+from mutator.engine.spark.worker_python import use_own_python
 from mutator.errors import error
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import murmur64a
@@ -64,6 +65,7 @@ def last_mutations(
     """
     if partitions is not None and partitions < 1:
         raise error("usage", what=f"partitions is {partitions}; it must be 1 or more, or None")
+    use_own_python(rdd.context)
     count = max(rdd.getNumPartitions(), 1) if partitions is None else partitions
     return (
         # mutation, ...

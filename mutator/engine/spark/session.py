@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mutator.engine.spark.jvm_log import name_of_log, quiet_start
+from mutator.engine.spark.worker_python import use_own_python
 from mutator.errors import error
 from mutator.errors.interrupts import deferred_signals
 
@@ -27,6 +28,7 @@ def spark_context(name: str) -> Iterator[SparkContext]:
     Raises ConfigError where Spark cannot start, or the session has no RDDs.
     """
     if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is not None:
+        use_own_python(SparkContext._active_spark_context)
         yield SparkContext._active_spark_context
         return
     with spark_session(name) as session:
@@ -40,7 +42,7 @@ def spark_session(name: str, hive: bool = False) -> Iterator[SparkSession]:
     if running is None and SparkContext._active_spark_context is not None:
         running = (SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder).getOrCreate()
     if running is not None:
-        _context(running)
+        use_own_python(_context(running))
         if hive:
             _open_metastore(running)
         yield running
@@ -52,6 +54,7 @@ def spark_session(name: str, hive: bool = False) -> Iterator[SparkSession]:
 def _own_session(name: str, hive: bool) -> Iterator[SparkSession]:
     session = _start(name, hive)
     try:
+        use_own_python(_context(session))
         if hive:
             _open_metastore(session)
         yield session

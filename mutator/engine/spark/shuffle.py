@@ -1,6 +1,8 @@
 """The use that both engines make of Spark: the shuffle between two plain functions, and the meaning of its faults."""
 
 import contextlib
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +22,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split
 
 _TRACEBACK = "Traceback (most recent call last):"
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 Element = tuple[tuple[Any, ...], Any]  # ((partition, …), value): the first part is the sort key
 
 
@@ -86,7 +89,7 @@ def spark_faults(sc: SparkContext) -> Iterator[None]:
         check_signals()  # a signal that came during the call looks like a fault, too
         if _is_gone(sc):
             raise error("spark.lost", why=type(fault).__name__, log=name_of_log()) from None
-        raise _task_error(fault) from None
+        raise _task_error(sc, fault) from None
 
 
 def _is_gone(sc: SparkContext) -> bool:
@@ -97,11 +100,13 @@ def _is_gone(sc: SparkContext) -> bool:
     return False
 
 
-def _task_error(fault: Exception) -> MutatorError:
+def _task_error(sc: SparkContext, fault: Exception) -> MutatorError:
     """Return why Spark gave up: on the way from a worker an exception loses its class, but not its text."""
     text = str(fault.java_exception) if isinstance(fault, Py4JJavaError) else str(fault)
     if "No module named 'pandas'" in text:
         return error("hive.pandas", where="a worker of Spark")
+    if missing := _NO_MODULE.search(text):
+        return error("spark.python", python=sc.pythonExec, missing=missing[1], own=sys.executable)
     return from_traceback(text) or error("task", why=_cause(text), log=name_of_log())
 
 
