@@ -18,6 +18,7 @@ from mutator.dataset.manifest import FeedFile
 from mutator.dataset.numbered_log import NumberedLog
 from mutator.errors import MutatorError, error
 from mutator.storage import storage_for
+from mutator.storage.contract import CERTAIN
 
 FORMAT_VERSION = 1
 UNCHANGED = ("abandoned", "settled")  # actions that leave the dataset of the version before
@@ -150,6 +151,8 @@ class Log:
             raise error("commit.uncertain", path=path, version=version.number, why=second) from None
         if there is not None:
             raise lost(path, version.number) from None
+        if fault.kind in CERTAIN:
+            raise fault
         raise error("commit.uncertain", path=path, version=version.number, why=fault) from None
 
 

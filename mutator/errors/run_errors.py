@@ -143,6 +143,12 @@ RUNS: dict[int, dict[str, str]] = {
     },
     4: {  # storage
         "storage": "{path}: {why}; check the path, its permissions and the free space",
+        "storage.full": "{path}: {why}; free some space there, and run again",
+        "storage.refused": "{path}: {why}; check the owner, the permissions and the attributes of it and its directory",
+        "storage.mount": (
+            "{path}: is on another file system or mount than {other}, and files are renamed, never copied; make all "
+            "directories of a base part of one mount, and deliver into incr/ by copying to another name and renaming"
+        ),
         "storage.service": "{path}: {why}; check the address, the credentials and the service",
         "storage.exists": "{path}: {why}; check the path, its permissions and the free space",
         "storage.missing": "{path}: {why}; check the path, its permissions and the free space",

@@ -9,6 +9,8 @@ from mutator.errors import suppressed
 from mutator.storage.entry import Entry, walked
 from mutator.storage.globbing import matches
 
+CERTAIN = ("storage.full", "storage.refused")  # kinds of errors: nothing was changed, and nothing will be later
+
 
 class Storage(Protocol):
     """A backend: local disks, HDFS or S3. A method with a body may be inherited, every other one must be written.
@@ -18,7 +20,7 @@ class Storage(Protocol):
 
     Every method raises StorageError with the path and the reason. The error's kind is ``storage.missing`` if the path,
     or the source of a rename, does not exist, and ``storage.exists`` if the file to be created does. ``link_new`` and
-    ``rename_new`` raise FileExistsError instead.
+    ``rename_new`` raise FileExistsError instead. After the kinds in ``CERTAIN`` nothing was changed for certain.
     """
 
     renames: bool  # whether a file or directory gets another name in one step

@@ -28,6 +28,13 @@ _TYPES = {
     stat.S_IFIFO: "FIFO",
     stat.S_IFSOCK: "socket",
 }
+# The kernel's answers that mean that nothing was changed; after any other one, such as EIO, that is not certain.
+_KINDS: dict[int | None, str] = {
+    errno.ENOENT: "storage.missing",
+    errno.EEXIST: "storage.exists",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "storage.full"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "storage.refused"),
+}
 _FEW = 8  # up to so many directories are made durable one by one
 
 
@@ -169,7 +176,12 @@ class LocalStorage(Storage):
     def rename_new(self, source: str, target: str) -> None:
         """Move a file or directory to a path that must not exist, in one step, durably. Raises FileExistsError."""
         with _translated(target, FileExistsError):
-            rename_noreplace(source, target)
+            try:
+                rename_noreplace(source, target)
+            except OSError as fault:
+                if fault.errno != errno.EXDEV:
+                    raise
+                raise error("storage.mount", path=source, other=os.path.dirname(target)) from None
             self._sync_one(os.path.dirname(target))
 
     def swap(self, one: str, other: str) -> bool:
@@ -250,5 +262,4 @@ def _translated(path: str, *passing: type[OSError]) -> Iterator[None]:
 
 
 def _storage_error(path: str, fault: OSError) -> Exception:
-    kinds = {FileNotFoundError: "storage.missing", FileExistsError: "storage.exists"}
-    return error(kinds.get(type(fault), "storage"), path=path, why=fault.strerror or str(fault))
+    return error(_KINDS.get(fault.errno, "storage"), path=path, why=fault.strerror or str(fault))

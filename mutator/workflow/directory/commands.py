@@ -20,7 +20,7 @@ from mutator.workflow.directory.arrivals import arrivals
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.lock import holder, locked
 from mutator.workflow.directory.paths import Base, Dataset, open_base, probe_dataset
-from mutator.workflow.directory.recovery import Recovered, abandon, recover
+from mutator.workflow.directory.recovery import Recovered, abandon, recover, remove_dead_outputs
 from mutator.workflow.directory.results import KeptVersion, Outcome, Status
 from mutator.workflow.directory.run_phases import Merge, Run
 
@@ -59,7 +59,7 @@ def _patiently_locked(base: Base, config: Config, sleep: Callable[[float], None]
     """Hold the lock; wait for a process that only looks."""
     for left in reversed(range(_LOOKS)):
         try:
-            with locked(base, "run", config.lock_timeout):
+            with _locked(base, "run", config.lock_timeout):
                 yield
                 return
         except MutatorError as fault:
@@ -69,6 +69,19 @@ def _patiently_locked(base: Base, config: Config, sleep: Callable[[float], None]
             if owner is not None and owner.run != "look":
                 raise
         sleep(0.1)
+
+
+@contextmanager
+def _locked(base: Base, run: str, timeout: float) -> Iterator[None]:
+    """Hold the lock. Where the disk is too full for it, first remove what dead runs have written."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(base, run, timeout))
+        except MutatorError as fault:
+            if fault.kind != "storage.full" or not remove_dead_outputs(base, Log(base.path)):
+                raise
+            stack.enter_context(locked(base, run, timeout))
+        yield
 
 
 def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
@@ -135,7 +148,7 @@ def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
     recovered = None
     with ExitStack() as stack:
         with suppressed(*BUSY):
-            stack.enter_context(locked(base, "look", config.lock_timeout))
+            stack.enter_context(_locked(base, "look", config.lock_timeout))
             recovered = recover(base, Log(base.path))
         yield recovered
 
@@ -187,7 +200,7 @@ def restore(path: str, to: int, config: Config) -> Outcome:
     The dataset comes back whole: its rows, tombstones, row sequences, horizon and list of feed files.
     """
     base = open_base(path)
-    with locked(base, "restore", config.lock_timeout):
+    with _locked(base, "restore", config.lock_timeout):
         log = Log(base.path)
         recovered = recover(base, log)
         for problem in recovered.problems:

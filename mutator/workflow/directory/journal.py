@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 from mutator.dataset import checksummed_json
+from mutator.dataset.commit.process import Owner
 from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.dataset.version_log import Arrived
 from mutator.storage import read_if_exists
 from mutator.workflow.directory.paths import Base
 
 _FORMAT = "mutator journal"
+_VERSION = 2  # 1 had no owner
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,12 @@ class Journal:
     since: int  # version that the run started from: it can only become the next one
     started: str
     claimed: tuple[Arrived, ...] = ()
+    owner: Owner | None = None  # the process; None in journals of format version 1
 
 
 def begin(base: Base, journal: Journal) -> None:
     """Note which files a run is about to claim."""
-    _files(base).create(f"{journal.run}.json", checksummed_json.dump_record(_FORMAT, 1, journal))
+    _files(base).create(f"{journal.run}.json", checksummed_json.dump_record(_FORMAT, _VERSION, journal))
 
 
 def end(base: Base, run: str) -> None:
@@ -40,8 +43,10 @@ def journals(base: Base) -> list[Journal]:
 
 def _journal(run: str, data: bytes) -> Journal:
     try:
-        members = checksummed_json.attributes(Journal, checksummed_json.parse(data, _FORMAT, 1))
-        return Journal(**members | {"claimed": tuple(Arrived(**file) for file in members["claimed"])})
+        found = {"owner": None, **checksummed_json.parse(data, _FORMAT, _VERSION)}
+        members = checksummed_json.attributes(Journal, found)
+        owner = members["owner"] and Owner(**members["owner"])
+        return Journal(**members | {"claimed": tuple(Arrived(**file) for file in members["claimed"]), "owner": owner})
     except (TypeError, ValueError):
         return Journal(run, "run", -1, "")
 

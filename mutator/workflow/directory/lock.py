@@ -20,6 +20,7 @@ from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.storage import Entry, read_if_exists
+from mutator.storage.contract import CERTAIN
 from mutator.workflow.directory.paths import Base
 
 _TRIES = 5
@@ -110,7 +111,7 @@ def _acquire(base: Base, owner: Owner) -> int:
             files.create(_name(number, 0), owner.dump())
         except MutatorError as fault:
             lock = _newest(base)
-            if lock is None and fault.kind != "storage.exists":
+            if fault.kind in CERTAIN or (lock is None and fault.kind != "storage.exists"):
                 raise
             if lock is None or not lock.is_of(owner):
                 continue  # another process was faster, and may have ended since

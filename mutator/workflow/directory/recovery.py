@@ -21,7 +21,7 @@ from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.merged_content import merged_content
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
-from mutator.workflow.directory.versions import back_up, hide, publish, remove_hidden
+from mutator.workflow.directory.versions import REMOVING, back_up, hide, publish, remove_hidden
 
 _LONG = 3600.0  # seconds
 
@@ -50,6 +50,7 @@ def recover(base: Base, log: Log) -> Recovered:
             raise
         done.problems.append(fault)  # a restore can fix it
     failpoint("recover.published")
+    remove_dead_outputs(base, log)  # first: everything else may need the space
     # The journals are read last: a run writes its own before anything else, so a run without one has ended.
     # An entry of working/ or output/ that is not named after a run is foreign, and stays.
     left = {entry.name for entry in entries_of(base.at("working")) if file_names.is_run_id(entry.name)}
@@ -88,8 +89,7 @@ def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
     """
     while True:
         latest = log.latest()
-        since = journal.since if journal is not None and journal.since >= 0 else 0
-        if any(log.read(number).run == run and log.read(number).action != "abandoned" for number in _after(log, since)):
+        if _has_committed(log, run, journal.since if journal is not None else 0):
             return False
         if journal is None or latest.number > journal.since >= 0:
             return True
@@ -98,6 +98,33 @@ def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
             log.commit(latest.next("abandoned", run, time.time()))
             failpoint("recover.abandoned")
             return True
+
+
+def remove_dead_outputs(base: Base, log: Log) -> bool:
+    """Remove what runs have written whose processes ended without a commit; return whether anything was there.
+
+    It needs neither space nor the lock. Only a local disk makes it certain that such a run will never commit: on others
+    the creation of its version may still be on the way.
+    """
+    if not base.storage.holds:
+        return False
+    names = {entry.name for entry in entries_of(base.at("output"))}
+    found = any(name.startswith(REMOVING) for name in names)
+    for journal in journals(base):
+        # The log is read after the process has ended.
+        if journal.owner is None or not journal.owner.has_ended() or _has_committed(log, journal.run, journal.since):
+            continue
+        if any(name == journal.run or name.startswith(f".{journal.run}.mutator-") for name in names):
+            found = True
+            remove_output(base, journal.run)
+            discard(base.at("output", journal.run))
+    remove_hidden(base)
+    return found
+
+
+def _has_committed(log: Log, run: str, since: int) -> bool:
+    versions = (log.read(number) for number in _after(log, max(since, 0)))
+    return any(version.run == run and version.action != "abandoned" for version in versions)
 
 
 def _sweep(base: Base) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset import checksum
+from mutator.dataset.commit.process import Owner
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.version_log import Arrived, Log, Version, lost
@@ -91,7 +92,8 @@ class Run:
             return False
         arrived = tuple(arrivals.arrived(ready.feed) for ready in found.ready)
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
-        journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived))
+        owner = Owner.this_process(self.id, self.config.lock_timeout)
+        journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived, owner))
         failpoint("claim.journaled")
         self.claimed = claim.claim(self.base, self.id, found)
         self._stamps = self._claimed_stamps(found)
@@ -190,7 +192,11 @@ class Run:
             claimed=self._arrived(),
             feed=self._merged_feed(),
         )
-        self.log.commit(version)
+        try:
+            self.log.commit(version)
+        except MutatorError as fault:
+            self._committing = fault.kind == "commit.uncertain"
+            raise
         self.version = version
         failpoint("commit.done")
 

@@ -18,7 +18,7 @@ from mutator.workflow.directory.journal import journals
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
 
 _TRIES = 5
-_REMOVING = ".removing-"
+REMOVING = ".removing-"
 
 
 def master_of(base: Base, version: Version) -> str:
@@ -227,7 +227,7 @@ def prune(base: Base, log: Log, keep: int) -> list[int]:
 def hide(base: Base, path: str) -> str:
     """Give a directory that will be removed a hidden name; return its path."""
     directory = path.rpartition("/")[0]
-    hidden = f"{directory}/{_REMOVING}{uuid.uuid4().hex[:12]}"
+    hidden = f"{directory}/{REMOVING}{uuid.uuid4().hex[:12]}"
     base.storage.rename_new(path, hidden)
     return hidden
 
@@ -236,7 +236,7 @@ def remove_hidden(base: Base) -> None:
     """Remove the directories that any process has hidden."""
     for directory in ("backup", "output"):
         for entry in entries_of(base.at(directory)):
-            if entry.name.startswith(_REMOVING):
+            if entry.name.startswith(REMOVING):
                 base.storage.remove(entry.path)
                 failpoint("archive.removed")
 
