@@ -149,6 +149,7 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is on another file system or mount than {other}, and files are renamed, never copied; make all "
             "directories of a base part of one mount, and deliver into incr/ by copying to another name and renaming"
         ),
+        "claim.stuck": "{what}; the other feed files wait for it ({cause})",
         "storage.service": "{path}: {why}; check the address, the credentials and the service",
         "storage.exists": "{path}: {why}; check the path, its permissions and the free space",
         "storage.missing": "{path}: {why}; check the path, its permissions and the free space",

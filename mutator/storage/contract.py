@@ -9,7 +9,8 @@ from mutator.errors import suppressed
 from mutator.storage.entry import Entry, walked
 from mutator.storage.globbing import matches
 
-CERTAIN = ("storage.full", "storage.refused")  # kinds of errors: nothing was changed, and nothing will be later
+# Kinds of errors after which nothing was changed, and nothing will be later.
+CERTAIN = ("storage.full", "storage.refused", "storage.mount")
 
 
 class Storage(Protocol):

@@ -62,7 +62,10 @@ def test_file_that_cannot_be_moved_does_not_block_the_others(place, immutable):
 
 @pytest.mark.parametrize(
     ("settings", "cause"),
-    [({"late.files": "fail"}, "late.files=fail"), ({"sync.mode": "full", "max.delete.fraction": "1"}, "sync.mode=full")],
+    [
+        ({"late.files": "fail"}, "late.files=fail"),
+        ({"sync.mode": "full", "max.delete.fraction": "1"}, "sync.mode=full"),
+    ],
 )
 def test_newer_files_wait_where_the_order_matters(place, immutable, settings, cause):
     place.settings = {name: value for name, value in place.settings.items() if name != "deleted.record.file.prefix"}

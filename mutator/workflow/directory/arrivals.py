@@ -1,7 +1,7 @@
 """Which feed files in incr/ have arrived whole, and why the others wait."""
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from mutator.config import Config
@@ -11,7 +11,7 @@ from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory import sightings
 from mutator.workflow.directory.paths import Base
-from mutator.workflow.directory.sightings import Sightings
+from mutator.workflow.directory.sightings import Sighting
 
 RETURNED = ".returned-"  # a directory in incr/: files that could not go back, because newer ones have their names
 _UNFINISHED = (".tmp", "._copying_", ".filepart")
@@ -86,7 +86,7 @@ class _Ages:
     The age of a file counts from the last change of its content, so one that a run has put back is as old as before.
     """
 
-    def __init__(self, seen: Sightings, now: float, least: float) -> None:
+    def __init__(self, seen: Mapping[str, Sighting], now: float, least: float) -> None:
         self._seen, self._now, self._least = seen, now, least
         self.ahead: list[Entry] = []
         self.seconds: list[float] = []  # until files that are too young are old enough
@@ -120,7 +120,7 @@ def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: flo
     versions: those that may have merged files on a storage where files are not moved. clock: now, in seconds.
     """
     now = time.time() if clock is None else clock
-    ages = _Ages(sightings.sightings(base), now, config.claim_min_age)
+    ages = _Ages(sightings.sightings(base).ahead, now, config.claim_min_age)
     merged = set() if base.storage.renames else {file for version in versions for file in version.claimed}
     ready: dict[str, ReadyFile] = {}
     waiting = []

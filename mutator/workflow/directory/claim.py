@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from mutator.dataset.version_log import Arrived
-from mutator.errors import suppressed
+from mutator.errors import MutatorError, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.plan.inspect import control_files
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
-from mutator.workflow.directory.arrivals import RETURNED, Arrivals, arrived
+from mutator.storage.contract import CERTAIN
+from mutator.workflow.directory.arrivals import RETURNED, Arrivals, ReadyFile, arrived
 from mutator.workflow.directory.merged_content import IsMerged
 from mutator.workflow.directory.paths import Base
 
@@ -26,31 +27,56 @@ _MARKER = ".marker."  # prefix of a ready marker in working/<run>
 _CONTROLS = ".controls"
 
 
-def claim(base: Base, run: str, found: Arrivals) -> list[Arrived]:
-    """Move feed files to working/<run>; return those that were moved. Another run has claimed any that are gone."""
+def claim(base: Base, run: str, found: Arrivals) -> tuple[list[Arrived], dict[str, MutatorError]]:
+    """Move feed files to working/<run>; return those that were moved, and why others, by name, cannot be moved.
+
+    Another run has claimed any that are gone.
+    """
     if not base.storage.renames:
-        return [arrived(ready.feed) for ready in found.ready]
+        return [arrived(ready.feed) for ready in found.ready], {}
     directory = base.at("working", run)
     base.storage.make_directory(directory)
     failpoint("claim.directory")
     if found.control_suffix is not None:
         base.storage.make_directory(f"{directory}/{_CONTROLS}{found.control_suffix}")
-    claimed = []
+    claimed, stuck = [], {}
     for ready in found.ready:
-        entry, marker, control = ready.feed, ready.marker, ready.control
+        try:
+            if _claim_file(base, directory, ready):
+                claimed.append(arrived(ready.feed))
+                failpoint("claim.moved")
+        except MutatorError as fault:
+            if fault.kind not in CERTAIN:  # it may have been moved all the same
+                raise
+            stuck[ready.feed.name] = fault
+    return claimed, stuck
+
+
+def _claim_file(base: Base, directory: str, ready: ReadyFile) -> bool:
+    """Move a feed file with its control file and ready marker; return whether it was still there.
+
+    If it is not, or cannot be moved, the other two go back.
+    """
+    entry, marker, control = ready.feed, ready.marker, ready.control
+    moved: list[tuple[str, str]] = []  # (from, to)
+    done = False
+    try:
         if control is not None:  # first, for the same reason as a marker
-            if not _move(base, control.path, f"{directory}/{control.name}"):
-                continue
+            target = f"{directory}/{control.name}"
+            if not _move(base, control.path, target):
+                return False
+            moved.append((control.path, target))
             failpoint("claim.control")
         if marker is not None:  # first, so that it cannot stay behind and vouch for the next file of this name
-            _move(base, marker, f"{directory}/{_MARKER}{file_names.base_name(marker)}")
+            target = f"{directory}/{_MARKER}{file_names.base_name(marker)}"
+            if _move(base, marker, target):
+                moved.append((marker, target))
             failpoint("claim.marker")
-        if _move(base, entry.path, f"{directory}/{entry.name}"):
-            claimed.append(arrived(entry))
-            failpoint("claim.moved")
-        elif control is not None:
-            _move(base, f"{directory}/{control.name}", control.path)
-    return claimed
+        done = _move(base, entry.path, f"{directory}/{entry.name}")
+    finally:
+        for source, target in () if done else moved:
+            _move(base, target, source)
+    return done
 
 
 def is_own(name: str) -> bool:

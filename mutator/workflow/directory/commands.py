@@ -9,19 +9,18 @@ from datetime import UTC, datetime
 from mutator.config import Config
 from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version
+from mutator.dataset.version_log import NONE, Log, Version
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import BUSY, rebuilt, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.workflow.directory import journal, versions
-from mutator.workflow.directory.arrivals import arrivals
 from mutator.workflow.directory.journal import Journal
-from mutator.workflow.directory.lock import holder, locked
+from mutator.workflow.directory.lock import holder
 from mutator.workflow.directory.paths import Base, Dataset, open_base, probe_dataset
-from mutator.workflow.directory.recovery import Recovered, abandon, recover, remove_dead_outputs
-from mutator.workflow.directory.results import KeptVersion, Outcome, Status
+from mutator.workflow.directory.recovery import Recovered, abandon, locked_with_room, recover
+from mutator.workflow.directory.results import KeptVersion, Outcome
 from mutator.workflow.directory.run_phases import Merge, Run
 
 _LOOKS = 30  # tries for a lock that another process holds only to look
@@ -59,7 +58,7 @@ def _patiently_locked(base: Base, config: Config, sleep: Callable[[float], None]
     """Hold the lock; wait for a process that only looks."""
     for left in reversed(range(_LOOKS)):
         try:
-            with _locked(base, "run", config.lock_timeout):
+            with locked_with_room(base, "run", config.lock_timeout):
                 yield
                 return
         except MutatorError as fault:
@@ -69,19 +68,6 @@ def _patiently_locked(base: Base, config: Config, sleep: Callable[[float], None]
             if owner is not None and owner.run != "look":
                 raise
         sleep(0.1)
-
-
-@contextmanager
-def _locked(base: Base, run: str, timeout: float) -> Iterator[None]:
-    """Hold the lock. Where the disk is too full for it, first remove what dead runs have written."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(base, run, timeout))
-        except MutatorError as fault:
-            if fault.kind != "storage.full" or not remove_dead_outputs(base, Log(base.path)):
-                raise
-            stack.enter_context(locked(base, run, timeout))
-        yield
 
 
 def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
@@ -120,6 +106,7 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         skipped=one.skipped,
         rewritten=one.rewritten,
         waiting=one.waiting,
+        stuck=one.stuck,
         recovered=recovered,
         report=one.merged.report if one.merged else None,
         stopped=stopped,
@@ -148,37 +135,9 @@ def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
     recovered = None
     with ExitStack() as stack:
         with suppressed(*BUSY):
-            stack.enter_context(_locked(base, "look", config.lock_timeout))
+            stack.enter_context(locked_with_room(base, "look", config.lock_timeout))
             recovered = recover(base, Log(base.path))
         yield recovered
-
-
-def status(path: str, config: Config) -> Status:
-    """Return the status of a base."""
-    base = open_base(path)
-    with _settled(base, config) as recovered:
-        log = Log(base.path)
-        latest = log.latest()
-        found = arrivals(base, config, () if base.storage.renames else log.all())
-        problems = [base.shown(str(problem)) for problem in recovered.problems] if recovered else []
-        problems += _differences(base, log, latest)
-        outputs = [dataset.path for dataset in base.datasets() if dataset.path.startswith(base.at("output/"))]
-        known = set() if base.storage.renames else {base.at(made.path) for made in log.all() if made.path is not None}
-        foreign = [path for path in outputs if path not in known] if recovered else []
-        problems += [
-            f"{base.shown(path)}: does not belong to any version of this base; move it away" for path in foreign
-        ]
-        return Status(
-            base=base.given,
-            running=holder(base) if recovered is None else None,
-            version=latest,
-            made=_made(log, latest),
-            master=base.shown(versions.master_of(base, latest)),
-            ready=tuple(ready.feed.name for ready in found.ready),
-            waiting=found.waiting,
-            recovered=tuple(recovered.actions) if recovered else (),
-            problems=tuple(problems),
-        )
 
 
 def history(path: str, config: Config) -> list[KeptVersion]:
@@ -200,11 +159,11 @@ def restore(path: str, to: int, config: Config) -> Outcome:
     The dataset comes back whole: its rows, tombstones, row sequences, horizon and list of feed files.
     """
     base = open_base(path)
-    with _locked(base, "restore", config.lock_timeout):
+    with locked_with_room(base, "restore", config.lock_timeout):
         log = Log(base.path)
         recovered = recover(base, log)
         for problem in recovered.problems:
-            if problem.kind == "base.log":
+            if problem.kind == "base.log" or recovered.stopped:
                 raise problem
         before = log.latest()
         found, manifest = _restorable(base, log, to)
@@ -272,25 +231,3 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
     if problems:
         raise error("base.version", path=found.path, why=file_names.first_few(problems))
     return found, manifest
-
-
-def _differences(base: Base, log: Log, latest: Version) -> list[str]:
-    """Return the problems that show without reading data: in the log, and in the sizes of the master's files."""
-    try:
-        log.all()
-        master = versions.master_of(base, latest)
-        manifest = read_manifest(base.storage, master) if latest.dataset is not None else None
-    except MutatorError as fault:
-        return [base.shown(str(fault))]
-    if manifest is None or manifest.commit != latest.dataset:
-        if latest.dataset is None or base.storage.renames:  # the recovery has reported it
-            return []
-        return [base.shown(str(versions.lost_master(base, log, latest)))]
-    return [f"{base.shown(master)}: {part}" for part in differing_parts(base.storage, master, manifest.parts())]
-
-
-def _made(log: Log, latest: Version) -> Version:
-    """Return the version that made or restored the master."""
-    found = map(log.read, reversed(log.numbers()))
-    made = (version for version in found if version.action not in UNCHANGED and version.dataset == latest.dataset)
-    return next(made, NONE)

@@ -9,16 +9,19 @@ repeated, by two processes at once, and after a kill.
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from mutator.dataset.commit.staging import discard, has_manifest
 from mutator.dataset.version_log import Log
-from mutator.errors import MutatorError, error, suppressed
+from mutator.errors import MutatorError, StorageError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
 from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
+from mutator.workflow.directory.lock import locked
 from mutator.workflow.directory.merged_content import merged_content
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
 from mutator.workflow.directory.versions import REMOVING, back_up, hide, publish, remove_hidden
@@ -32,15 +35,28 @@ class Recovered:
 
     actions: list[str] = field(default_factory=list)
     problems: list[MutatorError] = field(default_factory=list)
+    stopped: bool = False  # by the last problem
 
 
 def recover(base: Base, log: Log) -> Recovered:
-    """Finish or undo the runs that have not ended. The caller holds the lock, so no run that respects it is at work."""
+    """Finish or undo the runs that have not ended. The caller holds the lock, so no run that respects it is at work.
+
+    A storage that fails stops it: the last problem says why, and the next command goes on.
+    """
     done = Recovered()
+    try:
+        _recover(base, log, done)
+    except StorageError as fault:
+        done.problems.append(fault)
+        done.stopped = True
+    return done
+
+
+def _recover(base: Base, log: Log, done: Recovered) -> None:
     log.make_durable()
     if not log.numbers() and has_old_datasets(base):
         done.problems.append(error("base.log", path=base.path))  # there are versions, but their log is gone
-        return done
+        return
     try:
         how = publish(base, log)
         if how not in ("done", "log"):
@@ -71,7 +87,6 @@ def recover(base: Base, log: Log) -> Recovered:
     remove_hidden(base)
     _sweep(base)
     failpoint("recover.done")
-    return done
 
 
 def has_old_datasets(base: Base) -> bool:
@@ -125,6 +140,19 @@ def remove_dead_outputs(base: Base, log: Log) -> bool:
 def _has_committed(log: Log, run: str, since: int) -> bool:
     versions = (log.read(number) for number in _after(log, max(since, 0)))
     return any(version.run == run and version.action != "abandoned" for version in versions)
+
+
+@contextmanager
+def locked_with_room(base: Base, run: str, timeout: float) -> Iterator[None]:
+    """Hold the lock. Where the disk is too full for it, first remove what dead runs have written."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(base, run, timeout))
+        except MutatorError as fault:
+            if fault.kind != "storage.full" or not remove_dead_outputs(base, Log(base.path)):
+                raise
+            stack.enter_context(locked(base, run, timeout))
+        yield
 
 
 def _sweep(base: Base) -> None:

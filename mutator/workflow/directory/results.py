@@ -10,6 +10,7 @@ from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
 from mutator.pipeline.text_tables import aligned, listed
 
+_UNSEEN = "cannot be seen, see below"
 _ENDS = {"abandoned": "did not commit", "settled": "found nothing new"}
 _MODES = {
     "exchange": "in one atomic exchange",
@@ -32,6 +33,7 @@ class Outcome:
     skipped: tuple[str, ...] = ()  # claimed files that an earlier run had merged
     rewritten: tuple[str, ...] = ()  # claimed files that were rewritten after they were merged, and are back in incr/
     waiting: tuple[tuple[str, str], ...] = ()  # feed files that were not claimed, and why
+    stuck: tuple[tuple[str, str], ...] = ()  # those of them that cannot be moved
     recovered: tuple[str, ...] = ()  # actions that finished or undid earlier runs
     report: Any = None  # of the merge; None without one
     stopped: int | None = None  # signal that arrived when it was too late to stop
@@ -45,8 +47,9 @@ class Outcome:
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know although the run succeeded."""
         which = "an earlier version" if self.version is None else f"version {self.version}"
-        return tuple(
-            f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten
+        return (
+            *(f"{name} is not merged: it {why}" for name, why in self.stuck),
+            *(f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten),
         )
 
     def text(self) -> str:
@@ -75,11 +78,12 @@ class Status:
 
     base: str
     running: Owner | None  # the process at work now
-    version: Version  # the latest
-    made: Version  # the one that made or restored the master
-    master: str
-    ready: tuple[str, ...]
-    waiting: tuple[tuple[str, str], ...]
+    # None in these members: it cannot be seen, and a problem says why.
+    version: Version | None  # the latest
+    made: Version | None  # the one that made or restored the master
+    master: str | None
+    ready: tuple[str, ...] | None
+    waiting: tuple[tuple[str, str], ...] | None
     recovered: tuple[str, ...]
     problems: tuple[str, ...]
 
@@ -98,16 +102,21 @@ class Status:
             lines.append("state    needs attention, see below")
         else:
             lines.append("state    idle")
-        if made.number:
+        if made is None or latest is None:
+            lines.append(f"version  {_UNSEEN}")
+        elif made.number:
             lines.append(f"version  {made.number}, {made.rows:,} rows, {made.action}, {made.committed}")
         else:
             lines.append("version  none yet: the master is the given one")
-        if latest.action in UNCHANGED:
+        if latest is not None and latest.action in UNCHANGED:
             lines.append(f"         version {latest.number} only says that run {latest.run} {_ENDS[latest.action]}")
-        lines.append(f"master   {self.master}")
-        lines.append(f"feed     {len(self.ready)} files ready, {len(self.waiting)} waiting")
-        lines += listed("ready", self.ready)
-        lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting])
+        lines.append(f"master   {self.master or _UNSEEN}")
+        if self.ready is None or self.waiting is None:
+            lines.append(f"feed     {_UNSEEN}")
+        else:
+            lines.append(f"feed     {len(self.ready)} files ready, {len(self.waiting)} waiting")
+            lines += listed("ready", self.ready)
+            lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting])
         lines += [f"recovered: {action}" for action in self.recovered]
         lines += [f"problem: {problem}" for problem in self.problems]
         return "\n".join(lines)

@@ -25,9 +25,11 @@ from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.version_log import Arrived, Log, Version, lost
 from mutator.errors import MutatorError, error, suppressed
+from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
+from mutator.storage.contract import CERTAIN
 from mutator.workflow.directory import arrivals, claim, journal, sightings
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
@@ -73,6 +75,7 @@ class Run:
         # Control files of the claimed files, on a storage where nothing is moved.
         self.controls: tuple[Arrived, ...] = ()
         self.waiting: tuple[tuple[str, str], ...] = ()
+        self.stuck: tuple[tuple[str, str], ...] = ()  # the waiting files that cannot be moved
         self.merged: Merged | None = None
         self.skipped: tuple[str, ...] = ()
         self.rewritten: tuple[str, ...] = ()  # names of claimed files that were rewritten after they were merged
@@ -95,10 +98,32 @@ class Run:
         owner = Owner.this_process(self.id, self.config.lock_timeout)
         journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived, owner))
         failpoint("claim.journaled")
-        self.claimed = claim.claim(self.base, self.id, found)
+        self.claimed, stuck = claim.claim(self.base, self.id, found)
         self._stamps = self._claimed_stamps(found)
         failpoint("claim.done")
+        self._note_stuck(stuck)
         return bool(self.claimed)
+
+    def _note_stuck(self, faults: Mapping[str, MutatorError]) -> None:
+        """Note the files that cannot be moved. Raise the first fault where the others must not be merged before it."""
+        if not faults:
+            return
+        shown = {name: self.base.shown_put_back(str(fault), self.id) for name, fault in faults.items()}
+        paths = {name: self.base.at("incr", name) for name in faults}
+        why = {
+            name: f"cannot be moved: {text.removeprefix(self.base.shown(paths[name]) + ': ')}"
+            for name, text in shown.items()
+        }
+        with suppressed(*CERTAIN):  # only ``status`` needs it
+            sightings.note_stuck(self.base, {paths[name]: text for name, text in why.items()})
+        name, text = next(iter(shown.items()))
+        cause = "sync.mode=full" if self.config.full else "late.files=fail"
+        if self.config.full or (self.config.by_file_name and self.config.late_files == "fail"):
+            raise error("claim.stuck", what=text, cause=cause)
+        if not self.claimed:
+            raise rebuilt(faults[name].kind, text)
+        self.stuck = tuple(why.items())
+        self.waiting += self.stuck
 
     def _claimed_stamps(self, found: Arrivals) -> dict[str, Stamp]:
         """Return the stamps of the claimed files, where files are moved: a rename changes ``Entry.modified``."""
@@ -276,7 +301,7 @@ class Run:
         versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
         now = self._clock()
         found = arrivals.arrivals(self.base, self.config, versions, now)
-        sightings.note(self.base, sightings.sightings(self.base), found.ahead, now)
+        sightings.note(self.base, found.ahead, now)
         return found
 
 

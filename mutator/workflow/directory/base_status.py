@@ -1,0 +1,134 @@
+"""The status of a base: what can be seen of it, and, as problems, what cannot, and why."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TypeVar
+
+from mutator.config import Config
+from mutator.dataset.directory import differing_parts, read_manifest
+from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version
+from mutator.errors import MutatorError, StorageError
+from mutator.errors.exceptions import BUSY
+from mutator.workflow.directory import versions
+from mutator.workflow.directory.arrivals import Arrivals, arrivals
+from mutator.workflow.directory.lock import holder
+from mutator.workflow.directory.paths import Base, open_base
+from mutator.workflow.directory.recovery import Recovered, locked_with_room, recover
+from mutator.workflow.directory.results import Status
+from mutator.workflow.directory.sightings import sightings
+
+Seen = TypeVar("Seen")
+
+
+class _View:
+    """A base, and the problems met while it is looked at."""
+
+    def __init__(self, base: Base, config: Config) -> None:
+        self.base, self.config, self.log = base, config, Log(base.path)
+        self.problems: list[str] = []
+
+    def see(self, act: Callable[[], Seen]) -> Seen | None:
+        """Return the result of a function; None, with a problem, if the storage fails."""
+        try:
+            return act()
+        except StorageError as fault:
+            self.add(str(fault))
+            return None
+
+    def add(self, problem: str) -> None:
+        """Add a problem, unless it is there already."""
+        shown = self.base.shown(problem)
+        if not any(one.endswith(shown) for one in self.problems):
+            self.problems.append(shown)
+
+    def recover(self, stack: ExitStack) -> Recovered | None:
+        """Take the lock and recover; None if another process is at work, or the lock cannot be taken."""
+        try:
+            stack.enter_context(locked_with_room(self.base, "look", self.config.lock_timeout))
+        except StorageError as fault:
+            self.add(f"nothing was recovered, because the lock cannot be taken: {fault}")
+            return None
+        except MutatorError as fault:
+            if fault.kind not in BUSY:
+                raise
+            return None
+        recovered = recover(self.base, self.log)
+        for problem in recovered.problems:
+            last = recovered.stopped and problem is recovered.problems[-1]
+            self.add(f"the recovery stopped: {problem}" if last else str(problem))
+        return recovered
+
+    def arrivals(self) -> Arrivals:
+        """Return the feed files in incr/."""
+        return arrivals(self.base, self.config, () if self.base.storage.renames else self.log.all())
+
+    def stuck(self, found: Arrivals) -> set[str]:
+        """Return the names of the files that the last run could not move; each is a problem."""
+        notes = sightings(self.base).stuck
+        stuck = [ready.feed for ready in found.ready if ready.feed.path in notes]
+        for entry in stuck:
+            self.add(f"{entry.path}: {notes[entry.path]}")
+        return {entry.name for entry in stuck}
+
+    def check_outputs(self) -> None:
+        """Add a problem for each dataset in output/ that does not belong there."""
+        base = self.base
+        outputs = [dataset.path for dataset in base.datasets() if dataset.path.startswith(base.at("output/"))]
+        made = () if base.storage.renames else self.log.all()
+        known = {base.at(version.path) for version in made if version.path is not None}
+        for path in outputs:
+            if path not in known:
+                self.add(f"{path}: does not belong to any version of this base; move it away")
+
+
+def status(path: str, config: Config) -> Status:
+    """Return the status of a base."""
+    base = open_base(path)
+    view = _View(base, config)
+    with ExitStack() as stack:
+        recovered = view.recover(stack)
+        latest = view.see(view.log.latest)
+        found = view.see(view.arrivals)
+        if latest is not None:
+            view.see(lambda: _check_master(view, latest))
+        if recovered is not None:
+            view.see(view.check_outputs)
+        stuck = (view.see(lambda: view.stuck(found)) if found is not None else None) or set()
+        return Status(
+            base=base.given,
+            running=view.see(lambda: holder(base)) if recovered is None else None,
+            version=latest,
+            made=None if latest is None else view.see(lambda: _made(view.log, latest)),
+            master=None if latest is None else base.shown(versions.master_of(base, latest)),
+            ready=None if found is None else tuple(one.feed.name for one in found.ready if one.feed.name not in stuck),
+            waiting=None if found is None else found.waiting,
+            recovered=tuple(recovered.actions) if recovered else (),
+            problems=tuple(view.problems),
+        )
+
+
+def _check_master(view: _View, latest: Version) -> None:
+    for problem in _differences(view.base, view.log, latest):
+        view.add(problem)
+
+
+def _differences(base: Base, log: Log, latest: Version) -> list[str]:
+    """Return the problems that show without reading data: in the log, and in the sizes of the master's files."""
+    try:
+        log.all()
+        master = versions.master_of(base, latest)
+        manifest = read_manifest(base.storage, master) if latest.dataset is not None else None
+    except MutatorError as fault:
+        return [base.shown(str(fault))]
+    if manifest is None or manifest.commit != latest.dataset:
+        if latest.dataset is None or base.storage.renames:  # the recovery has reported it
+            return []
+        return [base.shown(str(versions.lost_master(base, log, latest)))]
+    return [f"{base.shown(master)}: {part}" for part in differing_parts(base.storage, master, manifest.parts())]
+
+
+def _made(log: Log, latest: Version) -> Version:
+    """Return the version that made or restored the master."""
+    found = map(log.read, reversed(log.numbers()))
+    made = (version for version in found if version.action not in UNCHANGED and version.dataset == latest.dataset)
+    return next(made, NONE)
