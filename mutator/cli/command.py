@@ -74,8 +74,23 @@ class Group(_Named):
 
 
 def option(*names: str, **settings: Any) -> Option:
-    """Return an option or argument of a command. names, settings: as ``add_argument`` of argparse takes them."""
-    return lambda parser: parser.add_argument(*names, **settings)
+    """Return an option or argument of a command. names, settings: as ``add_argument`` of argparse takes them.
+
+    Without an ``action``, an option may be given only once.
+    """
+    once = {"action": _Once} if names[0].startswith("-") else {}
+    return lambda parser: parser.add_argument(*names, **{**once, **settings})
+
+
+class _Once(argparse.Action):
+    """Store the value of an option; a second one is an error, because nobody could see which of them counts."""
+
+    def __call__(self, parser: Any, namespace: Any, value: Any, option_string: str | None = None) -> None:
+        given = namespace.__dict__.setdefault("_given", set())
+        if self.dest in given:
+            raise argparse.ArgumentError(self, "is given twice; give it once")
+        given.add(self.dest)
+        setattr(namespace, self.dest, value)
 
 
 def one_of(*options: Option) -> Option:

@@ -11,7 +11,7 @@ and new ones in the same style. Every fault is found at once. An empty value mea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,8 @@ from typing import Any
 
 from mutator.config import conflicts, parsers
 from mutator.config.settings import Config
-from mutator.config.sources import PREFIX, read_settings, shown, suggestion
-from mutator.errors import error
+from mutator.config.sources import PREFIX, parse_override, read_settings, shown, suggestion
+from mutator.errors import MutatorError, error
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
@@ -32,29 +32,41 @@ def load(path: str | Path | None, overrides: Iterable[str] = ()) -> Config:
 
     Raises ConfigError with every fault found.
     """
-    return parse(read_settings(path, overrides), "the command line" if path is None else str(path))
+    overrides = tuple(overrides)
+    overridden = [parse_override(text)[0] for text in overrides]
+    where = "the command line" if path is None else str(path)
+    return parse(read_settings(path, overrides), where, overridden)
 
 
-def parse(settings: Mapping[str, Any], where: str = "the configuration") -> Config:
+def parse(settings: Mapping[str, Any], where: str = "the configuration", overridden: Iterable[str] = ()) -> Config:
     """Check settings and make a ``Config`` of them.
 
-    settings: key to value as text; numbers, booleans and lists, as TOML has them, are accepted as well.
+    settings: key to value as text; numbers, booleans and lists, as TOML has them, are accepted as well. overridden: the
+    keys that ``-D`` sets, for messages.
     Raises ConfigError with every fault found, each with key, value, expected form and the nearest known key.
     """
-    given, warnings = _normalise(settings)
+    given, empty, warnings = _normalise(settings)
     read = _Reader(given)
     config = _config(read)
     numeric = read("temporal.ordering.field.numeric", parsers.flag, None)
     stated = read("temporal.ordering.field.type", parsers.one_of("long", "decimal", "timestamp", "string"), None)
-    for key in given:
+    for key in (*given, *empty):
         if key not in read.known and not key.startswith(_DEFAULT):
             read.faults.append(f"{key}: is not a known setting{suggestion(key, read.known)}")
     order_type = _order_type(config, numeric, stated, read.faults)
     config = replace(config, order_type=order_type, order_stated=stated is not None)
     faults = [*read.faults, *conflicts.faults(config, given)]
     if faults:
-        raise error("config", where=where, faults="\n  ".join(["the configuration cannot be used:", *faults]))
+        raise _error(faults, where, {key.removeprefix(PREFIX) for key in overridden})
     return replace(config, warnings=(*warnings, *conflicts.warnings(config, given)))
+
+
+def _error(faults: Sequence[str], where: str, overridden: Collection[str]) -> MutatorError:
+    """Return the error of all faults, each with ``-D`` where the command line has the setting."""
+    marked = [f"-D {fault}" if fault.partition(":")[0] in overridden else fault for fault in faults]
+    if all(fault.startswith("-D ") for fault in marked):
+        where = "the command line"
+    return error("config", where=where, faults="\n  ".join(["these settings cannot be used:", *marked]))
 
 
 def _config(read: _Reader) -> Config:
@@ -110,9 +122,10 @@ class _Reader:
             return default
 
 
-def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Strip the prefix, drop empty and foreign settings; return (settings, warnings)."""
+def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:
+    """Strip the prefix, drop empty and foreign settings; return (settings, keys of empty ones, warnings)."""
     given: dict[str, Any] = {}
+    empty = []
     foreign = []
     for key in sorted(settings, key=lambda key: key.startswith(PREFIX)):  # the prefixed ones last: they win
         bare = key.removeprefix(PREFIX)
@@ -120,6 +133,7 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             foreign.append(key)
         elif shown(settings[key]) == "":
             given.pop(bare, None)
+            empty.append(bare)
         else:
             given[bare] = settings[key]
     warnings = []
@@ -129,4 +143,4 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             warnings.append(f"{key}: '{bare}' is given with and without the prefix {PREFIX}; the prefixed one wins")
     if foreign:
         warnings.append(f"settings of the platform are ignored: {', '.join(sorted(foreign))}")
-    return given, warnings
+    return given, [key for key in empty if key not in given], warnings

@@ -20,7 +20,7 @@ def faults(settings):
         parse(settings)
     assert caught.value.exit_code == 2
     first, *lines = str(caught.value).split("\n")
-    assert first == "the configuration: the configuration cannot be used:"
+    assert first == "the configuration: these settings cannot be used:"
     return [line.strip() for line in lines]
 
 
@@ -546,7 +546,7 @@ def test_missing_file(tmp_path):
 
 
 def test_faults_name_the_file(read):
-    with pytest.raises(ConfigError, match=r"bumu\.properties: the configuration cannot be used:\n  num\.reducer"):
+    with pytest.raises(ConfigError, match=r"bumu\.properties: these settings cannot be used:\n  num\.reducer"):
         read("id.field.ordinals=0\nnum.reducer=x")
 
 
@@ -618,8 +618,27 @@ def test_overrides():
 
 
 def test_faults_of_the_command_line_alone():
-    with pytest.raises(ConfigError, match=r"the command line: the configuration cannot be used:\n  num\.reducer"):
+    with pytest.raises(
+        ConfigError, match=r"^the command line: these settings cannot be used:\n  -D num\.reducer: '-1'"
+    ):
         load(None, ["id.field.ordinals=1", "num.reducer=-1"])
+
+
+def test_faults_name_the_command_line_or_the_file(read):
+    with pytest.raises(ConfigError, match=r"^the command line: these .*:\n  -D num\.reducer: 'x' must"):
+        read("id.field.ordinals=0\nnum.reducer=2", "rsbm.num.reducer=x")
+    with pytest.raises(ConfigError) as caught:
+        read("id.field.ordinals=0\nreject.limit=x", "num.reduce=2", "op.code.keep=true")
+    first, *more = str(caught.value).split("\n  ")
+    assert first.endswith("bumu.properties: these settings cannot be used:")
+    assert [fault.partition(":")[0] for fault in more] == ["reject.limit", "-D num.reduce", "-D op.code.keep"]
+
+
+def test_a_misspelled_key_without_a_value(read):
+    with pytest.raises(ConfigError, match=r"num\.reduce: is not a known setting; did you mean num\.reducer\?"):
+        read("id.field.ordinals=0\nrsbm.num.reduce=\n")
+    assert read("id.field.ordinals=0\nnum.reducer=\nmapreduce.job.name=\ndefault.x=\n").num_reducer is None
+    assert read("id.field.ordinals=0\nnum.reducer=\nrsbm.num.reducer=3").num_reducer == 3
 
 
 def test_a_faulty_configuration_ends_before_spark_starts(tmp_path, capsys, monkeypatch):
@@ -632,7 +651,7 @@ def test_a_faulty_configuration_ends_before_spark_starts(tmp_path, capsys, monke
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err == (
-        f"mutator: error: {path}: the configuration cannot be used:\n"
+        f"mutator: error: {path}: these settings cannot be used:\n"
         "  num.reducer: '0' must be a whole number from 1 to 999999\n"
     )
     assert main(["run", "--config", str(path), *places, "-D", "num.reducer"]) == 2

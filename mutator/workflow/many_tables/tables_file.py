@@ -193,8 +193,8 @@ class _Reader:
                     self.faults.append(f"{whose}.settings: must be a section, [{whose}.settings]")
                     inline = {}
                 layers.append(flat(inline))
-            layers.append(dict(map(parse_override, self._overrides)))
-            return configuration.parse(layered(layers), where)
+            overrides = dict(map(parse_override, self._overrides))
+            return configuration.parse(layered([*layers, overrides]), where, overrides)
         except MutatorError as fault:
             self.faults += _faults_of(str(fault), where)
             return None
@@ -208,6 +208,7 @@ def _without(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
 
 
 def _faults_of(text: str, where: str) -> list[str]:
-    """Return the faults of a configuration, each with its table."""
+    """Return the faults of a configuration, each with its table, but for those of the command line."""
     first, *more = text.split("\n  ")
-    return [f"{where}.settings: {one}" for one in more] or [f"{where}: {first}"]
+    shown = [one if one.startswith("-D ") else f"{where}.settings: {one}" for one in more]
+    return shown or [f"{where}: {first}"]
