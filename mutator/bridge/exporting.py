@@ -3,7 +3,7 @@
 table -> batches of rows, in tasks -> a text file each -> manifest and sidecar -> one rename
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from mutator.bridge.contract import Batches, Table
 from mutator.bridge.tasks import Target, write_file
 from mutator.bridge.text_dataset import TEXT, Written, make_manifest, output_dialect, spec_of
 from mutator.dataset.commit.publish import check_apart, publish
-from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.manifest import DataFile, FeedFile, Manifest
 from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.each import checked, guarded
 from mutator.errors import error
@@ -24,6 +24,31 @@ def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Se
     run: a unique id. delimiter: one byte. feed: feed files merged into the table before, so that they are not merged
     again. Raises StateError if the table changes meanwhile; then nothing is published.
     """
+
+    def rows(target: Target) -> list[DataFile]:
+        before = table.files()
+        files = [file for file in checked(table.export(partial(_write, target))) if file is not None]
+        if table.files() != before:
+            raise error("table.changed", table=table.name, what="was exported")
+        return files
+
+    return _publish(table, to, run, delimiter, feed, rows)
+
+
+def export_no_rows(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Sequence[FeedFile] = ()) -> None:
+    """Write a text copy that has the fields of a table and none of its rows; see ``export``."""
+    _publish(table, to, run, delimiter, feed, lambda _: [])
+
+
+def _publish(
+    table: Table,
+    to: str,
+    run: str,
+    delimiter: bytes,
+    feed: Sequence[FeedFile],
+    rows: Callable[[Target], Sequence[DataFile]],
+) -> Written:
+    """Publish a text copy. rows: writes its files, and returns their entries of the manifest."""
     _, to = located_to_write(to)
     if to != table.name:  # else ``publish`` reports that the output exists
         check_apart(to, table.name, "table and text")
@@ -31,11 +56,7 @@ def export(table: Table, to: str, run: str, *, delimiter: bytes = b",", feed: Se
     spec = spec_of(TEXT, schema, dialect, table.partition_fields)
 
     def write(staging: str) -> Manifest:
-        before = table.files()
-        target = Target(staging, TEXT, schema, dialect, run)
-        files = [file for file in checked(table.export(partial(_write, target))) if file is not None]
-        if table.files() != before:
-            raise error("table.changed", table=table.name, what="was exported")
+        files = rows(Target(staging, TEXT, schema, dialect, run))
         return make_manifest(run, spec, files, write_sidecar(staging, spec), feed)
 
     return Written.of(publish(to, run, write))

@@ -1,6 +1,7 @@
 """Export → merge → import in one go; the text copy is kept, so that the export is needed only once.
 
 settle   clean up after killed runs: the files of the table decide which log entry is current
+check    plan the merge with an empty text copy, unless there is one: a faulty configuration must not cost an export
 export   write the text copy, unless the current entry has one
 merge    merge the feed files into the text copy: an ordinary run, to a new directory
 stage    write the changed partitions where no reader sees them
@@ -18,7 +19,7 @@ from typing import Any
 
 from mutator.bridge.contract import Partition, Table, files_of
 from mutator.bridge.digests import changed_partitions, digests_of
-from mutator.bridge.exporting import export
+from mutator.bridge.exporting import export, export_no_rows
 from mutator.bridge.importing import text_copy
 from mutator.bridge.recovery import TextBase, consumed, fields_of, remove_older, settle
 from mutator.bridge.report import BridgeReport
@@ -35,7 +36,7 @@ from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.formats.files.escaped import separates
-from mutator.pipeline.merge import Engine, carry_out, prepare
+from mutator.pipeline.merge import Engine, Prepared, carry_out, prepare
 from mutator.pipeline.report import Report
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_paths import directory_of
@@ -92,11 +93,12 @@ def run(
             entry, why, config = None, "master.adopt says so", replace(config, master_adopt=False)
         else:
             entry, why = settle(table, text)
+        trip = _RoundTrip(table, text, config, feed, merge_on, each, engine)
         exported: dict[str, Any] | None = None
         if entry is None:
-            made, entry = _export(table, text, config)
+            made, entry = _export(trip)
             exported = {"why": why, "rows": made.rows, "bytes": made.bytes}
-        report = _merge_and_import(_RoundTrip(table, text, config, feed, merge_on, each, engine), entry)
+        report = _merge_and_import(trip, entry)
     seconds = round(time.monotonic() - started, 3)
     return replace(report, text=without_secrets(base), exported=exported, seconds=seconds)
 
@@ -112,11 +114,18 @@ def _text_base(table: Table, base: str) -> TextBase:
     return TextBase(path, base, new_run_id(time.time()), storage, State(path))
 
 
-def _export(table: Table, base: TextBase, config: Config) -> tuple[Written, Entry]:
-    delimiter = one_byte(config)
+def _export(trip: _RoundTrip) -> tuple[Written, Entry]:
+    """Export the table, once the merge is known to be possible."""
+    table, base = trip.table, trip.base
+    delimiter = one_byte(trip.config)
     entries, files = base.state.entries(), table.files()
     name = f"export-{base.run}"
     feed = consumed(base, entries, files)
+    export_no_rows(table, base.path_of(name), base.run, delimiter=delimiter, feed=feed)
+    try:
+        _prepare(trip, name)
+    finally:
+        base.storage.remove(base.path_of(name))
     exported = export(table, base.path_of(name), base.run, delimiter=delimiter, feed=feed)
     if table.files() != files:
         raise error("table.changed", table=table.name, what="was exported")
@@ -172,15 +181,24 @@ def _merge_and_import(trip: _RoundTrip, entry: Entry) -> BridgeReport:
     )
 
 
+def _prepare(trip: _RoundTrip, text: str) -> Prepared:
+    """Plan the merge of the feed into a text copy, given by its name in the base."""
+    base = trip.base
+    config = replace(trip.config, output_format=TEXT, output_codec=None)
+    master, output = (posixpath.join(base.given, one) for one in (text, _name_of_merged(base)))
+    return prepare(config, master, list(trip.feed), output, run=base.run, engine=trip.engine)
+
+
+def _name_of_merged(base: TextBase) -> str:
+    return f"text-{base.run}"
+
+
 def _merge(trip: _RoundTrip, entry: Entry) -> _Merged:
     """Merge the feed into a new text copy, and compare its rows with those of the old one."""
     table, base = trip.table, trip.base
     before_path, before = text_copy(base.path_of(entry.text))
-    name = f"text-{base.run}"
-    config = replace(trip.config, output_format=TEXT, output_codec=None)
-    master, output = (posixpath.join(base.given, one) for one in (entry.text, name))
-    prepared = prepare(config, master, list(trip.feed), output, run=base.run, engine=trip.engine)
-    made, report = carry_out(prepared, trip.merge_on)
+    name = _name_of_merged(base)
+    made, report = carry_out(_prepare(trip, entry.text), trip.merge_on)
     failpoint("bridge.merged")
     schema, ranges = text_ranges(base.path_of(name), made)
     before_schema, before_ranges = text_ranges(before_path, before)

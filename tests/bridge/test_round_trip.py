@@ -397,6 +397,28 @@ def test_other_key_is_an_error_and_can_be_adopted(in_memory):
 
 
 @pytest.mark.parametrize(
+    ("settings", "row"),
+    [
+        ({"id.field.ordinals": "number"}, "1,one,200\n"),
+        ({"temporal.ordering.field.ordinal": "7"}, "1,one,200\n"),
+        ({"field.delim.regex": "|"}, "1,one,200\n"),
+        ({}, "1,one\n"),
+    ],
+    ids=["field", "ordinal", "delimiter", "width"],
+)
+def test_a_faulty_configuration_is_refused_before_the_export(flat, monkeypatch, settings, row):
+    flat.feed("ups_1.txt", row)
+    there = snapshot(flat.table)
+    monkeypatch.setattr(PathTable, "export", None)
+
+    with pytest.raises((ConfigError, DataError)):
+        flat.run(settings)
+
+    assert snapshot(flat.table) == there
+    assert [path.name for path in flat.text.iterdir()] == ["_mutator"]
+
+
+@pytest.mark.parametrize(
     ("delimiter", "what"),
     [("|", "first row has 1 fields"), ("\t", "first row has 1 fields"), ("::", "one byte"), ("[,;]", "one byte")],
 )
