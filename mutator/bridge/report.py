@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mutator.errors.display import text_of
 from mutator.pipeline.report import Report
 from mutator.pipeline.text_tables import listed
 
@@ -36,7 +37,7 @@ class BridgeReport:
             lines.append(
                 f"  export {self.exported['rows']:,} rows, {self.exported['bytes']:,} bytes: {self.exported['why']}"
             )
-        lines += ["", self.merged.text(), ""]
+        lines += ["", *self.merged.text().split("\n"), ""]
         if not self.changed:
             lines.append(f"the table stays as it is: no row has changed; {self.seconds:.1f} s")
         elif self.partitions is None:
@@ -44,4 +45,4 @@ class BridgeReport:
         else:
             lines += listed("overwritten", self.partitions)
             lines.append(f"{len(self.partitions):,} partitions were overwritten in one step; {self.seconds:.1f} s")
-        return "\n".join(lines)
+        return text_of(lines)

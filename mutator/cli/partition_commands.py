@@ -16,7 +16,7 @@ from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
 from mutator.config import load
 from mutator.errors import error
-from mutator.errors.display import without_secrets
+from mutator.errors.display import text_of, without_secrets
 
 if TYPE_CHECKING:
     from mutator.workflow.partitions.split import SplitFeed
@@ -101,7 +101,7 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     total = sum(partitions.values())
     files = sum(len(file.parts) for file in record.files)
     lines.append(f"wrote {total:,} rows in {files:,} files of {len(partitions):,} partitions; {split.seconds:.1f} s")
-    return "\n".join(lines)
+    return text_of(lines)
 
 
 def _runs(arguments: argparse.Namespace) -> Iterator[Answer]:

@@ -30,7 +30,7 @@ from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
 from mutator.cli.workflow_commands import WORKFLOW
 from mutator.errors import MutatorError, error
-from mutator.errors.display import printable
+from mutator.errors.display import one_line, printable
 from mutator.errors.interrupts import Interrupted, catch_signals
 
 
@@ -82,7 +82,7 @@ _LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        super().error(one_line(message))
 
 
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
@@ -125,7 +125,7 @@ def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> i
             continue
         code = answer.code
         for warning in () if is_quiet(arguments) else answer.warnings:
-            print(f"mutator: warning: {printable(warning)}", file=sys.stderr)
+            print(f"mutator: warning: {one_line(warning)}", file=sys.stderr)
         with _writing("report", output=_target(arguments)):
             print(answer.text if getattr(arguments, "json", False) else printable(answer.text), flush=True)
     return code

@@ -12,6 +12,7 @@ from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
 from mutator.config import load
 from mutator.errors import error
+from mutator.errors.display import text_of
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -50,7 +51,7 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
     if arguments.repair:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)
         lines = [*(f"repaired: {text}" for text in done), *(f"not repaired: {text}" for text in problems)]
-        yield Answer("\n".join(lines or ["nothing to repair"]))
+        yield Answer(text_of(lines or ["nothing to repair"]))
     with spark_context("mutator verify") as sc:
         found = (
             verify_base(arguments.directory, lambda path: verify(sc, path))

@@ -21,6 +21,7 @@ from mutator.config import conflicts, parsers
 from mutator.config.settings import Config
 from mutator.config.sources import PREFIX, parse_override, read_settings, shown, suggestion
 from mutator.errors import MutatorError, error
+from mutator.errors.display import one_line
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
@@ -66,7 +67,7 @@ def _error(faults: Sequence[str], where: str, overridden: Collection[str]) -> Mu
     marked = [f"-D {fault}" if fault.partition(":")[0] in overridden else fault for fault in faults]
     if all(fault.startswith("-D ") for fault in marked):
         where = "the command line"
-    return error("config", where=where, faults="\n  ".join(["these settings cannot be used:", *marked]))
+    return error("config", where=where, faults="\n  ".join(["these settings cannot be used:", *map(one_line, marked)]))
 
 
 def _config(read: _Reader) -> Config:

@@ -1,6 +1,7 @@
 """Text as messages and reports may show it: without secrets, and safe for terminals and logs."""
 
 import re
+from collections.abc import Iterable
 
 _USER = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
 _SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
@@ -28,6 +29,24 @@ def printable(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """Escape what could confuse a terminal or a log, line feeds included: a file name must not forge a line.
+
+    >>> one_line("a\\nversion 9 became the master")
+    'a\\\\nversion 9 became the master'
+    """
+    return printable(text).replace("\n", "\\n")
+
+
+def text_of(lines: Iterable[str]) -> str:
+    """Join the lines of a report, each of which stays one line.
+
+    >>> text_of(["ready: a\\nb", "ready: c"])
+    'ready: a\\\\nb\\nready: c'
+    """
+    return "\n".join(map(one_line, lines))
+
+
 def key_text(key: tuple[bytes, ...]) -> str:
     """Show a record ID in a message or report."""
     return ",".join(value.decode("utf-8", "backslashreplace") for value in key)
@@ -40,4 +59,4 @@ def quoted(value: bytes, most: int = 40) -> str:
     "'12,x'"
     """
     text = value[:most].decode("utf-8", "backslashreplace")
-    return f"'{printable(text)}{'…' if len(value) > most else ''}'".replace("\n", "\\n")
+    return f"'{one_line(text)}{'…' if len(value) > most else ''}'"

@@ -6,7 +6,7 @@ the catalogue is a bug. Rows that cannot be read are not errors but data (reject
 
 import re
 
-from mutator.errors.display import printable, without_secrets
+from mutator.errors.display import one_line, printable, without_secrets
 from mutator.errors.many_errors import MANY
 from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
@@ -15,6 +15,7 @@ NOTE = "(error {} of mutator)"
 _LAST_LINE = re.compile(
     r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL
 )
+_LINES = ("rows", "faults")  # fields that have several lines
 BUSY = ("base.busy", "base.alone")  # kinds that say that somebody else is at work
 
 
@@ -68,9 +69,14 @@ def error(kind: str, **fields: object) -> MutatorError:
     5
     """
     _, template = CATALOGUE[kind]
-    shown = {name: printable(without_secrets(str(value))) for name, value in fields.items()}
-    shown |= {name: shown[name].replace("\n", "\\n") for name in ("path", "staging") if name in shown}
+    shown = {name: _shown(name, value) for name, value in fields.items()}
     return rebuilt(kind, template.format(**shown))
+
+
+def _shown(name: str, value: object) -> str:
+    """Show a field of a message on one line, so that a file name cannot forge one; another message keeps its lines."""
+    escape = printable if name in _LINES or isinstance(value, MutatorError) else one_line
+    return escape(without_secrets(str(value)))
 
 
 class suppressed:  # noqa: N801  # as contextlib's ``suppress``

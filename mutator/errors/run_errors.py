@@ -54,8 +54,7 @@ RUNS: dict[int, dict[str, str]] = {
             "master.unique=true promises one row per ID: remove that setting, and the last row of each ID is kept"
         ),
         "rejects": (
-            "{count} {side} rows cannot be read as records (limit {limit}); the first are:\n{samples}\nFix the "
-            "rows{cure}"
+            "{count} {side} rows cannot be read as records (limit {limit}); the first are:\n{rows}\nFix the rows{cure}"
         ),
         "damaged": "{path}: {why}; the file is damaged: have it delivered again, or remove it from the feed",
         "compression": (
@@ -92,7 +91,7 @@ RUNS: dict[int, dict[str, str]] = {
             "of partition {partition}, which it did not have before; finish writing files before the run starts"
         ),
         "split.none": (
-            "no row of the feed ({count}) belongs to a partition; the first are:\n{samples}\nCompare --by, the "
+            "no row of the feed ({count}) belongs to a partition; the first are:\n{rows}\nCompare --by, the "
             "delimiter and the ordinals (they count from 0) with these rows"
         ),
         "split.names": (

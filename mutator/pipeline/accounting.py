@@ -15,7 +15,7 @@ from mutator.dataset.partition_index import EARLIER
 from mutator.engine.receipts import Fault, Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
-from mutator.errors.display import key_text
+from mutator.errors.display import key_text, text_of
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.order_values import order_text, order_value
@@ -235,7 +235,7 @@ def check_rejects(side: str, allowed: int, count: int, samples: Sequence[RejectS
         return
     key = "reject.policy" if side == "feed" else "master.reject.policy"
     cure = f", or raise reject.limit ({allowed})" if allowed else f", or set {key}=quarantine to set them aside"
-    raise error("rejects", count=f"{count:,}", side=side, limit=allowed, samples=shown_rejects(samples), cure=cure)
+    raise error("rejects", count=f"{count:,}", side=side, limit=allowed, rows=shown_rejects(samples), cure=cure)
 
 
 def shown_rejects(samples: Sequence[RejectSample]) -> str:
@@ -244,7 +244,7 @@ def shown_rejects(samples: Sequence[RejectSample]) -> str:
     >>> shown_rejects([RejectSample("a.txt", 4, 2, "line 2, byte 4", "has 1 fields and should have 2", b"x")])
     '  a.txt: line 2, byte 4: has 1 fields and should have 2: x'
     """
-    return "\n".join(
+    return text_of(
         f"  {path}: {where}: {reason}: " + row.decode("utf-8", "backslashreplace").replace("\n", "\\n")
         for path, _, _, where, reason, row in samples
     )

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
-from mutator.errors.display import key_text, without_secrets
+from mutator.errors.display import key_text, text_of, without_secrets
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.text_tables import aligned, listed
 from mutator.plan.inspect.survey import Survey
@@ -112,7 +112,7 @@ class Report:
                 f"wrote {n['output rows']:,} rows in {self.files} files{unread} ({self.bytes:,} bytes); "
                 f"{self.seconds:.1f} s"
             )
-        return "\n".join(lines)
+        return text_of(lines)
 
 
 def _search_notes(result: Result) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from mutator.engine.receipts import LedgerReceipt
 from mutator.engine.spark.shuffle import each_on, on_partitions, shared_with, spark_faults
 from mutator.engine.split_content import checksum_of
 from mutator.errors import MutatorError, error
-from mutator.errors.display import key_text, printable
+from mutator.errors.display import key_text, printable, text_of
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
@@ -53,7 +53,7 @@ class Verification:
         if not self.problems:
             compared = "files, sizes, rows, checksums, one row per key" if self.keyed else "files, sizes, checksums"
             lines.append(f"as its manifest says: {compared}")
-        return "\n".join(lines)
+        return text_of(lines)
 
 
 def verify(sc: SparkContext, path: str) -> Verification:

@@ -76,5 +76,5 @@ def test_each_family_has_one_exit_code():
 
 
 def test_no_message_has_control_characters():
-    assert str(error("storage", path="a\x1b[2J\rb\u202e", why="x\ny")).startswith("a\\x1b[2J\\rb\\u202e: x\ny")
+    assert str(error("storage", path="a\x1b[2J\rb\u202e", why="x\ny")).startswith("a\\x1b[2J\\rb\\u202e: x\\ny")
     assert printable("é ü\n") == "é ü\n"

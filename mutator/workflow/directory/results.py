@@ -8,6 +8,7 @@ from typing import Any
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
+from mutator.errors.display import text_of
 from mutator.pipeline.text_tables import aligned, listed
 
 _UNSEEN = "cannot be seen, see below"
@@ -56,7 +57,7 @@ class Outcome:
         """Return lines for a terminal."""
         lines = [f"recovered: {action}" for action in self.recovered]
         if self.report is not None:
-            lines.append(self.report.text())
+            lines += self.report.text().split("\n")
         if self.version is None:
             merged_before = f": {len(self.skipped)} feed files were merged before" if self.skipped else ""
             lines.append(f"nothing to merge{merged_before}")
@@ -66,7 +67,7 @@ class Outcome:
             lines.append(f"version {self.version} became the master {self._how()}")
         lines += listed("skipped, merged before", self.skipped if self.report is None else ())
         lines += listed("not claimed", [f"{name}: {why}" for name, why in self.waiting])
-        return "\n".join(lines)
+        return text_of(lines)
 
     def _how(self) -> str:
         return _MODES.get(self.mode, self.mode)
@@ -119,7 +120,7 @@ class Status:
             lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting])
         lines += [f"recovered: {action}" for action in self.recovered]
         lines += [f"problem: {problem}" for problem in self.problems]
-        return "\n".join(lines)
+        return text_of(lines)
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def history_text(versions: Sequence[KeptVersion]) -> str:
         files = str(len(version.feed)) if version.action == "run" else ""
         where = "as before" if version.action in UNCHANGED else kept.path or "removed"
         rows.append((str(version.number), version.committed[:19], what, files, *done, size, where))
-    return "\n".join(aligned(rows, right=range(3, 8)))
+    return text_of(aligned(rows, right=range(3, 8)))
 
 
 def history_json(versions: Sequence[KeptVersion]) -> str:

@@ -8,7 +8,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest_repair import repair
 from mutator.dataset.version_log import NONE, Log, Version
 from mutator.errors import MutatorError, error
-from mutator.errors.display import printable
+from mutator.errors.display import printable, text_of
 from mutator.pipeline.verify import Verification, checksum_difference
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters
@@ -40,7 +40,7 @@ class BaseVerification:
         lines += [f"differs: {printable(problem)}" for problem in self.own_problems]
         if not self.own_problems:
             lines.append("as its log says: entries, master, archived feed files")
-        return "\n".join([*lines, *(one.text() for one in self.datasets)])
+        return text_of([*lines, *(line for one in self.datasets for line in one.text().split("\n"))])
 
 
 def is_base(path: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from mutator.errors.display import text_of
 from mutator.pipeline.text_tables import aligned
 
 # Exit codes by priority: faults that need an operator come before those that only need another run.
@@ -110,7 +111,7 @@ class Summary:
         lines += ["", f"{len(self.results):,} tables: {states}"]
         if self.undone:
             lines.append(f"left undone: {', '.join(self.undone)}; run again with --resume")
-        return "\n".join(lines)
+        return text_of(lines)
 
     def _states(self) -> dict[str, int]:
         found = Counter(one.state for one in self.results)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from mutator.errors.display import text_of
 from mutator.rules.truth_table import FEED_OUTCOMES
 
 _COLUMNS = ("inserted", "updated", "deleted")
@@ -65,4 +66,4 @@ class PartitionRuns:
             f"wrote {n['output rows']:,} rows in {len(self.partitions):,} partitions, {merged:,} merged and "
             f"{len(self.partitions) - merged:,} carried over; {self.seconds:.1f} s"
         )
-        return "\n".join(lines)
+        return text_of(lines)

@@ -72,7 +72,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         rows, rejected = sum(file.rows for file, _ in done), sum(file.rejected for file, _ in done)
         check_rejects("feed", allowed, rejected, samples)
         if rows and rejected == rows:
-            raise error("split.none", count=f"{rows:,}", samples=shown_rejects(samples))
+            raise error("split.none", count=f"{rows:,}", rows=shown_rejects(samples))
         _check_rows(done)
         return SplitRecord(
             commit=str(uuid.uuid4()),

@@ -1,0 +1,49 @@
+"""File names and values in messages and reports cannot forge a line."""
+
+import pytest
+
+from mutator.errors import error
+from mutator.errors.exceptions import CATALOGUE
+from tests.support.workflow_base import BY_NAME, Place
+
+FORGED = "ups_2\nversion 9 became the master.txt"
+
+
+@pytest.mark.parametrize("kind", sorted(CATALOGUE))
+def test_no_field_of_a_message_adds_a_line(kind):
+    """The fields with several lines are made of lines that are escaped already."""
+
+    class Fields(dict):
+        def __missing__(self, name):
+            return "plain"
+
+    template = CATALOGUE[kind][1]
+    names = [name for name in _fields(template) if name not in ("rows", "faults")]
+    message = str(error(kind, **dict.fromkeys(_fields(template), "plain") | dict.fromkeys(names, "a\nb")))
+    assert len(message.splitlines()) == len(template.splitlines())
+
+
+def _fields(template):
+    from string import Formatter
+
+    return [name for _, name, _, _ in Formatter().parse(template) if name]
+
+
+def test_message_within_a_message_keeps_its_lines():
+    inner = error("rejects", count=1, side="feed", limit=0, rows="  a: x", cure="")
+    assert "the first are:\n  a: x\n" in str(error("publish.later", path="base", version=1, why=inner))
+
+
+def test_file_name_cannot_forge_a_line_of_a_report_or_status(tmp_path):
+    place = Place(tmp_path / "base", BY_NAME)
+    (place.path / "master" / "base_1.txt").write_text("a,1\n")
+    place.arrive(FORGED, "a,2")
+    place.arrive("ups_3.txt", "a,3")
+    (place.path / "output" / "mine\nbase  forged").mkdir(parents=True)
+    done = place.run()
+
+    assert done.waiting == ((FORGED, "has a control character in its name"),)
+    for text in (done.text(), place.status().text()):
+        assert "ups_2\\nversion 9 became the master.txt: has a control character in its name" in text
+        assert not any(line.startswith("version 9") for line in text.splitlines())
+    assert "mine\\nbase  forged" in place.status().text()
