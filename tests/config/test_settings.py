@@ -6,6 +6,7 @@ from mutator.cli import main
 from mutator.config import load, parse
 from mutator.config.sources import parse_override
 from mutator.errors import ConfigError
+from mutator.errors.display import one_line
 
 KEY = "id.field.ordinals"
 BY = "temporal.ordering.field.ordinal"
@@ -198,7 +199,7 @@ def test_setting(setting):
         assert getattr(parse({KEY: "0", **beside, key: text}), attribute) == value
     for text, expected in none:
         fault = "\n".join(faults({KEY: "0", **beside, key: text}))
-        assert fault.startswith(f"{key}: '{text}' ")
+        assert fault.startswith(f"{key}: '{one_line(text)}' ")
         assert expected in fault
 
 

@@ -532,9 +532,9 @@ def no_lock(monkeypatch):
     """Let this process take over the lock of a dead one; other tests cover the lock's owner."""
     from contextlib import nullcontext
 
-    from mutator.workflow.directory import commands
+    from mutator.workflow.directory import recovery
 
-    monkeypatch.setattr(commands, "locked", lambda *_: nullcontext())
+    monkeypatch.setattr(recovery, "locked", lambda *_: nullcontext())
 
 
 @pytest.mark.thorough(keep=4)

@@ -18,7 +18,7 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, failpoints
 from mutator.storage import absolute, entries_of, registry, storage_for
 from mutator.storage import s3 as s3_module
-from mutator.workflow.directory import commands, history, journal, restore, status, versions
+from mutator.workflow.directory import commands, history, journal, recovery, restore, status, versions
 from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.paths import Base
@@ -487,7 +487,7 @@ def test_paused_pruner_does_not_remove_a_version_restored_meanwhile(s3, monkeypa
 def restore_without_lock(base):
     """Restore as a process does that has taken over the lock of a paused one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "locked", lambda *_: nullcontext())
+        patch.setattr(recovery, "locked", lambda *_: nullcontext())
         patch.setattr(commands, "recover", lambda *_: Recovered())
         return restore(base, 1, CONFIG)
 

@@ -55,28 +55,35 @@ def claim(base: Base, run: str, found: Arrivals) -> tuple[list[Arrived], dict[st
 def _claim_file(base: Base, directory: str, ready: ReadyFile) -> bool:
     """Move a feed file with its control file and ready marker; return whether it was still there.
 
-    If it is not, or cannot be moved, the other two go back.
+    If it is not, or cannot be moved, the other two go back. After any other fault it may be in working/ all the same,
+    and the end of the run puts all three back.
     """
     entry, marker, control = ready.feed, ready.marker, ready.control
     moved: list[tuple[str, str]] = []  # (from, to)
     done = False
     try:
         if control is not None:  # first, for the same reason as a marker
-            target = f"{directory}/{control.name}"
-            if not _move(base, control.path, target):
+            moved.append((control.path, f"{directory}/{control.name}"))
+            if not _move(base, *moved[-1]):
                 return False
-            moved.append((control.path, target))
             failpoint("claim.control")
         if marker is not None:  # first, so that it cannot stay behind and vouch for the next file of this name
-            target = f"{directory}/{_MARKER}{file_names.base_name(marker)}"
-            if _move(base, marker, target):
-                moved.append((marker, target))
+            moved.append((marker, f"{directory}/{_MARKER}{file_names.base_name(marker)}"))
+            _move(base, *moved[-1])
             failpoint("claim.marker")
         done = _move(base, entry.path, f"{directory}/{entry.name}")
-    finally:
-        for source, target in () if done else moved:
-            _move(base, target, source)
+    except MutatorError as fault:
+        if fault.kind in CERTAIN:
+            _move_back(base, moved)
+        raise
+    if not done:
+        _move_back(base, moved)
     return done
+
+
+def _move_back(base: Base, moved: Iterable[tuple[str, str]]) -> None:
+    for source, target in moved:
+        _move(base, target, source)
 
 
 def is_own(name: str) -> bool:
