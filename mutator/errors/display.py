@@ -47,6 +47,15 @@ def text_of(lines: Iterable[str]) -> str:
     return "\n".join(map(one_line, lines))
 
 
+def counted(count: int, noun: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def key_text(key: tuple[bytes, ...]) -> str:
     """Show a record ID in a message or report."""
     return ",".join(value.decode("utf-8", "backslashreplace") for value in key)

@@ -50,12 +50,10 @@ RUNS: dict[int, dict[str, str]] = {
     },
     3: {  # data
         "master.twice": (
-            "the master has several rows for {count} IDs that the feed mutates, for example {samples}; "
+            "the master has several rows for {ids} that the feed mutates, for example {samples}; "
             "master.unique=true promises one row per ID: remove that setting, and the last row of each ID is kept"
         ),
-        "rejects": (
-            "{count} {side} rows cannot be read as records (limit {limit}); the first are:\n{rows}\nFix the rows{cure}"
-        ),
+        "rejects": "{what}:\n{rows}\n{cure}",
         "damaged": "{path}: {why}; the file is damaged: have it delivered again, or remove it from the feed",
         "compression": (
             "{path}: the name says {name}, but the content is {content}; give the file the suffix of its content"

@@ -15,7 +15,7 @@ from mutator.dataset.partition_index import EARLIER
 from mutator.engine.receipts import Fault, Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
-from mutator.errors.display import key_text, text_of
+from mutator.errors.display import counted, key_text, text_of
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.order_values import order_text, order_value
@@ -59,7 +59,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
     feed = _feed_files(plan, splits, carried)
     if counts["met twice"]:  # reported only now, because a damaged file might look the same
         shown = "; ".join(map(key_text, samples["met twice"]))
-        raise error("master.twice", count=f"{counts['met twice']:,}", samples=shown)
+        raise error("master.twice", ids=counted(counts["met twice"], "ID"), samples=shown)
     files = [part for receipt in merges for part in receipt.files]
     beside = [*(part for receipt in merges for part in receipt.beside), *ledger.beside]
     taken_over = sum(plan.inputs[index].side == "master" for index in carried)
@@ -233,19 +233,24 @@ def check_rejects(side: str, allowed: int, count: int, samples: Sequence[RejectS
     """Raise DataError if more rows of a side were rejected than allowed. samples: the first of them."""
     if count <= allowed:
         return
+    single = count == 1
+    what = f"{counted(count, f'{side} row')} cannot be read as {'a record' if single else 'records'}"
+    what += f", and reject.limit is {allowed:,}" if allowed else ""
+    what += "; the first are" if count > len(samples) else ""
     key = "reject.policy" if side == "feed" else "master.reject.policy"
-    cure = f", or raise reject.limit ({allowed})" if allowed else f", or set {key}=quarantine to set them aside"
-    raise error("rejects", count=f"{count:,}", side=side, limit=allowed, rows=shown_rejects(samples), cure=cure)
+    aside = f"set {key}=quarantine to set {'it' if single else 'them'} aside, up to reject.limit"
+    cure = f"Fix the row{'' if single else 's'}, or {'raise reject.limit' if allowed else aside}"
+    raise error("rejects", what=what, rows=shown_rejects(samples), cure=cure)
 
 
 def shown_rejects(samples: Sequence[RejectSample]) -> str:
     """Return rejected rows as the lines of a message.
 
-    >>> shown_rejects([RejectSample("a.txt", 4, 2, "line 2, byte 4", "has 1 fields and should have 2", b"x")])
-    '  a.txt: line 2, byte 4: has 1 fields and should have 2: x'
+    >>> shown_rejects([RejectSample("a.txt", 4, 2, "line 2, byte 4", "has 1 field and should have 2", b"x")])
+    '  a.txt: line 2, byte 4: has 1 field and should have 2: x'
     """
     return text_of(
-        f"  {path}: {where}: {reason}: " + row.decode("utf-8", "backslashreplace").replace("\n", "\\n")
+        f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
         for path, _, _, where, reason, row in samples
     )
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
-from mutator.errors.display import key_text, text_of, without_secrets
+from mutator.errors.display import counted, key_text, text_of, without_secrets
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.text_tables import aligned, listed
 from mutator.plan.inspect.survey import Survey
@@ -66,10 +66,10 @@ class Report:
         n = self.counts
         lines = [f"run {self.run}{' (dry run: nothing was written)' if self.dry_run else ''}"]
         lines += [f"  master {self.master}", *(f"  feed   {path}" for path in self.feed), f"  output {self.output}"]
-        buckets = "no buckets" if self.buckets is None else f"{self.buckets} buckets"
+        buckets = "no buckets" if self.buckets is None else counted(self.buckets, "bucket")
         if self.partitions is not None:
             buckets = "buckets by partition"
-        shape = f"{self.engine} engine, {self.join} join, {buckets}, {self.tasks} read tasks"
+        shape = f"{self.engine} engine, {self.join} join, {buckets}, {counted(self.tasks, 'read task')}"
         lines += [f"  plan   {shape}: {self.reason}"]
         lines += [f"  note   {note}" for note in self.notes]
         left = [("feed rows", n["feed rows"]), *((f"  {name}", n[f"feed {name}"]) for name in FEED_OUTCOMES)]
@@ -105,11 +105,12 @@ class Report:
         ):
             lines += listed(what, paths)
         if self.dry_run:
-            lines.append(f"would write {n['output rows']:,} rows; {self.seconds:.1f} s")
+            lines.append(f"would write {counted(n['output rows'], 'row')}; {self.seconds:.1f} s")
         else:
             unread = f", {self.carried} taken over unread" if self.carried else ""
             lines.append(
-                f"wrote {n['output rows']:,} rows in {self.files} files{unread} ({self.bytes:,} bytes); "
+                f"wrote {counted(n['output rows'], 'row')} in {counted(self.files, 'file')}{unread} "
+                f"({counted(self.bytes, 'byte')}); "
                 f"{self.seconds:.1f} s"
             )
         return text_of(lines)
@@ -120,8 +121,9 @@ def _search_notes(result: Result) -> tuple[str, ...]:
     n = result.counts
     if not n["looked for"]:
         return ()
-    looked = f"{n['looked for']:,} IDs may have records in other partitions, by {n['filters']:,} filters"
-    return (f"{looked}: {n['files looked into']:,} files were looked into",)
+    ids, filters, files = counted(n["looked for"], "ID"), counted(n["filters"], "filter"), n["files looked into"]
+    searched = f"{counted(files, 'file')} {'was' if files == 1 else 'were'} looked into"
+    return (f"{ids} may have records in other partitions, by {filters}: {searched}",)
 
 
 def _rows_by_partition(plan: Plan, result: Result) -> list[dict[str, Any]] | None:

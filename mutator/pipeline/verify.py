@@ -19,7 +19,7 @@ from mutator.engine.receipts import LedgerReceipt
 from mutator.engine.spark.shuffle import each_on, on_partitions, shared_with, spark_faults
 from mutator.engine.split_content import checksum_of
 from mutator.errors import MutatorError, error
-from mutator.errors.display import key_text, printable, text_of
+from mutator.errors.display import counted, key_text, printable, text_of
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
@@ -45,8 +45,8 @@ class Verification:
         """Return lines for a terminal."""
         lines = [
             (
-                f"{self.path}: {self.files} data files, {self.rows:,} rows, {self.bytes:,} bytes, "
-                f"{self.tombstones:,} tombstones"
+                f"{self.path}: {counted(self.files, 'data file')}, {counted(self.rows, 'row')}, "
+                f"{counted(self.bytes, 'byte')}, {counted(self.tombstones, 'tombstone')}"
             )
         ]
         lines += [f"differs: {printable(problem)}" for problem in self.problems]
@@ -190,9 +190,9 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> 
         of_file = [receipt for (number, _), receipt in ledger.splits.items() if number == index]
         count, rejected = sum(one.rows for one in of_file), sum(one.rejected for one in of_file)
         if count != rows[source.path]:
-            problems.append(f"{name}: has {count:,} rows and should have {rows[source.path]:,}")
+            problems.append(f"{name}: has {counted(count, 'row')} and should have {rows[source.path]:,}")
         if rejected:
-            problems.append(f"{name}: has {rejected:,} rows that cannot be read as records")
+            problems.append(f"{name}: has {counted(rejected, 'row')} that cannot be read as records")
     for rejects in ledger.rejects.values():
         problems += [
             f"{posixpath.relpath(file, path)}: {position}: {reason}" for file, _, _, position, reason, _ in rejects

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from mutator.config import Config
 from mutator.errors import error
+from mutator.errors.display import counted
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
@@ -60,7 +61,7 @@ def _partitioned(config: Config, survey: Survey) -> Strategy:
     groups = config.num_reducer or max(2, min(size // config.split_bytes, _MOST_GROUPS))
     if survey.partitioned is not None:
         count = sum(1 for files in survey.partitioned.partitions.values() if files.data)
-        why = f"the master has {count:,} partitions, of which those that the feed touches are merged"
+        why = f"the master has {counted(count, 'partition')}, of which those that the feed touches are merged"
         return Strategy("blocks", "aligned", None, groups, why)
     return Strategy("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")
 
@@ -68,9 +69,9 @@ def _partitioned(config: Config, survey: Survey) -> Strategy:
 def _managed(before: int, buckets: int, why_buckets: str) -> Strategy:
     small, large = sorted((before, buckets))
     if large % small or large > _MOST_SPLITS * small:
-        why = f"the master's {before} buckets cannot become {buckets} where they lie; {why_buckets}"
+        why = f"the master's {counted(before, 'bucket')} cannot become {buckets} where they lie; {why_buckets}"
         return Strategy("blocks", "shuffle", buckets, buckets, why)
-    why = f"the master has {before} buckets by key hash, so only the feed is shuffled"
+    why = f"the master has {counted(before, 'bucket')} by key hash, so only the feed is shuffled"
     if before != buckets:
         why += f"; {why_buckets}, made of the old ones without a shuffle"
     return Strategy("blocks", "aligned", buckets, small, why)
@@ -96,15 +97,15 @@ def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -
 
 def _buckets(config: Config, survey: Survey) -> tuple[int, str]:
     if config.num_reducer is not None:
-        return config.num_reducer, f"num.reducer says {config.num_reducer} buckets"
+        return config.num_reducer, f"num.reducer says {counted(config.num_reducer, 'bucket')}"
     total = sum(source.bytes for source in (*survey.master, *survey.feed))
     known = count = survey.manifest.buckets if survey.manifest is not None else None
     if count is not None and total <= 2 * count * config.bucket_bytes:
-        return count, f"the master's manifest says {count} buckets"
+        return count, f"the master's manifest says {counted(count, 'bucket')}"
     why = f"{total:,} bytes of input make"
     if count is not None:
-        why = f"the {count} buckets outgrew bucket.bytes, and {why}"
+        why = f"the {counted(count, 'bucket')} outgrew bucket.bytes, and {why}"
     count = count or 2
     while total > (2 if known else 1) * count * config.bucket_bytes:
         count *= 2
-    return count, f"{why} {count} buckets"
+    return count, f"{why} {counted(count, 'bucket')}"

@@ -420,7 +420,7 @@ def test_a_faulty_configuration_is_refused_before_the_export(flat, monkeypatch, 
 
 @pytest.mark.parametrize(
     ("delimiter", "what"),
-    [("|", "first row has 1 fields"), ("\t", "first row has 1 fields"), ("::", "one byte"), ("[,;]", "one byte")],
+    [("|", "first row has 1 field"), ("\t", "first row has 1 field"), ("::", "one byte"), ("[,;]", "one byte")],
 )
 def test_delimiter_that_the_feed_does_not_have_is_an_error(flat, delimiter, what):
     flat.run()

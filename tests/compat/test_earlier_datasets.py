@@ -102,7 +102,13 @@ def normal(document: Any) -> str:
 def relative(text: str) -> str:
     """Return a text with paths relative to the case, whichever directory it was written in."""
     names = "|".join(re.escape(case.name) for case in CASES)
-    return re.sub(rf"(/[^\s\":]*)?/({names})/", "", text)
+    return in_words_of_now(re.sub(rf"(/[^\s\":]*)?/({names})/", "", text))
+
+
+def in_words_of_now(text: str) -> str:
+    """Return a text with a singular after 1, where the releases had a plural."""
+    text = re.sub(r"(?<![\d,.])1 (ID|bucket|read task|file|row|field|data file|tombstone)s\b", r"1 \1", text)
+    return text.replace("1 file were", "1 file was")
 
 
 def without_times(value: Any) -> Any:

@@ -51,7 +51,7 @@ def test_join_of_a_managed_master_is_aligned(tmp_path):
     [
         (8, "aligned", "num.reducer says 8 buckets, made of the old ones without a shuffle"),
         (32, "aligned", "num.reducer says 32 buckets, made of the old ones without a shuffle"),
-        (1, "aligned", "num.reducer says 1 buckets, made of the old ones without a shuffle"),
+        (1, "aligned", "num.reducer says 1 bucket, made of the old ones without a shuffle"),
         (7, "shuffle", "the master's 4 buckets cannot become 7 where they lie; num.reducer says 7 buckets"),
         (64, "shuffle", "the master's 4 buckets cannot become 64 where they lie; num.reducer says 64 buckets"),
     ],
@@ -335,7 +335,7 @@ def test_broadcast_and_shuffle_give_the_same(rng):
 def test_broadcast_mutation_of_an_id_with_two_rows(tmp_path, split):
     master = unmanaged(tmp_path)
     put(master / "m9.txt", [(KEYS[0], 1), (KEYS[1], 1)])
-    with pytest.raises(DataError, match=r"several rows for 1 IDs that the feed mutates, for example k00;") as fault:
+    with pytest.raises(DataError, match=r"several rows for 1 ID that the feed mutates, for example k00;") as fault:
         merge(tmp_path, master, feed(tmp_path, u=[(KEYS[0], 5), (KEYS[2], 5)]), **promised(split_bytes=split))
 
     assert (fault.value.kind, fault.value.exit_code) == ("master.twice", 3)

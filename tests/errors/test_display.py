@@ -30,8 +30,8 @@ def _fields(template):
 
 
 def test_message_within_a_message_keeps_its_lines():
-    inner = error("rejects", count=1, side="feed", limit=0, rows="  a: x", cure="")
-    assert "the first are:\n  a: x\n" in str(error("publish.later", path="base", version=1, why=inner))
+    inner = error("rejects", what="2 rows", rows="  a: x\n  b: y", cure="")
+    assert "2 rows:\n  a: x\n  b: y\n" in str(error("publish.later", path="base", version=1, why=inner))
 
 
 def test_file_name_cannot_forge_a_line_of_a_report_or_status(tmp_path):

@@ -34,9 +34,9 @@ UNREADABLE = {
     "too many fields": (b"x,1,200,y", "has 4 fields and should have 3"),
     "trailing delimiter": (b"x,1,200,", "has 4 fields and should have 3"),
     "delimiter in quotes": (b'x,"1,5",200', "has 4 fields and should have 3"),
-    "other delimiter": (b"x;1;200", "has 1 fields and should have 3"),
-    "blank": (b"  ", "has 1 fields and should have 3"),
-    "Ctrl-Z": (b"\x1a", "has 1 fields and should have 3"),
+    "other delimiter": (b"x;1;200", "has 1 field and should have 3"),
+    "blank": (b"  ", "has 1 field and should have 3"),
+    "Ctrl-Z": (b"\x1a", "has 1 field and should have 3"),
     "header": (b"id,count,changed", "field 2 (order value) is not an integer: 'changed'"),
     "footer": (b"rows,,2", None),  # it is a valid row
     "no order value": (b"x,1,", "field 2 (order value) is not an integer: ''"),
@@ -61,10 +61,8 @@ def test_unreadable_row(job, name):
         assert job.run().counts["feed inserted"] == 1
         return
 
-    message = job.refused(
-        DataError, "1 feed rows cannot be read as records (limit 0)", f"{path}: line 3, byte 9: {reason}"
-    )
-    assert "or set reject.policy=quarantine to set them aside" in message
+    message = job.refused(DataError, "1 feed row cannot be read as a record", f"{path}: line 3, byte 9: {reason}")
+    assert "Fix the row, or set reject.policy=quarantine to set it aside, up to reject.limit" in message
     job.run({**CONFIG, "reject.policy": "quarantine"})
     assert b"c,2,200" in rows(job.output)
 
@@ -96,7 +94,7 @@ def test_missing_id_field(job):
 
     job.refused(
         DataError,
-        "line 2, byte 4: has 1 fields and should have 2 or more",
+        "line 2, byte 4: has 1 field and should have 2 or more",
         settings={"id.field.ordinals": "1", "field.count": "any"},
     )
 
@@ -106,7 +104,7 @@ def test_key_only_row_if_a_field_gives_the_order(job):
 
     job.refused(
         DataError,
-        f"{path}: line 1, byte 0: has 1 fields and should have 3",
+        f"{path}: line 1, byte 0: has 1 field and should have 3",
         settings={**CONFIG, "deleted.record.file.prefix": "del"},
     )
 
@@ -114,7 +112,7 @@ def test_key_only_row_if_a_field_gives_the_order(job):
 def test_key_only_row_in_a_file_that_does_not_delete(job):
     path = job.put("ups_1.txt", b"b,2,1\nb\n")
 
-    job.refused(DataError, f"{path}: line 2, byte 6: has 1 fields and should have 3", settings=BY_NAME)
+    job.refused(DataError, f"{path}: line 2, byte 6: has 1 field and should have 3", settings=BY_NAME)
 
 
 def test_row_that_is_blank_without_its_op_code(job):
@@ -132,7 +130,7 @@ def test_only_the_first_rejects_are_shown(job):
     job.put("ups.txt", b"".join(b"x%d\n" % number for number in range(20)) + FEED)
     message = job.refused(DataError, "20 feed rows cannot be read", settings={**CONFIG, "field.count": "3"})
 
-    assert message.count("has 1 fields") == 5
+    assert message.count("has 1 field") == 5
 
 
 @pytest.mark.parametrize("split", ["1", "7", "64m"])
@@ -146,11 +144,11 @@ def test_quarantine(job, split):
     )
 
     place = [
-        (one, 3, 1, "has 1 fields and should have 3", bad[0]),
+        (one, 3, 1, "has 1 field and should have 3", bad[0]),
         (one, 16, 4, "field 2 (order value) is not an integer: '1'", bad[1]),
         (two, 72, 10, "field 2 (order value) is not an integer: ''", bad[2]),
         (two, 77, 11, "has 4 fields and should have 3", bad[3]),
-        (three, 9, 3, "has 1 fields and should have 3", bad[0]),
+        (three, 9, 3, "has 1 field and should have 3", bad[0]),
     ]
     place.pop(1)
     assert report.counts["feed rejected"] == 4
@@ -170,7 +168,12 @@ def test_more_rejects_than_the_limit(job):
     job.put("ups.txt", b"b,2,200\nx\ny\nz\n")
     settings = {**CONFIG, "reject.policy": "quarantine", "reject.limit": "2"}
 
-    job.refused(DataError, "3 feed rows cannot be read", "(limit 2)", "or raise reject.limit (2)", settings=settings)
+    job.refused(
+        DataError,
+        "3 feed rows cannot be read as records, and reject.limit is 2:",
+        "or raise reject.limit",
+        settings=settings,
+    )
     assert job.run({**settings, "reject.limit": "3"}).counts["feed rejected"] == 3
 
 
@@ -181,7 +184,7 @@ def test_rejects_of_the_master(job):
     message = f"{path}: line 5, byte 32: has 2 fields and should have 3: e,1"
 
     job.refused(
-        DataError, "1 master rows cannot be read", message, "set master.reject.policy=quarantine", settings=quarantine
+        DataError, "1 master row cannot be read", message, "set master.reject.policy=quarantine", settings=quarantine
     )
     report = job.run({**CONFIG, "master.reject.policy": "quarantine"})
     assert report.counts["master rejected"] == 1
@@ -235,7 +238,7 @@ def test_wrong_delimiter(job):
     job.put("ups.txt")
     job.refused(
         ConfigError,
-        "temporal.ordering.field.ordinal: field 2 is beyond the 1 fields of a row, split by field.delim.regex = ';'",
+        "temporal.ordering.field.ordinal: field 2 is beyond the 1 field of a row, split by field.delim.regex = ';'",
         "correct the ordinal (they count from 0), the delimiter or field.count",
         settings={**CONFIG, "field.delim.regex": ";"},
     )
@@ -292,7 +295,7 @@ def test_width_by_number(job):
     )
     job.refused(
         DataError,
-        "1 feed rows cannot be read",
+        "1 feed row cannot be read",
         "has 4 fields and should have 3",
         settings={**CONFIG, "field.count": "3"},
     )
@@ -303,7 +306,7 @@ def test_any_width_must_include_the_needed_fields(job):
 
     job.refused(
         DataError,
-        "1 feed rows cannot be read",
+        "1 feed row cannot be read",
         "line 2, byte 13: has 2 fields and should have 3 or more",
         settings={**CONFIG, "field.count": "any"},
     )
@@ -338,7 +341,7 @@ def test_width_of_the_feed_follows_from_the_master(job):
 
     job.refused(
         DataError,
-        "1 feed rows cannot be read",
+        "1 feed row cannot be read",
         f"{path}: line 1, byte 0: has 5 fields and should have 4",
         settings={**WITH_OP, "op.code.in.master": "false"},
     )
@@ -376,7 +379,7 @@ def test_op_code_in_master_overrides_the_inferred_one(job):
 
     job.refused(
         DataError,
-        "1 feed rows cannot be read",
+        "1 feed row cannot be read",
         "has 4 fields and should have 5",
         settings={**settings, "op.code.in.master": "false"},
     )
@@ -412,10 +415,10 @@ def test_an_inferred_op_code_column_of_the_master_is_reported(job):
 @pytest.mark.parametrize(
     ("settings", "code", "part"),
     [
-        (CONFIG, 3, "ups.txt: line 2, byte 8: has 1 fields and should have 3: x\nFix the rows, or set reject.policy="),
-        ({**CONFIG, "reject.policy": "quarantine", "reject.limit": "0"}, 3, "(limit 0)"),
+        (CONFIG, 3, "ups.txt: line 2, byte 8: has 1 field and should have 3: x\nFix the row, or set reject.policy="),
+        ({**CONFIG, "reject.policy": "quarantine", "reject.limit": "0"}, 3, "to set it aside, up to reject.limit"),
         ({**CONFIG, "num.reducer": "x"}, 2, "num.reducer: 'x' must be a whole number"),
-        ({**CONFIG, "field.delim.regex": ";"}, 2, "field 2 is beyond the 1 fields of a row"),
+        ({**CONFIG, "field.delim.regex": ";"}, 2, "field 2 is beyond the 1 field of a row"),
     ],
 )
 def test_command_line(sc, job, capsys, settings, code, part):

@@ -365,7 +365,7 @@ def test_row_that_is_not_a_record_is_found(plain, copy, row):
     rewrite(copy, rows)
 
     count, problem = plain(copy).problems
-    assert count == f"{path}: has 1 rows that cannot be read as records"
+    assert count == f"{path}: has 1 row that cannot be read as records"
     assert problem.startswith(f"{path}: line 5, byte ")
 
 

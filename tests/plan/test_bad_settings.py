@@ -158,7 +158,7 @@ def test_snapshot_with_a_reject(job):
     job.put("all.txt", MASTER[:-1] + b",more\n")
 
     job.refused(
-        DataError, "1 feed rows cannot be read", "line 4, byte 24: has 4 fields and should have 3", settings=FULL
+        DataError, "1 feed row cannot be read", "line 4, byte 24: has 4 fields and should have 3", settings=FULL
     )
 
 

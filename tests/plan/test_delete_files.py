@@ -28,7 +28,7 @@ def test_the_first_row_has_the_id_alone(job):
 
     assert rows(job.output) == [b"1,x,a", b"c,x,3"]
     assert reasons(report) == ["has 3 fields and should have 1"]
-    assert report.notes == ("del_1.txt: " + NOTE.format("a single field", "0"),)
+    assert report.notes == ("del_1.txt: " + NOTE.format("1 field", "0"),)
 
 
 def test_the_first_row_is_whole(job):
@@ -36,7 +36,7 @@ def test_the_first_row_is_whole(job):
     report = job.run(DELETES)
 
     assert rows(job.output) == [b"1,x,a", b"a,x,1", b"b,x,2"]
-    assert reasons(report) == ["has 1 fields and should have 3"]
+    assert reasons(report) == ["has 1 field and should have 3"]
     assert report.notes == ()
 
 
@@ -62,7 +62,7 @@ def test_rows_of_any_width(job):
     report = job.run({**DELETES, "field.count": "any", "id.field.ordinals": "2,0"})
 
     assert rows(job.output) == [b"1,x,a", b"b,x,2", b"c,x,3"]
-    assert reasons(report) == ["has 1 fields and should have 2"]
+    assert reasons(report) == ["has 1 field and should have 2"]
 
 
 def test_a_partition_of_the_id(job):

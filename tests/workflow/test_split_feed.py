@@ -265,11 +265,9 @@ def test_packed_parquet(feed):
 
 def test_rows_without_a_partition_fail_the_split(feed):
     feed.put("ups_2.txt", b"a,2026-01-31\nb\nc,31.1.\n")
-    message = feed.refused(
-        DataError, "2 feed rows cannot be read as records (limit 0)", "reject.policy=quarantine", by="date(1)"
-    )
+    message = feed.refused(DataError, "2 feed rows cannot be read as records", "reject.policy=quarantine", by="date(1)")
 
-    assert f"{feed.feed}/ups_2.txt: line 2, byte 13: has 1 fields and should have 2: b" in message
+    assert f"{feed.feed}/ups_2.txt: line 2, byte 13: has 1 field and should have 2: b" in message
     assert "line 3, byte 15: field 1 (partition) is not an ISO 8601 timestamp: '31.1.': c,31.1." in message
 
 
@@ -281,7 +279,7 @@ def test_rows_without_a_partition_are_set_aside(feed):
     (side,) = done.record.beside
     assert [file.rejected for file in done.record.files] == [3, 1]
     assert (feed.to / side.path).read_bytes().splitlines() == [
-        f"{feed.feed}/ups_2.txt\t13\t2\thas 1 fields and should have 2\tb".encode(),
+        f"{feed.feed}/ups_2.txt\t13\t2\thas 1 field and should have 2\tb".encode(),
         f"{feed.feed}/ups_2.txt\t15\t3\tfield 1 (partition) is not an ISO 8601 timestamp: '31.1.'\tc,31.1.".encode(),
         f"{feed.feed}/ups_2.txt\t23\t4\tfield 1 (partition) is longer than a directory's name can be (255 bytes): "
         f"'{'9' * 40}…'\t".encode() + b"\xff," + b"9" * 300,
@@ -293,7 +291,7 @@ def test_rows_without_a_partition_are_set_aside(feed):
 def test_no_more_rows_are_set_aside_than_allowed(feed):
     feed.put("ups_2.txt", b"a,b\n" + b"a\n" * 30)
 
-    feed.refused(DataError, "30 feed rows", "limit 20", by="0", settings={**QUARANTINE, "reject.limit": "20"})
+    feed.refused(DataError, "30 feed rows", "reject.limit is 20", by="0", settings={**QUARANTINE, "reject.limit": "20"})
     assert feed.split("0", {**QUARANTINE, "reject.limit": "30"}).record.beside[0].rows == 30
 
 

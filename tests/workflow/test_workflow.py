@@ -175,7 +175,7 @@ def test_sequence_of_the_master_is_not_missing_in_a_later_run(by_name):
 
 def test_run_that_fails_puts_its_feed_back_and_reports_why(by_name):
     by_name.arrive("ups_2.txt", "a,2", "broken")
-    refused(by_name.run, 3, "1 feed rows cannot be read", "ups_2.txt")
+    refused(by_name.run, 3, "1 feed row cannot be read", "ups_2.txt")
 
     assert by_name.names("incr") == ["ups_2.txt"]
     assert by_name.names("working") == by_name.names("output") == []

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.errors.display import quoted
+from mutator.errors.display import counted, quoted
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.partition_transforms import PartitionField, directory_of_row
@@ -91,7 +91,7 @@ def compile_reader(layout: RowLayout) -> Reader:
         count = len(items)
         if count != width and (width is not None or count < needed):
             raise Unreadable(
-                f"has {count} fields and should have {width if width is not None else f'{needed} or more'}"
+                f"has {counted(count, 'field')} and should have {width if width is not None else f'{needed} or more'}"
             )
         if lacks_partition:
             raise Unreadable(_NOT_PLACED)

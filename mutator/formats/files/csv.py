@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.display import counted
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, TableWriter
@@ -178,7 +179,7 @@ class CsvFiles:
         def reason(row: int) -> str:
             if stray[row]:
                 return _STRAY
-            return f"has {table.fields[row]} fields and should have {width}"
+            return f"has {counted(table.fields[row], 'field')} and should have {width}"
 
         return good, reason
 

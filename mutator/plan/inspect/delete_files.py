@@ -8,6 +8,7 @@ order of ``id.field.ordinals``. Otherwise each row is a whole row. A row of the 
 from collections.abc import Sequence
 
 from mutator.config import Config
+from mutator.errors.display import counted
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 
@@ -38,6 +39,6 @@ def notes_on_ids(config: Config, sources: Sequence[Source], field_names: Sequenc
     if not sources:
         return ()
     fields = id_names(config, field_names) if field_names else config.id_fields
-    count = "a single field" if len(fields) == 1 else f"{len(fields)} fields"
     shown = file_names.first_few([source.name for source in sources])
-    return (f"{shown}: the first row has {count}, so all rows are read as IDs alone: {','.join(map(str, fields))}",)
+    width, names = counted(len(fields), "field"), ",".join(map(str, fields))
+    return (f"{shown}: the first row has {width}, so all rows are read as IDs alone: {names}",)

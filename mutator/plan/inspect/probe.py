@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.errors import error
+from mutator.errors.display import counted
 from mutator.formats.content import NotReadable
 from mutator.formats.files import lines, registry
 from mutator.formats.files.contract import Dialect, FileSchema
@@ -173,7 +174,7 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
             file_schema = with_header if header else file_schema
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=source.path, why=fault) from None
-    names = field_names if file_format == "escaped" and field_names else config.field_names
+    names = config.field_names or (field_names if file_format == "escaped" else ())
     if delimited and names and not header and len(file_schema.schema):
         file_schema = replace(file_schema, schema=_named(config, source, file_schema.schema, names), named=True)
     return replace(
@@ -209,7 +210,9 @@ def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, 
     """
     names = _names_by_position(config, replace(source, width=len(schema)), field_names)
     if len(schema) != len(names):
-        what = f"its first row has {len(schema)} fields, and should have {len(names)}: {', '.join(field_names)}"
+        what = (
+            f"its first row has {counted(len(schema), 'field')}, and should have {len(names)}: {', '.join(field_names)}"
+        )
         cure = "set field.delim.regex, or field.names, or header.lines=1, as the file has it"
         if len(schema) == 1:
             cure = "set field.delim.regex to the delimiter of its fields"

@@ -14,6 +14,7 @@ from mutator.dataset import manifest
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
+from mutator.errors.display import counted
 from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
@@ -165,7 +166,7 @@ def _check_formats(side: str, sources: Iterable[Source]) -> None:
 def _adoption_notes(survey: Survey, partitions: Sequence[str], adopt: bool) -> tuple[str, ...]:
     """Return a note on the state that is lost with the manifest. partitions: those with manifests of their own."""
     if partitions:
-        lost = f"of its {len(partitions):,} partitions with manifests of their own are forgotten"
+        lost = f"of its {counted(len(partitions), 'partition')} with manifests of their own are forgotten"
         return (f"the master is adopted: the tombstones, row sequences and merged feed files {lost}",)
     if survey.manifest is None and any(file_names.is_data_file(source.name) for source in survey.master):
         what = "is adopted" if adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"

@@ -9,6 +9,7 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
+from mutator.errors.display import counted
 from mutator.formats.values.convert import converted
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
@@ -58,7 +59,7 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
             raise error(
                 "width",
                 where=key,
-                what=f"field {one} is beyond the {len(names)} fields of {base.path}",
+                what=f"field {one} is beyond the {counted(len(names), 'field')} of {base.path}",
                 cure="correct the ordinal (they count from 0), or name the field",
             )
         return str(names[one])

@@ -83,7 +83,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
 
 def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:
     """Return a note on delete files without a header whose rows have the ID alone, as ``probe`` has named them."""
-    names = survey.field_names or config.field_names
+    names = config.field_names or survey.field_names
     headless = [source for source in survey.feed if not (FILE_FORMATS[source.file_format].typed or source.header_end)]
     return notes_on_ids(config, [source for source in headless if has_ids_alone(config, source, len(names))], names)
 

@@ -13,6 +13,7 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import stored_fields
 from mutator.errors import MutatorError, error
+from mutator.errors.display import counted
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.delete_files import (
     has_ids_alone,
@@ -94,11 +95,11 @@ def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence
 
     master: number of fields of its rows. paths: of the feed files, by the number of fields of their rows.
     """
-    where, what = master_path, f"the first row has {master} fields, and the feed has no rows to compare with"
+    where, what = master_path, f"the first row has {counted(master, 'field')}, and the feed has no rows to compare with"
     if paths:
         # The file to look at is one that fits neither way, or one of a few that differ from the others.
         width = min(paths, key=lambda number: (number in (master, master + 1), len(paths[number]), number))
-        where, what = paths[width][0], f"the first row has {width} fields"
+        where, what = paths[width][0], f"the first row has {counted(width, 'field')}"
         others = [number for number in paths if number != width]
         if others:
             usual = max(others, key=lambda number: len(paths[number]))
@@ -131,7 +132,7 @@ def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_maste
                 raise error(
                     "width",
                     where=key,
-                    what=f"field {ordinal} is beyond the {feed.width} fields of a row, split by "
+                    what=f"field {ordinal} is beyond the {counted(feed.width, 'field')} of a row, split by "
                     f"field.delim.regex = {feed.delimiter.text!r}",
                     cure="correct the ordinal (they count from 0), the delimiter or field.count",
                 )

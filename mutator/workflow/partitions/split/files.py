@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.errors import error
+from mutator.errors.display import counted
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, may_have_ids_alone
@@ -114,7 +115,7 @@ def _ordinal(field: PartitionField, wanted: str | int, source: Source, width: in
         what = f"'{wanted}' is a name, and the fields of delimited text have none"
         raise error("width", where=f"{source.path}: field {field.source}", what=what, cure=_NAMES)
     if width is not None and wanted >= width:
-        what = f"field {wanted} is beyond the {width} fields of a row"
+        what = f"field {wanted} is beyond the {counted(width, 'field')} of a row"
         cure = "correct the ordinal (they count from 0), the delimiter or field.count"
         raise error("width", where=source.path, what=what, cure=cure)
     return wanted
@@ -133,7 +134,7 @@ def _position(config: Config, field: PartitionField, wanted: str | int, source: 
     if isinstance(wanted, int):
         names = config.field_names or tuple(schema.names)
         if wanted >= len(names):
-            what = f"field {wanted} is beyond the {len(names)} fields of a row"
+            what = f"field {wanted} is beyond the {counted(len(names), 'field')} of a row"
             raise error("width", where=source.path, what=what, cure="correct the ordinal (they count from 0)")
         name = names[wanted]
     found = int(schema.get_field_index(name))

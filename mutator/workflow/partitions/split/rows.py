@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.file_content import FileContent
+from mutator.errors.display import counted
 from mutator.formats.blocks.avro_rows import shown_record
 from mutator.formats.blocks.column_rows import shown_rows
 from mutator.formats.blocks.row_layout import Unreadable
@@ -159,7 +160,7 @@ def _values(items: list[bytes], file: FeedFile) -> list[bytes]:
     needed = 1 + max(positions, default=0)
     if len(items) != file.width and (file.width is not None or len(items) < needed):
         expected = f"{needed} or more" if file.width is None else f"{file.width}"
-        raise Unreadable(f"has {len(items)} fields and should have {expected}")
+        raise Unreadable(f"has {counted(len(items), 'field')} and should have {expected}")
     if len(positions) < len(file.positions):
         raise Unreadable("has the ID alone, without the fields of its partition")
     return [items[position] for position in positions]
