@@ -162,6 +162,10 @@ CASES = {
         {"master": 20_000, "feed": 300_000, "feed_keys": 300_000, "files": 8, "width": 100, "memory": 2 * MB},
         140,
     ),
+    "inserts in several parts": (
+        {"master": 250_000, "feed": 1_000_000, "feed_keys": 1_000_000, "width": 45, "memory": 64 * MB},
+        360,
+    ),
     "one large bucket": (
         {"master": 300_000, "feed": 30_000, "feed_keys": 300_000, "width": 60, "memory": 4 * MB},
         130,

@@ -37,7 +37,7 @@ class Parts:
         self._held.append(found)
         self._bytes += found.nbytes
         if self._bytes > self._plan.memory:
-            whole = fold(self._plan, joined_mutations(self._held))
+            whole = self._folded(self._held)
             self._held, self._bytes = [whole], whole.nbytes
             if self._bytes > self._plan.memory // 2:  # most keys have one mutation: folding again would not help
                 self._spill()
@@ -54,7 +54,8 @@ class Parts:
         """Yield the winners, of as many neighbouring parts at a time as fit into memory."""
         if self._directory is None:
             if self._held:
-                yield self._winners(self._held, range(_PARTS))
+                self._held = [self._folded(self._held)]
+                yield Winners(self._plan, self._held[0], self._tally, range(_PARTS))
             return
         self._spill()
         start = 0
@@ -65,11 +66,14 @@ class Parts:
                 end += 1
             found = [_read(os.path.join(self._directory, name)) for names in self._files[start:end] for name in names]
             assert self._none is not None
-            yield self._winners(found or [self._none], range(start, end))
+            yield Winners(self._plan, self._folded(found or [self._none]), self._tally, range(start, end))
             start = end
 
-    def _winners(self, found: list[Mutations], parts: range) -> Winners:
-        return Winners(self._plan, fold(self._plan, joined_mutations(found)), self._tally, parts)
+    def _folded(self, found: list[Mutations]) -> Mutations:
+        """Fold mutations; the list is emptied, because they, their copy and the result would be in memory at once."""
+        joined = joined_mutations(found)
+        found.clear()
+        return fold(self._plan, joined)
 
     def _spill(self) -> None:
         if not self._held:
@@ -81,6 +85,8 @@ class Parts:
         parts = found.hashes >> _PART_BITS
         for part in np.unique(parts).astype(np.int64).tolist():
             table = table_of_mutations(found.take(np.flatnonzero(parts == part)))
+            if found.rows is found.written:
+                table = table.drop_columns(["rows"])
             self._files[part].append(f"{part}.{len(self._files[part])}")
             self._sizes[part] += table.nbytes
             write_table(os.path.join(self._directory, self._files[part][-1]), table)

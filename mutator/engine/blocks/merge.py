@@ -73,6 +73,7 @@ def merge_blocks(
             if met is not None:
                 decided.append(met.set_column(0, "row", pc.add(met.column("row"), block.base)))
         finish(winners)
+        del winners  # before the next ones are made
     ahead = Ahead(decided.tables(), "row")
     for block in blocks():
         met = None
@@ -221,5 +222,7 @@ def insert_and_bury(winners: Winners, output: Output) -> None:
     winners.insert(insert)
     winners.bury(bury)
     winners.close()
-    output.tombstones.append(winners.buried())
-    output.inserted.append(winners.inserted())
+    for table in winners.buried():
+        output.tombstones.append(table)
+    for table in winners.inserted():
+        output.inserted.append(table)

@@ -9,7 +9,7 @@ Rows are sorted by the 64-bit hash of their key; keys are compared only where ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,12 +71,7 @@ class Mutations:
     def take(self, rows: Any) -> Mutations:
         """Return the mutations with some numbers. rows: int64 array."""
         index = pa.array(rows)
-        return Mutations.of(
-            {
-                name: column[rows] if isinstance(column, np.ndarray) else column.take(index)
-                for name, column in self.columns.items()
-            }
-        )
+        return _each_once([self], lambda parts: parts[0][rows] if _is_numpy(parts) else parts[0].take(index))
 
 
 def mutations_of(
@@ -148,12 +143,28 @@ def joined_mutations(parts: Sequence[Mutations]) -> Mutations:
     """Concatenate mutations."""
     if len(parts) == 1:
         return parts[0]
-    columns: dict[str, Any] = {}
+    return _each_once(parts, lambda columns: (np.concatenate if _is_numpy(columns) else pa.concat_arrays)(columns))
+
+
+def _each_once(parts: Sequence[Mutations], make: Callable[[list[Any]], Any]) -> Mutations:
+    """Return mutations whose columns are made of those of the parts.
+
+    One column made of the same arrays as another is the same array, too: rows are often written as they were read.
+    """
     all_columns = [part.columns for part in parts]
-    for name, first in all_columns[0].items():
-        join = np.concatenate if isinstance(first, np.ndarray) else pa.concat_arrays
-        columns[name] = join([own[name] for own in all_columns])
+    made: dict[tuple[int, ...], Any] = {}
+    columns: dict[str, Any] = {}
+    for name in all_columns[0]:
+        sources = [own[name] for own in all_columns]
+        key = tuple(map(id, sources))
+        if key not in made:
+            made[key] = make(sources)
+        columns[name] = made[key]
     return Mutations.of(columns)
+
+
+def _is_numpy(columns: Sequence[Any]) -> bool:
+    return isinstance(columns[0], np.ndarray)
 
 
 def fold(plan: Plan, found: Mutations) -> Mutations:
@@ -253,9 +264,10 @@ def table_of_mutations(found: Mutations) -> Any:
 
 
 def mutations_of_table(table: Any) -> Mutations:
-    """Return the mutations of a pa.Table that ``table_of_mutations`` returned."""
+    """Return the mutations of a pa.Table that ``table_of_mutations`` returned; it may lack rows written as read."""
     columns: dict[str, Any] = {"directories": pa.nulls(table.num_rows)}
     for name in table.column_names:
         column = table.column(name).combine_chunks()
         columns[name] = column.to_numpy(zero_copy_only=False) if name in _NUMPY else column
+    columns.setdefault("rows", columns["written"])
     return Mutations.of(columns)

@@ -65,18 +65,21 @@ class SortedSpool:
                 self._directory = scratch_directory(self._stack)
             self._files.append(os.path.join(self._directory, f"{len(self._files)}.arrow"))
             write_table(self._files[-1], self._sorted(), max(self._most // _BATCHES, _SMALLEST))
-            self._tables, self._bytes = [], 0
 
     def tables(self) -> Iterator[Any]:
         """Yield all rows in their order, in tables of about ``BATCH`` rows."""
         runs = [_batches(path) for path in self._files]
         if self._tables:
             rest = self._sorted()
+            self._tables, self._bytes = [rest], rest.nbytes  # for the next call
             runs.append(rest.slice(start, BATCH) for start in range(0, rest.num_rows, BATCH))
         yield from runs[0] if len(runs) == 1 else _merged(runs, self._by)
 
     def _sorted(self) -> Any:
-        return _in_order(pa.concat_tables(self._tables), self._by)
+        """Return the rows in memory, sorted, and forget them."""
+        whole = pa.concat_tables(self._tables).combine_chunks()
+        self._tables, self._bytes = [], 0  # before the rows are copied again
+        return _in_order(whole, self._by)
 
 
 class Ahead:

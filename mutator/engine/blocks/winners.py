@@ -4,7 +4,7 @@ A row that meets a winner is one of eight cases: upsert or delete, late or not, 
 up once a block in ``outcome.TRUTH_TABLE``, and its decision is applied to all rows of the case.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, key_columns, key_names
+from mutator.engine.blocks.spool import BATCH
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
@@ -186,25 +187,22 @@ class Winners:
         """Mark winners to be remembered as deletes."""
         self._buried.append(positions)
 
-    def inserted(self) -> Any:
-        """Return the winners to insert, as a pa.Table of key columns, "hash", "row" and "order"."""
-        index = pa.array(np.concatenate([*self._inserted, np.zeros(0, np.int64)]))
+    def inserted(self) -> Iterator[Any]:
+        """Yield the winners to insert, as pa.Tables of key columns, "hash", "row" and "order"."""
         found = self.found
         columns = [*found.keys, pa.array(found.hashes), found.written, found.orders]
         names = [*key_names(len(found.keys)), "hash", "row", "order"]
-        return pa.table([column.take(index) for column in columns], names)
+        for positions in _cut(self._inserted):
+            index = pa.array(positions)
+            yield pa.table([column.take(index) for column in columns], names)
 
-    def buried(self) -> Any:
-        """Return the new tombstones, as ``tombstone_table`` does."""
-        positions = np.concatenate([*self._buried, np.zeros(0, np.int64)])
-        index = pa.array(positions)
-        return tombstone_table(
-            self.plan,
-            self.found.hashes[positions],
-            [column.take(index) for column in self.found.keys],
-            self.found.orders.take(index),
-            self.plan.now,
-        )
+    def buried(self) -> Iterator[Any]:
+        """Yield the new tombstones, as ``tombstone_table`` returns them."""
+        for positions in _cut(self._buried):
+            index = pa.array(positions)
+            keys = [column.take(index) for column in self.found.keys]
+            orders = self.found.orders.take(index)
+            yield tombstone_table(self.plan, self.found.hashes[positions], keys, orders, self.plan.now)
 
     def note_horizon(self, positions: Ints) -> None:
         """Note inserts below the horizon, also where a tombstone is forgotten: a newer one may have expired."""
@@ -231,6 +229,13 @@ def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, co
         [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)],
         [*key_names(len(keys)), "order", "committed", "hash"],
     )
+
+
+def _cut(positions: Sequence[Ints]) -> Iterator[Ints]:
+    """Yield positions, a bounded number at a time, so that no copy of all winners is made."""
+    whole = np.concatenate([*positions, np.zeros(0, np.int64)])
+    for start in range(0, len(whole), BATCH):
+        yield whole[start : start + BATCH]
 
 
 def _cases(known: str, deletes: Flags, late: Flags, same: Flags) -> Any:
