@@ -82,6 +82,8 @@ class Config:
     split_bytes: int = _setting("split.bytes", parsers.size, 64 << 20)
     bucket_bytes: int = _setting("bucket.bytes", parsers.size, 64 << 20)
     memory_bytes: int = _setting("memory.bytes", parsers.memory, 128 << 20)  # of the feed, in a worker at once
+    # Bytes of the master, of which a run checks as many that it would take over unread.
+    verify_fraction: float = _setting("verify.fraction", parsers.fraction, 0.05)
     # A promise: an ID has one row in an unmanaged master.
     master_unique: bool = _setting("master.unique", parsers.flag, False)
     # --- settings of the workflow

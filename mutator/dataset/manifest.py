@@ -16,7 +16,7 @@ from mutator.errors import error
 FORMAT_VERSION = 2  # 2: "copy", and "checked" of files
 DIRECTORY = "_mutator"
 PATH = "_mutator/manifest.json"
-_OF_PARTITIONS = ("buckets", "filter", "form")
+_OPTIONAL = ("buckets", "filter", "form", "checked")
 _UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # empty steps, ., .. and NUL
 
 
@@ -32,6 +32,8 @@ class Part:
     partition: Mapping[str, str | None] = field(default_factory=dict)
     buckets: int | None = None  # of its partition; None: the dataset is unpartitioned
     filter: str | None = None  # path of the pack with the filter of its keys
+    # Commit time of the run that wrote it, or that last compared its bytes with its checksum; None: unknown
+    checked: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +100,8 @@ def dump(manifest: Manifest) -> bytes:
 
 
 def _members(part: Part | FeedFile) -> dict[str, Any]:
-    """Return the JSON members of a file, without those of partitions if it has none."""
-    named = ((name, value) for name, value in vars(part).items() if value is not None or name not in _OF_PARTITIONS)
+    """Return the JSON members of a file, without the optional ones that it lacks."""
+    named = ((name, value) for name, value in vars(part).items() if value is not None or name not in _OPTIONAL)
     return checksummed_json.json_members(named)
 
 

@@ -57,6 +57,7 @@ class MergeReceipt:
     beside: tuple[SideFile, ...] = ()
     splits: Mapping[SplitNumber, SplitReceipt] = field(default_factory=dict)  # read where they were merged
     carried: tuple[int, ...] = ()  # inputs whose files were carried over unread
+    checked: tuple[str, ...] = ()  # paths of files that were carried over, and read to check them
     damage: tuple[Fault, ...] = ()
     partition: str | None = None  # directory of the partition, if the master is partitioned
     rows: int = 0  # rows written, also counted in a dry run, which writes no files

@@ -16,6 +16,7 @@ from mutator.engine.receipts import Fault, Key, LedgerReceipt, MergeReceipt, Rec
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
 from mutator.errors.display import counted, key_text, text_of
+from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.order_values import order_text, order_value
@@ -34,7 +35,10 @@ class Result:
     beside: tuple[SideFile, ...]
     feed: tuple[tuple[str, int, str], ...]  # (name, bytes, checksum) of each feed file
     rejects: Mapping[str, Sequence[RejectSample]]  # side -> samples
-    carried: int  # data files that were carried over unread
+    carried: int  # data files that were carried over
+    unread: int  # bytes of files that were carried over unread
+    checked: frozenset[str]  # paths of files that were carried over, and read to check them
+    checked_bytes: int
     expired: Any  # highest order value of a tombstone that expired, None if none did
     highest: Any  # highest order value of a winner, None without winners
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
@@ -62,14 +66,16 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         raise error("master.twice", ids=counted(counts["met twice"], "ID"), samples=shown)
     files = [part for receipt in merges for part in receipt.files]
     beside = [*(part for receipt in merges for part in receipt.beside), *ledger.beside]
-    taken_over = sum(plan.inputs[index].side == "master" for index in carried)
+    taken_over = [part for index in carried for part in _parts_of(plan.inputs[index].source)]
     if plan.master is not None:
         kept = _kept_parts(plan, receipts)
         beside += [] if receipts.joined is None else [receipts.joined]
         _count_untouched(counts, kept)
         files += [part for part in kept if isinstance(part, DataFile)]
         beside += [part for part in kept if isinstance(part, SideFile)]
-        taken_over += sum(isinstance(part, DataFile) for part in kept)
+        taken_over += kept
+    checked = frozenset(path for receipt in merges for path in receipt.checked)
+    checked_bytes = sum(part.bytes for part in taken_over if part.path in checked)
     return Result(
         counts=counts,
         samples=samples,
@@ -77,11 +83,19 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         beside=tuple(beside),
         feed=feed,
         rejects=ledger.rejects,
-        carried=taken_over,
+        carried=sum(isinstance(part, DataFile) for part in taken_over),
+        unread=sum(part.bytes for part in taken_over) - checked_bytes,
+        checked=checked,
+        checked_bytes=checked_bytes,
         expired=max((receipt.expired for receipt in tallies if receipt.expired is not None), default=None),
         highest=max((receipt.highest for receipt in tallies if receipt.highest is not None), default=None),
         partitions=_by_partition(merges),
     )
+
+
+def _parts_of(source: Source) -> list[Part]:
+    """Return the manifest's entries of an input that was carried over."""
+    return [part for part in (source.part, source.order_part) if part is not None]
 
 
 def _raise_damage(receipts: Receipts) -> None:

@@ -2,12 +2,13 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from mutator.dataset.manifest import DataFile, FeedFile, Manifest, copy_path
+from mutator.dataset.file_checks import may_be_taken_over
+from mutator.dataset.manifest import DataFile, FeedFile, Manifest, Part, copy_path
 from mutator.dataset.partition_index import EARLIER, form_of
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
@@ -15,12 +16,15 @@ from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_text
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
 
+AnyPart = TypeVar("AnyPart", bound=Part)
+
 
 def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifest:
     """Return the manifest that publishes a result. known: that of the master, if it has one."""
     committed = datetime.fromtimestamp(plan.now / 1000, UTC).isoformat(timespec="milliseconds")
     merged = [FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed]
     spec, files = _forms(plan, result.files)
+    checked = _Checks(known, result.checked, committed)
     return Manifest(
         commit=str(uuid.uuid4()),
         parent=known.commit if known else None,
@@ -31,12 +35,24 @@ def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifes
         hash=None if plan.strategy.buckets is None and not plan.is_partitioned else HASH_NAME,
         horizon=_horizon(plan, known, result),
         snapshot=_snapshot(plan, known, result),
-        files=files,
-        beside=result.beside,
+        files=tuple(map(checked.noted, files)),
+        beside=tuple(map(checked.noted, result.beside)),
         feed=_merged_feed(plan, known, merged),
         counts=_counts(result.counts),
         copy=copy_path(plan.run),
     )
+
+
+class _Checks:
+    """Notes on files that this run wrote or checked: when it did."""
+
+    def __init__(self, known: Manifest | None, checked: Collection[str], committed: str) -> None:
+        kept = {part.path for part in known.parts() if may_be_taken_over(part)} if known is not None else set()
+        self._unread, self._committed = kept - set(checked), committed
+
+    def noted(self, part: AnyPart) -> AnyPart:
+        """Return the manifest's entry of a file with the time of its last check."""
+        return part if part.path in self._unread else replace(part, checked=self._committed)
 
 
 def _horizon(plan: Plan, known: Manifest | None, result: Result) -> str | None:

@@ -43,7 +43,9 @@ class Report:
     rejects: Mapping[str, list[Mapping[str, Any]]]  # side -> the first rejected rows
     files: int
     bytes: int
-    carried: int  # files that were carried over unread, because no mutation concerns them
+    carried: int  # data files that were carried over, because no mutation concerns them
+    unread_bytes: int  # of files that were carried over unread
+    checked_bytes: int  # of files that were carried over, and compared with their checksums
     partitions: Sequence[Mapping[str, Any]] | None  # counts of each partition that was written
     rejected_file: str | None
     consumed: tuple[str, ...]  # feed files that were skipped, because an earlier run merged them
@@ -107,13 +109,20 @@ class Report:
         if self.dry_run:
             lines.append(f"would write {counted(n['output rows'], 'row')}; {self.seconds:.1f} s")
         else:
-            unread = f", {self.carried} taken over unread" if self.carried else ""
             lines.append(
-                f"wrote {counted(n['output rows'], 'row')} in {counted(self.files, 'file')}{unread} "
-                f"({counted(self.bytes, 'byte')}); "
+                f"wrote {counted(n['output rows'], 'row')} in {counted(self.files, 'file')} "
+                f"({counted(self.bytes, 'byte')}){self._carried()}; "
                 f"{self.seconds:.1f} s"
             )
         return text_of(lines)
+
+    def _carried(self) -> str:
+        """Return the clause on the files that were carried over, with the bytes of the files beside them."""
+        if not self.carried:
+            return ""
+        checked = f", {counted(self.checked_bytes, 'byte')} checked" if self.checked_bytes else ""
+        taken = f"{self.carried} of them taken over (and files beside them)"
+        return f", {taken}: {counted(self.unread_bytes, 'byte')} unread{checked}"
 
 
 def _search_notes(result: Result) -> tuple[str, ...]:
@@ -174,6 +183,8 @@ def report_of(
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
         carried=result.carried,
+        unread_bytes=result.unread,
+        checked_bytes=result.checked_bytes,
         partitions=_rows_by_partition(plan, result),
         rejected_file=f"{given['output']}/{rejected}" if rejected else None,
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),

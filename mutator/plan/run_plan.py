@@ -12,6 +12,7 @@ import numpy as np
 
 from mutator.config import Config
 from mutator.dataset import checksum
+from mutator.dataset.file_checks import due_files
 from mutator.dataset.manifest import DataFile, Manifest, is_without_key
 from mutator.dataset.partition_index import SPEC
 from mutator.errors import error
@@ -82,6 +83,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
+    checks: frozenset[str] = frozenset()  # files of the master that are read even if they are taken over
     units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
 
     @property
@@ -187,6 +189,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         notes=(*survey.notes, *rows.notes, *_notes(config, survey)),
         warnings=(*config.warnings, *rows.warnings, *_warnings(config, survey)),
         master=_with_forms(survey, rows),
+        checks=due_files(known, config.verify_fraction) if known is not None else frozenset(),
         units=tuple(MergeUnit(group, groups, strategy.buckets) for group in range(groups)),
     )
 

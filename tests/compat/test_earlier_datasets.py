@@ -38,6 +38,7 @@ CASES = [case for release in RELEASES for case in sorted(release.iterdir())]
 RUNS = [case for case in CASES if (case / "master" / "_mutator" / "manifest.json").exists()]
 RUN_ID = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
 NEW_MEMBERS = ("rewritten", "stuck")  # of the JSON of later versions
+OTHERS = ("seconds", "bytes", "modified", "unread_bytes", "checked_bytes", "oldest_check")  # are not compared
 UUID = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 
 
@@ -113,13 +114,15 @@ def in_words_of_now(text: str) -> str:
 
 def without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: without_times(one) for name, one in value.items() if name not in ("seconds", "bytes", "modified")}
+        return {name: without_times(one) for name, one in value.items() if name not in OTHERS}
     return [without_times(one) for one in value] if isinstance(value, list) else value
 
 
 def normal_text(text: str) -> str:
     """Return a text report with the same values replaced."""
     text = relative(re.sub(RUN_ID, "RUN", text))
+    # The clause on files that were taken over has other words since their checks are in it.
+    text = re.sub(r", \d+ taken over unread(?= \()|, \d+ of them taken over .*?(?=; )", "", text)
     return re.sub(r"\(([\d,]+) bytes\)|\d+\.\d s\b", "N", text)
 
 
@@ -137,6 +140,8 @@ def content(path: Path, document: dict[str, Any]) -> Any:
     if path.name == "manifest.json":
         # Format version 2 has more members.
         others = ("checksum", "version", "copy")
+        for part in (*document["files"], *document["beside"]):
+            part.pop("checked", None)
         found = json.dumps({name: value for name, value in document.items() if name not in others})
         for name, word in (("run", "RUN"), ("commit", "COMMIT"), ("committed", "NOW")):
             found = found.replace(document[name], word)

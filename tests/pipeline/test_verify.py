@@ -489,7 +489,7 @@ def test_forged_output_of_each_join_is_found(plain, joined):
 
 
 def test_only_verify_finds_damage_in_a_carried_file(plain, made, tmp_path):
-    """A run does not read a bucket without mutations, so its output has the damage, too."""
+    """A run reads no bucket without mutations that is not due for a check, so its output has the damage, too."""
     master = Path(shutil.copytree(made["name"], tmp_path / "master"))
     quiet = next(part for part in known_of(master).files if part.bucket != bucket_of((b"k60",), 2))
     (tmp_path / "feed").mkdir()
@@ -497,7 +497,8 @@ def test_only_verify_finds_damage_in_a_carried_file(plain, made, tmp_path):
     (master / quiet.path).write_bytes(flipped((master / quiet.path).read_bytes(), 13))
     places = {"master": str(master), "feed": [f"{tmp_path}/feed"]}
 
-    report = local_engine.mutate(BY_FILE_NAME, **places, output=f"{tmp_path}/out", engine="blocks")
+    unchecked = BY_FILE_NAME | {"verify.fraction": "0"}
+    report = local_engine.mutate(unchecked, **places, output=f"{tmp_path}/out", engine="blocks")
 
     assert (report.join, report.counts["output rows"]) == ("aligned", sum(part.rows for part in known_of(master).files))
     for directory in (master, tmp_path / "out"):

@@ -17,7 +17,15 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.engine.blocks import broadcast
-from mutator.engine.blocks.carry import carry_partitions, check_master, copied, join_packs, make_directories
+from mutator.engine.blocks.carry import (
+    carry_partitions,
+    check_carried,
+    check_master,
+    copied,
+    due_checks,
+    join_packs,
+    make_directories,
+)
 from mutator.engine.blocks.merge_bucket import write_group
 from mutator.engine.blocks.read import read_runs
 from mutator.engine.ledger import write_ledger
@@ -96,6 +104,8 @@ def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2)
     arrived = sum((Counter(sizes) for _, sizes, _ in routes), Counter())
     whole = with_units(plan, arrived)
     shares = packed_units(whole, arrived, tasks)
+    checks = due_checks(whole, arrived) if staging is not None else []
+    shares += ((),) * (tasks - len(shares) if checks else 0)
     failpoint("merge.touched")
     if staging is not None:
         make_directories(whole, staging)
@@ -109,6 +119,7 @@ def merge_partitions(plan: Plan, staging: str | None, seed: int, tasks: int = 2)
     merges = [
         receipt for task, found in enumerate(units) for receipt in write_units(whole, staging, shares, task, 0, found)
     ]
+    merges += [check_carried(checks[task :: len(shares)]) for task in range(len(shares))]
     ledger = write_ledger(whole, staging, 0, last)
     for number, part in enumerate(carry_partitions(whole, staging, arrived)):
         copied(part, number, 0)

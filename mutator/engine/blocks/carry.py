@@ -1,4 +1,4 @@
-"""Carry over the files of the master that no mutation concerns, without reading them.
+"""Carry over the files of the master that no mutation concerns, without reading them except those due for a check.
 
 Files of untouched partitions are linked into the output directory. Files that must be copied are written to the
 directory that tasks work in, like everything they write: a task that dies leaves nothing that is published.
@@ -12,14 +12,15 @@ from functools import partial
 
 from pyarrow import ArrowException
 
-from mutator.dataset.checksum import ChunkedChecksum, chunk_of
+from mutator.dataset.checksum import ChunkedChecksum, chunk_of, of_blocks
 from mutator.dataset.commit.staged_file import output_directory
 from mutator.dataset.directory import check_files
 from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
-from mutator.dataset.manifest import SideFile
+from mutator.dataset.manifest import Part, SideFile
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.engine.blocks.merge import merge_tombstones
 from mutator.engine.blocks.merge_task import UnitTask
+from mutator.engine.receipts import Fault, MergeReceipt
 from mutator.engine.split_content import Damage, damage
 from mutator.engine.task_files import create
 from mutator.errors import MutatorError
@@ -68,11 +69,29 @@ def _carry(task: UnitTask, staging: str | None, attempt: int, index: int) -> Non
         counts[name] += part.rows
     if staging is None:
         return
-    carry_file(source.path, f"{staging}/{part.path}", part.checksum)
+    _carry_part(task, source.path, part, staging)
     if source.order_part is not None and source.order_path is not None:
         task.kept.append(source.order_part)
-        carry_file(source.order_path, f"{staging}/{source.order_part.path}", source.order_part.checksum)
+        _carry_part(task, source.order_path, source.order_part, staging)
     failpoint("task.carried", attempt)
+
+
+def _carry_part(task: UnitTask, path: str, part: Part, staging: str) -> None:
+    if part.path in task.plan.checks:
+        _check(path, part.checksum)
+        task.checked.append(part.path)
+    carry_file(path, f"{staging}/{part.path}", part.checksum)
+
+
+def _check(path: str, checksum: str) -> None:
+    """Raise Damage where a file of the master has another checksum."""
+    try:
+        with storage_for(path).open(path) as stream:
+            found = of_blocks(blocks(stream), chunk_of(checksum))
+    except MutatorError as fault:
+        raise Damage(Fault(path, fault)) from None
+    if found != checksum:
+        raise damage(path, f"its checksum is {found} and should be {checksum}")
 
 
 def carry_file(source: str, target: str, checksum: str) -> None:
@@ -152,6 +171,24 @@ def _link(storage: Storage, pair: tuple[str, str]) -> bool:
         is_linked = storage.link_new(*pair)
     failpoint("carry.linked")
     return is_linked
+
+
+def due_checks(plan: Plan, touched: Collection[str]) -> list[tuple[str, str, str]]:
+    """Return (full path, path, checksum) of the files of untouched partitions that this run checks."""
+    if plan.master is None or not plan.checks:
+        return []
+    parts = (part for _, part in untouched(plan, touched) if part.path in plan.checks)
+    return [(f"{plan.master.path}/{part.path}", part.path, part.checksum) for part in parts]
+
+
+def check_carried(parts: Sequence[tuple[str, str, str]]) -> MergeReceipt:
+    """Check files as ``due_checks`` returns them; return a receipt that names them, or the first that is damaged."""
+    try:
+        for path, _, checksum in parts:
+            _check(path, checksum)
+    except Damage as fault:
+        return MergeReceipt(damage=(fault.fault,))
+    return MergeReceipt(checked=tuple(path for _, path, _ in parts))
 
 
 def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> None:

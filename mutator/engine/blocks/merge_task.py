@@ -76,6 +76,7 @@ class UnitTask:
         self.receipts: dict[tuple[int, int], SplitReceipt] = {}
         self.carried: list[int] = []
         self.kept: list[Part] = []
+        self.checked: list[str] = []
         self.data = [split for split in splits if plan.inputs[split.input].side == "master"]
         self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
         # Rows are split by bucket again, or get a sequence each.
@@ -94,6 +95,7 @@ class UnitTask:
             beside=(*self.files.beside, *(part for part in self.kept if isinstance(part, SideFile))),
             splits=self.receipts,
             carried=tuple(self.carried),
+            checked=tuple(self.checked),
             partition=self.unit.partition,
             rows=self.files.rows,
         )

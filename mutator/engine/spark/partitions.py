@@ -3,7 +3,7 @@
     place    split -> routes: each row of the feed, and of a master without partitions, with its partition
     touch    the directories of the routes; only they show which files of the master must be read
     merge    route -> units, sorted by unit; a task merges one unit after the other (``partitions.merge``)
-    carry    the files of all other partitions become files of the output without being read
+    carry    the files of all other partitions become files of the output; only those due for a check are read
 
 Where a record ID is unique in the whole table, rows are first brought together by ID (``partitions.place``,
 ``partitions.locate``).
@@ -19,7 +19,15 @@ from typing import Any
 
 from pyspark import SparkContext, StorageLevel
 
-from mutator.engine.blocks.carry import carry_partitions, check_master, copied, join_packs, make_directories
+from mutator.engine.blocks.carry import (
+    carry_partitions,
+    check_carried,
+    check_master,
+    copied,
+    due_checks,
+    join_packs,
+    make_directories,
+)
 from mutator.engine.blocks.read import read_runs
 from mutator.engine.ledger import write_ledger
 from mutator.engine.partitions.locate import located
@@ -66,11 +74,13 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
             checking.result()
             whole = with_units(plan, arrived)
             shares = packed_units(whole, arrived, sc.defaultParallelism)
+            checks = due_checks(whole, arrived) if staging is not None else []
+            shares += ((),) * (sc.defaultParallelism - len(shares) if checks else 0)  # tasks that only check
             failpoint("merge.touched")
             if staging is not None:
                 make_directories(whole, staging)
             carrying = beside.submit(carry_partitions, whole, staging, arrived)
-            with shared_with(sc, (replace(whole, master=None), shares)) as second:
+            with shared_with(sc, (replace(whole, master=None), shares, checks)) as second:
                 receipts = (
                     # -> ((task, (), section, position), table with units), ...
                     routes.mapPartitionsWithIndex(partial(_spread, second))
@@ -103,13 +113,14 @@ def _sizes(routes: Iterable[Route]) -> Iterator[Counter[str]]:
 
 
 def _spread(shared: Any, number: int, routes: Iterable[Route]) -> Iterator[Any]:
-    plan, shares = shared.value
+    plan, shares, _ = shared.value
     return spread(plan, shares, number, routes)
 
 
 def _write(shared: Any, staging: str | None, task: int, elements: Iterable[Any]) -> Iterator[Any]:
-    plan, shares = shared.value
+    plan, shares, checks = shared.value
     if task == len(shares):
         yield write_ledger(plan, staging, attempt(), elements)
     else:
         yield from write_units(plan, staging, shares, task, attempt(), elements)
+        yield check_carried(checks[task :: len(shares)])

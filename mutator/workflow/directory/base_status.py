@@ -1,11 +1,12 @@
 """The status of a base: what can be seen of it, and, as problems, what cannot, and why."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TypeVar
 
 from mutator.config import Config
 from mutator.dataset.directory import differing_parts, read_manifest
+from mutator.dataset.file_checks import oldest_check
 from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version
 from mutator.errors import MutatorError, StorageError
 from mutator.errors.exceptions import BUSY
@@ -104,6 +105,7 @@ def status(path: str, config: Config) -> Status:
             waiting=None if found is None else found.waiting,
             recovered=tuple(recovered.actions) if recovered else (),
             problems=tuple(view.problems),
+            oldest_check=None if latest is None else _oldest_check(base, latest),
         )
 
 
@@ -125,6 +127,15 @@ def _differences(base: Base, log: Log, latest: Version) -> list[str]:
             return []
         return [base.shown(str(versions.lost_master(base, log, latest)))]
     return [f"{base.shown(master)}: {part}" for part in differing_parts(base.storage, master, manifest.parts())]
+
+
+def _oldest_check(base: Base, latest: Version) -> tuple[str, str | None] | None:
+    """Return the file of the master that was checked longest ago, and when; None if the manifest cannot be read."""
+    with suppress(MutatorError):  # it is one of the problems
+        manifest = read_manifest(base.storage, versions.master_of(base, latest))
+        part = oldest_check(manifest) if manifest is not None else None
+        return (part.path, part.checked) if part is not None else None
+    return None
 
 
 def _made(log: Log, latest: Version) -> Version:

@@ -87,6 +87,7 @@ class Status:
     waiting: tuple[tuple[str, str], ...] | None
     recovered: tuple[str, ...]
     problems: tuple[str, ...]
+    oldest_check: tuple[str, str | None] | None = None  # file of the master that was checked longest ago, and when
 
     def json(self) -> str:
         """Return a JSON document."""
@@ -112,6 +113,9 @@ class Status:
         if latest is not None and latest.action in UNCHANGED:
             lines.append(f"         version {latest.number} only says that run {latest.run} {_ENDS[latest.action]}")
         lines.append(f"master   {self.master or _UNSEEN}")
+        if self.oldest_check is not None:
+            path, checked = self.oldest_check
+            lines.append(f"checked  oldest check: {checked or 'never'}, {path}")
         if self.ready is None or self.waiting is None:
             lines.append(f"feed     {_UNSEEN}")
         else:
