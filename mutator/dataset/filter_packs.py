@@ -8,7 +8,7 @@ words   large binary  filter of its keys: 64-bit words, little-endian (``rules.b
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,7 +45,22 @@ def read_filters(stream: BinaryIO) -> Iterator[KeyFilter]:
     """Yield the filters of a pack. Raises Arrow's exceptions if it is damaged."""
     file = pq.ParquetFile(stream, page_checksum_verification=True)
     for number in range(file.num_row_groups):
-        table = file.read_row_group(number)
-        columns = [table.column(name).combine_chunks() for name in ("path", "low", "high", "words")]
-        for path, low, high, words in zip(*columns, strict=True):
-            yield KeyFilter(path.as_py(), low.as_py(), high.as_py(), read_words(words.as_buffer()))
+        yield from _filters(file.read_row_group(number))
+
+
+def row_groups(stream: BinaryIO) -> dict[str, int]:
+    """Return the number of the row group of each file's filter, by path. Raises as ``read_filters`` does."""
+    file = pq.ParquetFile(stream, page_checksum_verification=True)
+    paths = ((number, file.read_row_group(number, columns=["path"])) for number in range(file.num_row_groups))
+    return {path: number for number, table in paths for path in table.column("path").to_pylist()}
+
+
+def read_row_group(stream: BinaryIO, number: int) -> list[KeyFilter]:
+    """Return the filters of one row group of a pack. Raises as ``read_filters`` does."""
+    return list(_filters(pq.ParquetFile(stream, page_checksum_verification=True).read_row_group(number)))
+
+
+def _filters(table: Any) -> Iterator[KeyFilter]:
+    columns = [table.column(name).combine_chunks() for name in ("path", "low", "high", "words")]
+    for path, low, high, words in zip(*columns, strict=True):
+        yield KeyFilter(path.as_py(), low.as_py(), high.as_py(), read_words(words.as_buffer()))

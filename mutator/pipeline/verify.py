@@ -1,7 +1,7 @@
 """Read a dataset back and compare it with its manifest.
 
 The comparison covers the files with their sizes, rows and checksums, the sequences of the rows, the bucket and the
-partition of each row, and the keys: one row for each, and no tombstone beside it.
+partition of each row, and the keys: one row for each, no tombstone beside it, and none that its filter lacks.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Verification:
     tombstones: int
     bytes: int
     problems: tuple[str, ...]
+    filters: bool = False  # its files have filters of their keys
     keyed: bool = True  # False: it was exported or imported, and no run has set its key
 
     def text(self) -> str:
@@ -52,6 +53,7 @@ class Verification:
         lines += [f"differs: {printable(problem)}" for problem in self.problems]
         if not self.problems:
             compared = "files, sizes, rows, checksums, one row per key" if self.keyed else "files, sizes, checksums"
+            compared += ", filters of keys" if self.filters else ""
             lines.append(f"as its manifest says: {compared}")
         return text_of(lines)
 
@@ -79,6 +81,7 @@ def verify(sc: SparkContext, path: str) -> Verification:
         tombstones=sum(part.rows for part in known.beside if part.role == "tombstones"),
         bytes=sum(part.bytes for part in known.files),
         problems=tuple(problems),
+        filters=any(part.role == "filters" for part in known.beside),
         keyed=not is_without_key(known),
     )
 

@@ -1,4 +1,4 @@
-"""Read the rows of a dataset back and check them: each in its partition and bucket, and one row for each ID.
+"""Read the rows of a dataset back and check them: each in its partition, bucket and filter, and one row for each ID.
 
 Rows are read as blocks, each file in the form that it was written in. Only their keys go through the shuffle, as
 columns. A layout that blocks do not support (a regex delimiter) is read row by row; its keys become columns, too.
@@ -22,7 +22,9 @@ from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt
 from mutator.engine.records.read import read_task
 from mutator.engine.split_content import RowSequences, check_tombstones, read_splits, receipt_of
+from mutator.pipeline.verify_filters import FileFilters
 from mutator.plan.inspect.managed import dataset_sources
+from mutator.plan.inspect.source import Source
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.schema_rows import stored_schema_row_plan
 from mutator.plan.rows.text_rows import stored_text_row_plan
@@ -32,7 +34,7 @@ from mutator.plan.strategy import Strategy
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
 
-_ROW, _TOMBSTONE, _MISPLACED = 0, 1, 2
+_TOMBSTONE, _MISPLACED, _UNFILTERED = 1, 2, 4  # bits of the state of a key; 0: a row where it belongs
 _CHUNK = 64 << 20
 _ROWS = 1 << 16  # of a table of keys that were read row by row
 
@@ -42,7 +44,10 @@ KeyReader = Callable[[Plan, Iterable[Split]], Iterator[Any]]
 
 def plan_of_dataset(path: str, known: Manifest, readable: set[str]) -> Plan:
     """Return the plan that reads a dataset back. readable: full paths of the files that can be read."""
-    data, beside = ([source for source in side if source.path in readable] for side in dataset_sources(path, known))
+    data, beside = (
+        [_without_unreadable_filter(path, readable, source) for source in side if source.path in readable]
+        for side in dataset_sources(path, known)
+    )
     rows = _row_plan(known)
     forms = {source.path: _layout(source.part) for source in data}
     inputs = numbered(beside, data, (), replace(rows, layout_of=forms))
@@ -63,6 +68,13 @@ def plan_of_dataset(path: str, known: Manifest, readable: set[str]) -> Plan:
     )
 
 
+def _without_unreadable_filter(path: str, readable: set[str], source: Source) -> Source:
+    """Return a source without its filter if the pack cannot be read, which is a problem of its own."""
+    if source.part is None or source.part.filter is None or f"{path}/{source.part.filter}" in readable:
+        return source
+    return replace(source, part=replace(source.part, filter=None))
+
+
 def _row_plan(known: Manifest) -> RowPlan:
     return stored_schema_row_plan(known) if "fields" in known.spec["key"] else stored_text_row_plan(known)
 
@@ -81,30 +93,33 @@ def key_reader(known: Manifest) -> KeyReader:
 
 
 def _read_task(forms: Mapping[str, RowPlan], scope: str | None, plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
+    filters = FileFilters()
+
     def read(split: Split, one: Input) -> Iterator[Any]:
         form = forms[one.layout]
         layouts = {**form.layouts, one.layout: form.layouts["master"]}
         of_form = replace(plan, rows=replace(form, layouts=layouts))
         if one.side == "tombstones":
-            return _read_tombstones(of_form, scope, split, one)
+            return _read_tombstones(of_form, scope, filters, split, one)
         if of_form.block_type.unsupported(form.layouts["master"]):
             return _read_rows(of_form, split, one)
-        return _read_blocks(of_form, scope, split, one)
+        return _read_blocks(of_form, scope, filters, split, one)
 
     return read_splits(plan, splits, read)
 
 
-def _read_tombstones(plan: Plan, scope: str | None, split: Split, one: Input) -> Iterator[Any]:
+def _read_tombstones(plan: Plan, scope: str | None, filters: FileFilters, split: Split, one: Input) -> Iterator[Any]:
     receipt = check_tombstones(plan, split, one)
     assert one.source.part is not None
     directory = one.source.part.path.removeprefix("_mutator/tombstones/").rpartition("/")[0]
     for number, table in enumerate(tombstones(plan, split, one)):
-        states, within = np.full(table.num_rows, _TOMBSTONE), directory if scope == "partition" else ""
-        yield from _elements(plan, split, number, table.column("hash").to_numpy(), key_columns(table), states, within)
+        hashes, keys, within = table.column("hash").to_numpy(), key_columns(table), directory
+        states = _TOMBSTONE + np.where(filters.excluded(one, hashes, keys[0]), _UNFILTERED, 0)
+        yield from _elements(plan, split, number, hashes, keys, states, within if scope == "partition" else "")
     yield receipt_of(plan, split, receipt)
 
 
-def _read_blocks(plan: Plan, scope: str | None, split: Split, one: Input) -> Iterator[Any]:
+def _read_blocks(plan: Plan, scope: str | None, filters: FileFilters, split: Split, one: Input) -> Iterator[Any]:
     part = one.source.part
     assert part is not None
     directory = part.path.rpartition("/")[0]
@@ -119,8 +134,9 @@ def _read_blocks(plan: Plan, scope: str | None, split: Split, one: Input) -> Ite
             if scope is not None:
                 placed = partitions_of(plan, block)
                 right &= np.array([name == directory for name in placed.names], np.bool_)[placed.codes]
-            states, within = np.where(right, _ROW, _MISPLACED), directory if scope == "partition" else ""
-            yield from _elements(plan, split, number, hashes, block.keys(None), states, within)
+            keys, within = block.keys(None), directory if scope == "partition" else ""
+            states = np.where(right, 0, _MISPLACED) + np.where(filters.excluded(one, hashes, keys[0]), _UNFILTERED, 0)
+            yield from _elements(plan, split, number, hashes, keys, states, within)
     sequences.end()
     yield receipt_of(plan, split, receipt)
 
@@ -140,7 +156,7 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
     for number, some in enumerate(iter(lambda: list(islice(found, _ROWS)), [])):
         columns = [pa.array(values, pa.large_binary()) for values in zip(*some, strict=True)]
         hashes = hash_columns([ByteColumn.of_array(column) for column in columns])
-        states = np.where(_in_bucket(plan, one, hashes), _ROW, _MISPLACED)
+        states = np.where(_in_bucket(plan, one, hashes), 0, _MISPLACED)
         yield from _elements(plan, split, number, hashes, columns, states, "")
     yield from others
 
@@ -171,32 +187,41 @@ def check_keys(plan: Plan, partition: int, elements: Iterable[Any]) -> MergeRece
     """Count the faults of a group's keys, with the smallest keys of each fault; or write the ledger."""
     if partition == plan.ledger:
         return write_ledger(plan, None, 0, elements)
-    tables = [pa.ipc.open_stream(value).read_all() for _, value in elements]
+    tables, lacking = list[Any](), dict[int, list[Any]]()  # keys that the filter of a file lacks, by its number
+    for (_, _, _, (number, *_)), value in elements:
+        table = pa.ipc.open_stream(value).read_all()
+        tables.append(table)
+        unfiltered = np.flatnonzero(table.column("state").to_numpy() & _UNFILTERED)
+        if len(unfiltered):
+            lacking.setdefault(number, []).append(table.take(pa.array(unfiltered)))
     if not tables:
         return MergeReceipt()
     table = pa.concat_tables(tables).combine_chunks()
     table = table.take(pa.array(np.argsort(table.column("hash").to_numpy(), kind="stable")))
     number = groups_of_keys(table.column("hash").to_numpy(), key_columns(table))
     states = table.column("state").to_numpy()
-    rows = np.bincount(number, states != _TOMBSTONE).astype(np.int64)
-    removed = np.bincount(number, states == _TOMBSTONE).astype(np.int64)
+    removed = np.bincount(number, states & _TOMBSTONE).astype(np.int64)
+    rows = np.bincount(number).astype(np.int64) - removed
     first = np.zeros(len(rows), np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]
     where = "bucket" if plan.master_buckets is not None else "partition or bucket"
     faults = {
-        f"records are in the file of another {where}": np.flatnonzero(states == _MISPLACED),
+        f"records are in the file of another {where}": np.flatnonzero(states & _MISPLACED),
         "keys have more than one row": first[rows > 1],
         "keys have both a row and a tombstone": first[(rows > 0) & (removed > 0)],
         "keys have more than one tombstone": first[removed > 1],
     }
-    keys = table.drop_columns(["hash", "state", "key_scope"])
-    found = {fault: positions for fault, positions in faults.items() if len(positions)}
-    counts = {fault: len(positions) for fault, positions in found.items()}
-    samples = {fault: _smallest(keys.take(pa.array(positions))) for fault, positions in found.items()}
-    return MergeReceipt(counts=counts, samples=samples)
+    found = {fault: table.take(pa.array(positions)) for fault, positions in faults.items() if len(positions)}
+    for file, parts in lacking.items():
+        part = plan.inputs[file].source.part
+        assert part is not None
+        found[f"keys of {part.path} are not in its filter in {part.filter}"] = pa.concat_tables(parts)
+    counts = {fault: keys.num_rows for fault, keys in found.items()}
+    return MergeReceipt(counts=counts, samples={fault: _smallest(keys) for fault, keys in found.items()})
 
 
 def _smallest(keys: Any) -> list[tuple[bytes, ...]]:
-    """Return the smallest rows of a pa.Table of keys."""
+    """Return the smallest keys of a pa.Table of elements."""
+    keys = keys.drop_columns(["hash", "state", "key_scope"])
     order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
     return list(zip(*keys.take(order[:SAMPLES]).to_pydict().values(), strict=True))
