@@ -13,7 +13,7 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.gc_pause import paused
 from mutator.errors import error
 
-FORMAT_VERSION = 2  # 2: "copy", and "checked" of files
+FORMAT_VERSION = 2  # 2: "copy", "checked" of files, and "" as the lowest order value
 DIRECTORY = "_mutator"
 PATH = "_mutator/manifest.json"
 _OPTIONAL = ("buckets", "filter", "form", "checked")
@@ -72,7 +72,7 @@ class Manifest:
     spec: Mapping[str, Any]  # key, order, delimiter, width, op code; another spec is an error
     buckets: int | None
     hash: str | None
-    horizon: str | None  # highest order value of any expired tombstone
+    horizon: str | None  # highest order value of any expired tombstone; "" for the lowest value
     snapshot: str | None  # highest order value of the last full snapshot
     files: tuple[DataFile, ...]
     beside: tuple[SideFile, ...]

@@ -277,4 +277,8 @@ def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
         return
     before = order_value(plan.rows.order_type, known.snapshot)
     if result.highest is not None and result.highest < before:
-        raise error("snapshot.older", now=order_text(plan.rows.order_type, result.highest), before=known.snapshot)
+        raise error(
+            "snapshot.older",
+            now=order_text(plan.rows.order_type, result.highest) or "the lowest one",
+            before=known.snapshot,
+        )

@@ -92,7 +92,9 @@ class Report:
             if n.get(name):
                 lines.append(f"{n[name]:,} {meaning}, for example {'; '.join(self.samples[name])}")
         if n["expired"]:
-            lines.append(f"{n['expired']:,} tombstones expired; the horizon is {self.horizon}")
+            lines.append(
+                f"{n['expired']:,} tombstones expired; the horizon is {self.horizon or 'the lowest order value'}"
+            )
         for side in ("master", "feed"):
             for reject in self.rejects.get(side, []):
                 lines.append(f"rejected: {reject['path']}: {reject['place']}: {reject['reason']}")

@@ -124,13 +124,12 @@ def format_order(order_type: str, value: Any) -> bytes | None:
 
 
 def order_text(order_type: str, value: Any) -> str | None:
-    """Write an order value as manifests do; return None for None and for the lowest value.
+    """Write an order value as manifests do: "" for the lowest value of a type that has no text for it, None for None.
 
-    >>> order_text("long", 12)
-    '12'
+    >>> order_text("long", 12), order_text("sequence", NO_SEQUENCE)
+    ('12', '')
     """
-    text = None if value is None else format_order(order_type, value)
-    return None if text is None else text.decode("utf-8", "surrogateescape")
+    return None if value is None else (format_order(order_type, value) or b"").decode("utf-8", "surrogateescape")
 
 
 def order_value(order_type: str, text: str | None) -> Any:
@@ -139,4 +138,6 @@ def order_value(order_type: str, text: str | None) -> Any:
     >>> order_value("long", "12")
     12
     """
+    if text == "":
+        return LOWEST[order_type]
     return None if text is None else ORDER_TYPES[order_type][0](text.encode("utf-8", "surrogateescape"))

@@ -237,6 +237,8 @@ def check_accounting(counts: dict[str, int], made: Dataset) -> None:
 
 
 def horizon_text(shape: RowPlan, horizon: int | None) -> str | None:
-    if horizon is None or horizon < 0:
+    if horizon is None:
         return None
+    if horizon < 0:
+        return ""
     return str(horizon) if shape.order == BY_NAME else os.fsdecode(ORDERS[shape.order][horizon][0])
