@@ -23,7 +23,7 @@ from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.recovery import Recovered
-from mutator.workflow.directory.verification import is_base
+from mutator.workflow.directory.verification import is_base, repair_base
 from mutator.workflow.directory.versions import master_of
 from tests.support.child_process import in_child, points
 from tests.support.patience import PATIENCE
@@ -531,3 +531,31 @@ def test_trailing_slash_of_a_base(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     assert is_base(absolute(f"{base}/"))
     assert read_status(f"{base}/").problems == ()
+
+
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("cure", ["repair", "restore"])
+def test_damaged_manifest_is_repaired_or_another_version_restored(root, cure):
+    """The messages advise it, on S3 as well, where datasets stay in output/."""
+    base = new_base(f"{root}/base", 2)
+    master = master_of(Base(base), Log(base).latest())
+    storage, path = storage_for(base), f"{master}/_mutator/manifest.json"
+    whole = read(path)
+    storage.replace(path, whole[:-40])
+    with pytest.raises(MutatorError, match="mutator verify --repair") as caught:
+        run_it(base)
+    assert caught.value.exit_code == 5
+    assert any("mutator verify --repair" in problem for problem in read_status(base).problems)
+
+    if cure == "repair":
+        done, problems = repair_base(base)
+        assert (len(done), problems) == (1, [])
+        assert read(path) == whole
+        assert read_status(base).problems == ()
+        run_it(base)
+        assert check(Base(base), FED) == {*NAMES[:3]}
+    else:
+        restore(base, 1, CONFIG)
+        master = master_of(Base(base), Log(base).latest())
+        assert [part.name for part in read_manifest(storage, master).feed] == NAMES[:1]
+        run_it(base)
