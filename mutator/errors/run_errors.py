@@ -4,7 +4,7 @@ RUNS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "usage": "{what}",
         "config": "{where}: {faults}",
-        "config.file": "{path}: the configuration cannot be read: {why}; fix the file, or name another one",
+        "config.file": "{path}: cannot be read as a configuration: {why}; fix the file, or name another one",
         "path.missing": "{path}: there is no such {what}; check the path",
         "path.scheme": "{path}: '{scheme}' is not a known storage scheme; the known ones are: {known}",
         "path.extra": "{path}: {scheme}:// needs packages that are not installed: pip install 'mutator[{extra}]'",
@@ -17,7 +17,7 @@ RUNS: dict[int, dict[str, str]] = {
         "path.bucket": "{path}: there is no such bucket; create it, or fix the name",
         "path.kind": "{path}: is a {what}, but only regular files are read; {cure}",
         "path.name": (
-            "{path}: the name contains a control character, which no listing or report can show safely; rename the file"
+            "{path}: its name contains a control character, which no listing or report can show safely; rename the file"
         ),
         "path.hidden": "{path}: names that start with '_' or '.' are never read; rename the file if it is a feed file",
         "path.roles": "{path}: {roles} must be different directories; name another directory for one of them",
@@ -75,9 +75,9 @@ RUNS: dict[int, dict[str, str]] = {
             "output.schema"
         ),
         "format": "{path}: {what}; {cure}",
-        "encoding": "{path}: the file is {encoding} text; convert it to UTF-8 or to a single-byte encoding",
+        "encoding": "{path}: is {encoding} text; convert it to UTF-8 or to a single-byte encoding",
         "changed": (
-            "{path}: the file changed while it was being read (it had {before} bytes, {after} were read); finish "
+            "{path}: changed while it was being read (it had {before} bytes, {after} were read); finish "
             "writing files before the run starts"
         ),
         "changed.content": (

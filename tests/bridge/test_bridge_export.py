@@ -579,7 +579,7 @@ def test_order_by_file_name_and_deletes_of_keys_alone(people):
 
 
 BAD_ROWS = {
-    b"x,name,200": ["type int32", '"id": "x"'],
+    b"x,name,200": ["type int32: x,name,200"],
     b"99999999999,name,200": ["99999999999", "int32"],
     b"1,name,soon": ["soon"],
     b"1,na\\qme,200": ["unknown escape", "\\q"],

@@ -556,7 +556,7 @@ def test_original_call_with_our_options(place):
         (["sample/master", "out"], ["master,feed", "the master first"]),
         (["sample/master,", "out"], ["master,feed"]),
         (["sample/master,sample/feed", "out"], ["id.field.ordinals: is missing"]),
-        (["-Dconf.path=none", "sample/master,sample/feed", "out"], ["none: the configuration cannot be read"]),
+        (["-Dconf.path=none", "sample/master,sample/feed", "out"], ["none: cannot be read as a configuration"]),
         (["--master", "sample/master"], ["--feed", "--output"]),
     ],
 )

@@ -534,15 +534,15 @@ def test_invalid_properties(read, content, why):
         read(content)
 
     assert str(caught.value).startswith(
-        f"{read.__closure__[0].cell_contents}/bumu.properties: the configuration cannot be"
+        f"{read.__closure__[0].cell_contents}/bumu.properties: cannot be read as a configuration: "
     )
     assert why in str(caught.value)
 
 
 def test_missing_file(tmp_path):
-    with pytest.raises(ConfigError, match=r"none\.properties: the configuration cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"none\.properties: cannot be read as a configuration: No such file"):
         load(tmp_path / "none.properties")
-    with pytest.raises(ConfigError, match="the configuration cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match="cannot be read as a configuration: Is a directory"):
         load(tmp_path)
 
 

@@ -254,9 +254,7 @@ def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, 
     monkeypatch.setattr(partitions, "make_directories", between(change))
     before = contents(own / "managed")
 
-    said_is = (
-        "a file changed during the run" if how == "other partitions" else "the file changed while it was being read"
-    )
+    said_is = "a file changed during the run" if how == "other partitions" else "changed while it was being read"
     with pytest.raises(DataError, match=said_is) as caught:
         mutator.mutate(sc, **call_of(own, scope, tmp_path / "beside" / "out"))
 

@@ -276,13 +276,13 @@ def test_wide_encoding(job, encoding, where):
     path = job.put("ups.txt", (mark + "b,2,200\n").encode(encoding), where)
 
     name = encoding[:6].upper()
-    job.refused(DataError, path, f"the file is {name} text; convert it to UTF-8 or to a single-byte encoding")
+    job.refused(DataError, path, f"is {name} text; convert it to UTF-8 or to a single-byte encoding")
 
 
 def test_wide_encoding_in_a_compressed_file(job):
     path = job.put("ups.gz", packed("gz", "b,2,200\n".encode("utf-16")))
 
-    job.refused(DataError, path, "the file is UTF-16 text")
+    job.refused(DataError, path, "is UTF-16 text")
 
 
 @pytest.mark.parametrize("tail", [b"", b"c,2,200\n"])
@@ -347,7 +347,7 @@ def test_file_that_changes_while_it_is_read(job, where, split, content, after):
     job.refused(
         DataError,
         path,
-        "the file changed while it was being read",
+        "changed while it was being read",
         after,
         "finish writing files before the run",
         settings={**CONFIG, "split.bytes": split},
@@ -380,7 +380,7 @@ def test_file_that_changes_behind_the_reader(job, suffix, change, monkeypatch):
                 path.write_bytes(whole)
                 opened.close()
 
-    why = "the file changed while it was being read" if suffix == "txt" else "the file is damaged"
+    why = "changed while it was being read" if suffix == "txt" else "the file is damaged"
     job.refused(DataError, path, why, mutate=lambda settings, **more: merge.run(change_and_merge, settings, **more))
 
 
@@ -448,7 +448,7 @@ def test_odd_names_are_read_as_they_are(job, name):
 @pytest.mark.parametrize("where", ["feed", "master"])
 def test_control_characters_in_names(job, name, where):
     job.put(name, where=where)
-    message = job.refused(ConfigError, job.root / where, "the name contains a control character", "rename the file")
+    message = job.refused(ConfigError, job.root / where, "its name contains a control character", "rename the file")
 
     assert "\x1b" not in message
 

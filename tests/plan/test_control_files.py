@@ -647,6 +647,6 @@ def test_on_object_stores_a_control_file_must_not_change_during_the_run():
         return made
 
     with mounted(storage) as path:
-        with pytest.raises(DataError, match=r"ups_1\.txt\.ctl: the file changed while it was being read"):
+        with pytest.raises(DataError, match=r"ups_1\.txt\.ctl: changed while it was being read"):
             run_it(path, merge)
         assert json.dumps(Log(path).latest().counts) == "{}"

@@ -436,7 +436,7 @@ def test_a_file_that_grows_during_the_split(feed):
         path.write_bytes(b"a\nb\n")
         return in_turn(tasks, work)
 
-    with pytest.raises(DataError, match="the file changed while it was being read"):
+    with pytest.raises(DataError, match="changed while it was being read"):
         feed.split("0", each=each)
     assert not feed.to.exists()
 

@@ -18,7 +18,7 @@ def faults(path, overrides=()):
         many_tables.load(path, overrides)
     assert caught.value.exit_code == 2
     first, *found = str(caught.value).split("\n  ")
-    assert first.endswith("the tables file cannot be used:")
+    assert first.endswith("these entries cannot be used:")
     return found
 
 
@@ -136,7 +136,7 @@ def test_no_tables(folder, text):
 
 @pytest.mark.parametrize("text", ["[tables", "a = 1\na = 2\n"])
 def test_invalid_toml(folder, text):
-    with pytest.raises(MutatorError, match=r"tables\.toml: the configuration cannot be read: "):
+    with pytest.raises(MutatorError, match=r"tables\.toml: cannot be read as a configuration: "):
         many_tables.load(folder.put("tables.toml", text))
 
 

@@ -85,7 +85,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
     record = reader.text("run.record", run.get("record")) or f".{Path(path).stem}.run"
     reader.faults += clashes([table.paths for table in tables])
     if reader.faults:
-        faults = "\n  ".join(["the tables file cannot be used:", *dict.fromkeys(reader.faults)])
+        faults = "\n  ".join(["these entries cannot be used:", *dict.fromkeys(reader.faults)])
         raise error("config", where=path, faults=faults)
     return Tables(str(path), reader.resolved(record), tuple(tables), at_once, deadline)
 
