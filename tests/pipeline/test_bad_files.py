@@ -205,6 +205,14 @@ def test_ordinals_work_with_named_fields(job, file_format, suffix):
     assert known(job.output).spec["format"] == file_format
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_an_output_that_needs_names_of_fields(job, file_format):
+    """The setting is at fault, and no file."""
+    faults = "the files to write need names for their fields, and those of the run are delimited text, which has none"
+    says = f"output.format={file_format}: {faults}; set field.names"
+    job.refused(ConfigError, says, settings={**CONFIG, "output.format": file_format})
+
+
 @pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
 @pytest.mark.parametrize("where", ["feed", "master"])
 def test_one_file_of_another_format(job, file_format, where):

@@ -119,6 +119,9 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
 
 def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[SchemaVersion], list[SchemaVersion]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has fields."""
+    if not config.field_names and _formats(survey) <= {"text"} and not _had_schema(survey):
+        faults = "the files to write need names for their fields, and those of the run are delimited text, which has "
+        raise error("config", where=f"output.format={config.output_format}", faults=f"{faults}none; set field.names")
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
     if survey.manifest is not None and (not master or survey.partitioned is not None):
         file_schema = survey.dataset_schema
