@@ -1,8 +1,10 @@
 """A table that is a directory of ORC, Parquet or Avro files; its commit is the exchange of two directories."""
 
+from __future__ import annotations
+
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +31,30 @@ from mutator.storage import blocks, link_or_copy, located_to_write, storage_for,
 
 _WORK = posixpath.join(manifest.DIRECTORY, "work")  # where tasks write
 _PROBED_AT_ONCE = 1 << 10  # files that a task probes
+
+
+@dataclass(frozen=True)
+class StagedDirectory:
+    """A directory that will take the place of the table's."""
+
+    place: str  # its path
+    files: tuple[TableFile, ...]  # those of the table once it is committed
+    rows: int  # number of rows written
+    before: tuple[TableFile, ...]  # those of the table when it was staged
+
+    def record(self) -> dict[str, Any]:
+        """Return the directory as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> StagedDirectory:
+        """Return the directory that a record describes.
+
+        >>> staged = StagedDirectory("/t.new", (TableFile("", "/t/1.orc", 3, 0),), 1, ())
+        >>> StagedDirectory.of(staged.record()) == staged
+        True
+        """
+        return cls(record["place"], files_of(record["files"]), record["rows"], files_of(record["before"]))
 
 
 class PathTable:
@@ -149,13 +175,7 @@ class PathTable:
             replace(one, path=posixpath.join(self._path, posixpath.relpath(one.path, staged)))
             for one in list_files(self._storage, staged)
         ]
-        before = [asdict(one) for one in self._seen]
-        return {
-            "place": staged,
-            "files": [asdict(one) for one in files],
-            "rows": sum(one.rows for one in made),
-            "before": before,
-        }
+        return StagedDirectory(staged, tuple(files), sum(one.rows for one in made), self._seen).record()
 
     def _copy_foreign(self, directory: str, target: str) -> None:
         """Link or copy the files in the table's directories that are not its data: other programs own them."""
@@ -177,27 +197,28 @@ class PathTable:
 
     def commit(self, record: Mapping[str, Any]) -> None:
         """Swap the staged directory with the table's."""
-        if not self._storage.swap(record["place"], self._path):
-            self._storage.remove(record["place"])
+        staged = StagedDirectory.of(record)
+        if not self._storage.swap(staged.place, self._path):
+            self._storage.remove(staged.place)
             why = "its file system cannot exchange two directories in one step, so that a kill could leave no table"
             cure = "use a table of the metastore, or import to a new directory"
             raise error("table.place", path=self._path, why=why, cure=cure)
         failpoint("bridge.table.exchanged")
-        before, there = self._replaced(record)
+        before, there = self._replaced(staged)
         if before != there:  # written to since the last check: swap back
-            self._storage.swap(record["place"], self._path)
+            self._storage.swap(staged.place, self._path)
             raise error("table.changed", table=self._path, what="was replaced")
 
-    def _replaced(self, record: Mapping[str, Any]) -> tuple[set[Any], set[Any]]:
+    def _replaced(self, staged: StagedDirectory) -> tuple[set[Any], set[Any]]:
         """Return the files of the directory that was the table: those known when it was staged, and those there now."""
-        if self._storage.stat(record["place"]) is None:
+        if self._storage.stat(staged.place) is None:
             return set(), set()
 
         def state(files: Sequence[TableFile], root: str) -> set[Any]:
             return {(posixpath.relpath(one.path, root), one.bytes, one.modified) for one in files}
 
-        there = list_files(self._storage, record["place"])
-        return state(files_of(record["before"]), self._path), state(there, record["place"])
+        there = list_files(self._storage, staged.place)
+        return state(staged.before, self._path), state(there, staged.place)
 
     def discard(self, run: str) -> None:
         """Remove the directory that was staged."""
@@ -205,11 +226,12 @@ class PathTable:
 
     def retire(self, record: Mapping[str, Any]) -> None:
         """Remove the directory that was the table; raises StateError if it has new files."""
-        before, there = self._replaced(record)
+        staged = StagedDirectory.of(record)
+        before, there = self._replaced(staged)
         if there - before:
             others = sorted(name for name, _, _ in there - before)
-            raise error("table.left", path=record["place"], files=first_few(others))
-        self._storage.remove(record["place"])
+            raise error("table.left", path=staged.place, files=first_few(others))
+        self._storage.remove(staged.place)
 
 
 def _is_foreign(path: str, root: str) -> bool:
