@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
 from mutator.config import load
+from mutator.errors.display import one_line
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from mutator.config import Config
+    from mutator.engine.receipts import Receipts
     from mutator.pipeline.merge import Engine
+    from mutator.plan.run_plan import Plan
 
 
 def setting(overrides: str = "the configuration file") -> Option:
@@ -53,6 +57,13 @@ def settings_of(arguments: argparse.Namespace) -> list[str]:
     return [*arguments.settings, *([] if by is None else [f"partitioned.by={by}"])]
 
 
+def config_of(arguments: argparse.Namespace) -> Config:
+    """Read the configuration of a command that merges, and print its warnings."""
+    config = load(arguments.config, settings_of(arguments))
+    warn(arguments, config.warnings)
+    return config
+
+
 def config_without_id(arguments: argparse.Namespace) -> Config:
     """Read the configuration of a command that merges nothing: without ``--config`` it needs no record ID."""
     record_id = ["id.field.ordinals=0"] if arguments.config is None else []
@@ -68,12 +79,30 @@ def is_quiet(arguments: argparse.Namespace) -> bool:
     return is_submitted()
 
 
+def warn(arguments: argparse.Namespace, warnings: Iterable[str]) -> None:
+    """Print warnings on stderr, each of them once: as soon as they are known, because the command may still fail."""
+    printed: set[str] = vars(arguments).setdefault("printed_warnings", set())
+    for warning in () if is_quiet(arguments) else warnings:
+        if warning not in printed:
+            printed.add(warning)
+            sys.stderr.write(f"mutator: warning: {one_line(warning)}\n")
+
+
 def merge_on(spark: Callable[[], AbstractContextManager[SparkContext]], arguments: argparse.Namespace) -> Engine:
-    """Return Spark as the engine of a run, with progress on stderr. spark: returns the context, once it is needed."""
+    """Return Spark as the engine of a run, with warnings and progress on stderr.
+
+    spark: returns the context, once it is needed.
+    """
     from mutator.engine.spark.progress import show_progress
     from mutator.pipeline.merge import on_spark
 
-    return on_spark(spark, None if is_quiet(arguments) else show_progress)
+    merge = on_spark(spark, None if is_quiet(arguments) else show_progress)
+
+    def warn_and_merge(plan: Plan, staging: str | None) -> Receipts:
+        warn(arguments, plan.warnings)
+        return merge(plan, staging)
+
+    return warn_and_merge
 
 
 def shown(report: Any, arguments: argparse.Namespace) -> str:

@@ -24,7 +24,7 @@ from typing import NoReturn
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.command import Answer, Command, Group, Rows
 from mutator.cli.many_commands import RUN_MANY
-from mutator.cli.options import is_quiet
+from mutator.cli.options import warn
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
@@ -124,8 +124,7 @@ def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> i
                 sys.stdout.buffer.flush()
             continue
         code = answer.code
-        for warning in () if is_quiet(arguments) else answer.warnings:
-            print(f"mutator: warning: {one_line(warning)}", file=sys.stderr)
+        warn(arguments, answer.warnings)
         with _writing("report", output=_target(arguments)):
             print(answer.text if getattr(arguments, "json", False) else printable(answer.text), flush=True)
     return code

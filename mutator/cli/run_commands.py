@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
-from mutator.config import load
 from mutator.errors import error
 from mutator.errors.display import text_of
 
@@ -19,7 +18,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.engine.spark.session import spark_context
     from mutator.pipeline.merge import carry_out, prepare
 
-    config = load(arguments.config, options.settings_of(arguments))  # before Spark starts, which takes seconds
+    config = options.config_of(arguments)  # before Spark starts, which takes seconds
     prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
     spark = options.merge_on(lambda: spark_context("mutator run"), arguments)
     _, report = carry_out(prepared, spark, dry_run=arguments.dry_run)

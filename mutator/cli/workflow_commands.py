@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, option, option_type
-from mutator.config import load, parsers
+from mutator.config import parsers
 from mutator.errors import MutatorError
 from mutator.errors.exceptions import BUSY
 
@@ -74,7 +74,7 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
 def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> Outcome:
     from mutator.workflow import directory
 
-    config = load(arguments.config, options.settings_of(arguments))
+    config = options.config_of(arguments)
     merge = directory.merge_by(config, options.merge_on(spark, arguments), arguments.engine)
     return directory.run(arguments.base, config, merge)
 

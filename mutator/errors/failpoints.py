@@ -5,6 +5,7 @@ there; ``storage.linked:3`` when it gets there for the third time; ``task.data.w
 the first attempt of each task, as a lost executor would. Without the variable a point costs one look-up.
 """
 
+import difflib
 import os
 import signal
 
@@ -12,12 +13,128 @@ from mutator.errors.exceptions import error
 
 VARIABLE = "MUTATOR_FAILPOINT"
 PASSED: list[str] = []  # while the variable is set
+NONE = "none"  # the value that only records the points that are passed
+NAMES = frozenset(
+    [
+        "archive.directory",
+        "archive.done",
+        "archive.marked",
+        "archive.master",
+        "archive.moved",
+        "archive.pruned",
+        "archive.removed",
+        "archive.working.removed",
+        "bridge.begun",
+        "bridge.committed",
+        "bridge.exported",
+        "bridge.file.written",
+        "bridge.files.moved",
+        "bridge.merged",
+        "bridge.noted",
+        "bridge.settle.found",
+        "bridge.settle.retired",
+        "bridge.staged",
+        "bridge.table.created",
+        "bridge.table.exchanged",
+        "bridge.table.written",
+        "bridge.tidied",
+        "carry.copied",
+        "carry.done",
+        "carry.linked",
+        "claim.control",
+        "claim.control.left",
+        "claim.directory",
+        "claim.done",
+        "claim.journaled",
+        "claim.marker",
+        "claim.moved",
+        "commit.begin",
+        "commit.done",
+        "commit.settled",
+        "hive.discard.partitions",
+        "hive.discard.removed",
+        "hive.discard.shadow",
+        "hive.old.removed",
+        "hive.partitions.created",
+        "hive.partitions.dropped",
+        "hive.retire.removed",
+        "hive.shadow.created",
+        "hive.shadow.dropped",
+        "hive.staged",
+        "hive.statistics.removed",
+        "hive.switched",
+        "hive.written",
+        "lock.cleared",
+        "lock.created",
+        "merge.directories",
+        "merge.done",
+        "merge.packs.joined",
+        "merge.touched",
+        "publish.done",
+        "publish.empty.removed",
+        "publish.first.rename",
+        "publish.found",
+        "publish.master",
+        "publish.passage",
+        "publish.renamed",
+        "publish.symlinks",
+        "publish.version.done",
+        "recover.abandoned",
+        "recover.abandoning",
+        "recover.done",
+        "recover.ended",
+        "recover.listed",
+        "recover.output.hidden",
+        "recover.output.removed",
+        "recover.published",
+        "recover.returned",
+        "recover.swept",
+        "repair.copy",
+        "repair.manifest",
+        "restore.committed",
+        "restore.journaled",
+        "return.aside",
+        "return.control",
+        "return.directory",
+        "return.done",
+        "return.marker",
+        "return.moved",
+        "runs.begun",
+        "runs.linked",
+        "runs.partition.done",
+        "runs.published",
+        "runs.recorded",
+        "runs.success",
+        "split.part.written",
+        "stage.announced",
+        "stage.copy.written",
+        "stage.created",
+        "stage.files.moved",
+        "stage.litter.removed",
+        "stage.manifest.written",
+        "stage.merged",
+        "stage.success.written",
+        "stage.swept",
+        "stage.verified",
+        "storage.linked",
+        "storage.written",
+        "task.carried",
+        "task.data.opened",
+        "task.data.written",
+        "task.filters.written",
+        "task.order.written",
+        "task.rejected.written",
+        "task.started",
+        "task.tombstones.written",
+        "verify.done",
+    ]
+)
 
 
 def failpoint(name: str, attempt: int = 0) -> None:
     """Fail here if the environment says so. attempt: number of the task's attempt, 0 for the first.
 
-    Raises ConfigError if the variable is malformed.
+    Raises ConfigError if the variable is malformed, or names no failpoint.
     """
     wanted = os.environ.get(VARIABLE)
     if not wanted:
@@ -26,6 +143,10 @@ def failpoint(name: str, attempt: int = 0) -> None:
     point, _, action = wanted.partition(":")
     if not (action in ("", "raise") or (action.isascii() and action.isdigit())):
         what = f"'{action}' is not an action; write NAME, NAME:raise, or NAME:N for the Nth time"
+        raise error("config", where=f"{VARIABLE}={wanted}", faults=what)
+    if point not in NAMES and point != NONE:
+        near = difflib.get_close_matches(point, NAMES, n=1)
+        what = f"there is no failpoint '{point}'{f'; did you mean {near[0]}?' if near else ''}"
         raise error("config", where=f"{VARIABLE}={wanted}", faults=what)
     if point != name or attempt:
         return

@@ -21,6 +21,10 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "path.hidden": "{path}: names that start with '_' or '.' are never read; rename the file if it is a feed file",
         "path.roles": "{path}: {roles} must be different directories; name another directory for one of them",
+        "master.empty": (
+            "{path}: the master has no data files; check that it is the right directory, and mounted, or set "
+            "allow.empty.master=true for the first run"
+        ),
         "master.missing": (
             "{path}: there is no master; check the path, or set allow.empty.master=true for the first run"
         ),

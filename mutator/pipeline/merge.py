@@ -28,7 +28,7 @@ from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.partition_plan import with_units
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.file_names import new_run_id
-from mutator.storage import located, located_to_write
+from mutator.storage import located, located_to_write, storage_for
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -141,6 +141,7 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
         return next_manifest(plan, known, replace(result, beside=(*result.beside, *schema_files)))
 
     if dry_run:
+        storage_for(prepared.output).check_writable(prepared.output)
         made, litter = merge(None), tuple[str, ...]()
     else:
         published = publish(prepared.output, plan.run, merge)

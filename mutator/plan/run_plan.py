@@ -16,6 +16,7 @@ from mutator.dataset.file_checks import due_files
 from mutator.dataset.manifest import DataFile, Manifest, is_without_key
 from mutator.dataset.partition_index import SPEC
 from mutator.errors import error
+from mutator.errors.display import without_secrets
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.plan.inspect.delete_files import is_delete_source
@@ -209,6 +210,8 @@ def limits_of(config: Config) -> Limits:
 
 
 def _notes(config: Config, survey: Survey) -> Iterator[str]:
+    if survey.consumed and not survey.feed:
+        yield "nothing to merge: every feed file was merged before"
     deletes = any(is_delete_source(config, source) for source in survey.feed)
     if config.delete_prefix is not None and config.op_field is None and survey.feed and not deletes:
         yield f"no name of a feed file starts with {config.delete_prefix}: the feed has no deletes"
@@ -217,6 +220,8 @@ def _notes(config: Config, survey: Survey) -> Iterator[str]:
 def _warnings(config: Config, survey: Survey) -> Iterator[str]:
     if survey.manifest is None and not survey.master and not config.allow_empty_master:
         yield f"{survey.master_path} has no data files (is it the right directory, and mounted?)"
+    if not survey.feed and not survey.consumed:
+        yield f"nothing to merge: {', '.join(map(without_secrets, survey.feed_paths))} has no feed files"
 
 
 def _with_forms(survey: Survey, rows: RowPlan) -> PartitionedMaster | None:

@@ -119,6 +119,10 @@ class Storage(Protocol):
         """
         return []
 
+    def check_writable(self, path: str) -> None:
+        """Raise StorageError if it shows without a change that a path cannot be created; some storages show nothing."""
+        return
+
     def hold(self, path: str) -> object | None:
         """Lock a directory for as long as the returned object lives; None if another process has locked it."""
         return None

@@ -222,6 +222,15 @@ class LocalStorage(Storage):
             os.replace(scratch, path)
             self._sync_one(os.path.dirname(path))
 
+    def check_writable(self, path: str) -> None:
+        """Raise StorageError if the nearest existing parent of a path is no directory, or may not be written to."""
+        above = os.path.dirname(path)
+        while not os.path.lexists(above):
+            above = os.path.dirname(above)
+        code = errno.EACCES if os.path.isdir(above) else errno.ENOTDIR
+        if code == errno.ENOTDIR or not os.access(above, os.W_OK | os.X_OK):
+            raise _storage_error(path, OSError(code, f"{os.strerror(code)}: {above}"))
+
     def hold(self, path: str) -> object | None:
         """Lock a directory for as long as the returned object lives; None if another process has locked it."""
         with _translated(path):

@@ -78,7 +78,9 @@ def test_nothing_to_merge_changes_nothing(by_name):
 def test_first_run_may_have_no_master(tmp_path):
     place = Place(tmp_path / "base", BY_NAME)
     place.arrive("ups_2.txt", "a,2")
-    done = place.run()
+    refused(place.run, 2, f"{place.path}/master: the master has no data files", "allow.empty.master=true")
+    assert place.names("incr") == ["ups_2.txt"]
+    done = place.run(allow_empty_master="true")
 
     assert (done.version, done.mode) == (1, "rename")
     assert place.rows() == ["a,2"]

@@ -363,6 +363,17 @@ def test_master_of_mutator_run_is_version_0_and_can_be_restored(tmp_path):
     assert read_status(base).problems == ()
 
 
+def test_litter_of_the_lock_is_removed_after_a_minute(tmp_path):
+    """A process that takes the lock needs such a file for a moment, so a younger one may be in use."""
+    base = new_base(tmp_path / "base", 1)
+    lock = base / "_mutator" / "lock"
+    for name, age in ((".clock-old", 90), (".00000000000000000009-000000.json.old", 90), (".clock-new", 5)):
+        (lock / name).write_bytes(b"")
+        os.utime(lock / name, (time.time() - age,) * 2)
+    run_it(base)
+    assert [path.name for path in lock.iterdir()] == [".clock-new"]
+
+
 def test_foreign_directory_in_output_is_left_alone(tmp_path):
     base = new_base(tmp_path / "base", 1)
     (base / "output" / "mine").mkdir()

@@ -26,7 +26,7 @@ from mutator.workflow.directory.merged_content import merged_content
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
 from mutator.workflow.directory.versions import REMOVING, back_up, hide, publish, remove_hidden
 
-_LONG = 3600.0  # seconds
+_LONG = 60.0  # seconds after which a file that another process needs for a moment is litter
 
 
 @dataclass
@@ -160,7 +160,7 @@ def _sweep(base: Base) -> None:
     for directory in ("runs", "log", "lock"):
         for entry in entries_of(base.at("_mutator", directory)):
             # Other processes may be reading the lock just now, each with a clock file.
-            if entry.name.startswith(".") and (directory != "lock" or time.time() - entry.modified > _LONG):
+            if entry.name.startswith(".") and (directory != "lock" or time.time() - entry.last_write > _LONG):
                 base.storage.remove(entry.path)
 
 

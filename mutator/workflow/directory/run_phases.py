@@ -93,6 +93,7 @@ class Run:
         self.controls = () if self.base.storage.renames else arrivals.controls_of(found)
         if not found.ready:
             return False
+        self._check_master()
         arrived = tuple(arrivals.arrived(ready.feed) for ready in found.ready)
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         owner = Owner.this_process(self.id, self.config.lock_timeout)
@@ -103,6 +104,12 @@ class Run:
         failpoint("claim.done")
         self._note_stuck(stuck)
         return bool(self.claimed)
+
+    def _check_master(self) -> None:
+        """Raise ConfigError for a first run without a master, unless the configuration allows it."""
+        needed = self.before.dataset is None and not self.config.allow_empty_master
+        if needed and all(file_names.is_hidden(entry.name) for entry in entries_of(self.base.master)):
+            raise error("master.empty", path=self.base.master)
 
     def _note_stuck(self, faults: Mapping[str, MutatorError]) -> None:
         """Note the files that cannot be moved. Raise the first fault where the others must not be merged before it."""
