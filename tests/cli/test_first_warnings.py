@@ -44,7 +44,7 @@ def test_warnings_are_printed_once_also_when_the_run_fails(place, capsys, comman
     assert act() == 3
     err = capsys.readouterr().err
     assert err.count("mutator: warning: ") == err.count("mapreduce.job.name") == 1
-    assert err.index("mapreduce.job.name") < err.index("cannot be read as records")
+    assert err.index("mapreduce.job.name") < err.index("mutator: error: ")
     assert act("-Dreject.policy=quarantine") == 0
     assert capsys.readouterr().err.count("mapreduce.job.name") == 1
 
