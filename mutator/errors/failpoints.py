@@ -23,6 +23,7 @@ NAMES = frozenset(
         "archive.moved",
         "archive.pruned",
         "archive.removed",
+        "archive.rewritten",
         "archive.working.removed",
         "bridge.begun",
         "bridge.committed",

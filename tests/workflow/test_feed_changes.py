@@ -1,6 +1,7 @@
 """Feed files that change while a run has claimed them, and files whose age cannot be trusted."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -9,8 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from mutator import config as configuration
+from mutator.pipeline.verify import Verification
 from mutator.workflow import directory
 from mutator.workflow.directory import run_phases
+from mutator.workflow.directory.verification import verify_base
 from tests.support import local_engine
 from tests.support.child_process import in_child
 from tests.support.workflow_base import BY_FIELD, Place, refused
@@ -73,6 +76,12 @@ def test_file_that_was_only_linked_or_touched_by_a_backup_does_not_stop_the_run(
     assert (done.version, done.rewritten) == (1, ())
 
 
+def problems_of(place):
+    """Return the differences of a base from its log, without those of rows."""
+    nothing = Verification(path="", files=0, rows=0, tombstones=0, bytes=0, problems=())
+    return verify_base(str(place.path), lambda _: nothing).problems
+
+
 def rewriting_at(point, text="a,9,U\n"):
     """Return a failpoint that rewrites the file in working/ when a run passes a point."""
 
@@ -94,8 +103,27 @@ def test_file_rewritten_after_the_commit_goes_back_and_is_merged_by_the_next_run
     assert (first.version, first.rewritten) == (1, ("ups_2.txt",))
     assert first.warnings == ("ups_2.txt was rewritten after version 1 had its content, and is back in incr/",)
     assert place.rows() == ["a,2", "b,3", "c,1", "d,1"]
-    assert place.names(f"archive/{first.run}") == ["ups_3.txt"]
+    assert place.names(f"archive/{first.run}") == ["_rewritten.json", "ups_3.txt"]
     assert place.names("incr") == ["ups_2.txt"]
+    assert problems_of(place) == (), "the file went back by design, and is no damage"
+    assert place.run().version == 2
+    assert place.rows()[0] == "a,9"
+    assert problems_of(place) == ()
+
+    (place.path / "archive" / first.run / "_rewritten.json").write_text("{")
+    assert problems_of(place) == (f"{place.path}/archive/{first.run}/ups_2.txt: is missing",)
+
+
+def test_kill_before_a_rewritten_file_goes_back(place, monkeypatch):
+    act = rewriting_at("commit.done")
+    act.base = place.path
+    monkeypatch.setattr(run_phases, "failpoint", act)
+    assert in_child(place.run, "archive.rewritten")[0] == signal.SIGKILL
+    monkeypatch.undo()
+
+    assert "ups_2.txt was rewritten after it was merged" in place.status().recovered[0]
+    assert place.names("incr") == ["ups_2.txt"]
+    assert problems_of(place) == ()
     assert place.run().version == 2
     assert place.rows()[0] == "a,9"
 

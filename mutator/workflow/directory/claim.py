@@ -18,7 +18,7 @@ from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.storage.contract import CERTAIN
 from mutator.workflow.directory.arrivals import RETURNED, Arrivals, ReadyFile, arrived
-from mutator.workflow.directory.merged_content import IsMerged
+from mutator.workflow.directory.merged_content import IsMerged, note_rewritten
 from mutator.workflow.directory.paths import Base
 
 _MARKER = ".marker."  # prefix of a ready marker in working/<run>
@@ -147,6 +147,10 @@ def archive(base: Base, run: str, is_merged: IsMerged) -> tuple[list[str], list[
     here = [entry for entry in everything if entry.type != "directory"]
     feed = [entry for entry in here if not entry.name.startswith(_MARKER) and not _feed_of(entry, suffix)]
     rewritten = {entry.name for entry in feed if not is_merged(entry)}
+    if rewritten:
+        base.storage.make_directory(target)
+        note_rewritten(base, run, rewritten)
+        failpoint("archive.rewritten")
     for entry in here:
         if entry.name.startswith(_MARKER):  # also that of a rewritten file: its writer makes another one
             base.storage.remove(entry.path)

@@ -1,11 +1,15 @@
 """Claimed feed files compared with what was merged: a writer may go on after the claim, and leave the size as it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from mutator.dataset import checksum
+from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.version_log import Log
 from mutator.errors import suppressed
-from mutator.storage import Entry
+from mutator.storage import Entry, read_if_exists
+from mutator.workflow.directory.paths import Base
+
+_FORMAT = "mutator rewritten files"
+_NOTE = "_rewritten.json"  # in archive/<run>; a feed file never has a hidden name
 
 Stamp = tuple[int, float, float, str]
 IsMerged = Callable[[Entry], bool]
@@ -40,3 +44,18 @@ def merged_content(log: Log, run: str) -> IsMerged:
         return True  # another process has just moved it
 
     return is_merged
+
+
+def note_rewritten(base: Base, run: str, names: Collection[str]) -> None:
+    """Note in archive/<run> which merged feed files are not there, because they were rewritten and went back."""
+    members = {"names": sorted({*rewritten_files(base, run), *names})}
+    base.storage.replace(base.at("archive", run, _NOTE), checksummed_json.dump(_FORMAT, 1, members))
+
+
+def rewritten_files(base: Base, run: str) -> frozenset[str]:
+    """Return the names that ``note_rewritten`` has noted for a run; a damaged note has none."""
+    data = read_if_exists(base.at("archive", run, _NOTE))
+    try:
+        return frozenset[str]() if data is None else frozenset(checksummed_json.parse(data, _FORMAT, 1)["names"])
+    except (KeyError, TypeError, ValueError):
+        return frozenset()

@@ -13,6 +13,7 @@ from mutator.pipeline.verify import Verification, checksum_difference
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.lock import locked
+from mutator.workflow.directory.merged_content import rewritten_files
 from mutator.workflow.directory.paths import Base, open_base, probe_dataset
 from mutator.workflow.directory.recovery import has_old_datasets
 
@@ -126,14 +127,14 @@ def repair_base(path: str) -> tuple[list[str], list[str]]:
 
 
 def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str | None:
-    """Return the fault of an archived feed file, or None. A run's whole archive may be removed."""
+    """Return the fault of an archived feed file, or None. It may have gone back; archive/<run> may be removed."""
     if not base.storage.renames:
         return None  # they stay where they were delivered, and belong to others
     directory = base.at("archive", run)
     path = f"{directory}/{name}"
     entry = base.storage.stat(path)
     if entry is None:
-        return f"{path}: is missing" if entries_of(directory) else None
+        return f"{path}: is missing" if entries_of(directory) and name not in rewritten_files(base, run) else None
     if entry.bytes != size:
         return f"{path}: has {entry.bytes} bytes and should have {size}"
     try:
