@@ -75,7 +75,7 @@ class RemoteStorage(Storage):
         raise error("path.readonly", path=path, scheme=path.partition("://")[0])
 
     exclusive = create_new = link_new = sync = sync_all = make_directory = make_directories = _refuse
-    remove = remove_directory = rename_new = swap = replace = hold = _refuse
+    remove = remove_directory = rename_new = swap = replace = hold = check_writable = _refuse
 
 
 class _Remote(ReadStream):
