@@ -187,6 +187,24 @@ def test_repair_of_a_backup_that_can_then_be_restored(base, place):
     works(base)
 
 
+@pytest.mark.parametrize("how", DAMAGES)
+def test_repair_of_a_version_that_is_not_yet_the_master(base, how):
+    """Its dataset must not be moved away: nothing else has the rows of its feed files."""
+    merged(base, 1)
+    base.arrive("ups_9.txt", "a,9")
+    assert in_child(base.run, "commit.done")[0] == signal.SIGKILL
+    (output,) = (base.path / "output").iterdir()
+    DAMAGES[how](output / manifest.PATH)
+
+    problems = base.status().problems
+    assert f"or put its manifest back from its copy: mutator verify --repair {base.path}" in problems[0]
+    assert problems[1] == f"{output}: its manifest is damaged; put it back: mutator verify --repair {base.path}"
+    assert repair_base(str(base.path))[1] == []
+    assert base.status().problems == (), "the next command makes it the master"
+    assert "a,9" in base.rows()
+    works(base)
+
+
 def test_repair_of_the_copy(base):
     merged(base, 1)
     for damage in (flip, Path.unlink):

@@ -75,10 +75,15 @@ class _View:
         """Add a problem for each dataset in output/ that does not belong there."""
         base = self.base
         outputs = [dataset.path for dataset in base.datasets() if dataset.path.startswith(base.at("output/"))]
-        made = () if base.storage.renames else self.log.all()
-        known = {base.at(version.path) for version in made if version.path is not None}
+        made, faults = self.log.readable()
+        if faults:
+            return  # they are problems already, and an entry that cannot be read may name a dataset
+        known = {base.at(version.path) for version in made if version.path and not base.storage.renames}
+        committed = {version.dataset for version in made if version.dataset is not None}
         for path in outputs:
-            if path not in known:
+            if versions.has_whole_copy(base, path, committed):
+                self.add(f"{path}: its manifest is damaged; put it back: mutator verify --repair {base.given}")
+            elif path not in known:
                 self.add(f"{path}: does not belong to any version of this base; move it away")
 
 

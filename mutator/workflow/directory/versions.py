@@ -5,6 +5,7 @@ process knows, so a process that was paused halfway finds nothing when it goes o
 """
 
 import uuid
+from collections.abc import Collection
 from contextlib import suppress
 
 from mutator.dataset.directory import differing_parts, read_manifest
@@ -74,12 +75,11 @@ def lost_master(base: Base, log: Log, version: Version) -> MutatorError:
     try:
         known = read_manifest(base.storage, master)
         why = "it has no manifest" if known is None else f"it is the dataset {known.commit}"
-    except MutatorError as fault:
+    except MutatorError:
         why = "its manifest cannot be read"
-        if fault.kind == "manifest.damaged":
-            with suppress(MutatorError):
-                whole_copy(base.storage, master, {str(version.dataset)})
-                cures.append(f"put its manifest back from its copy: mutator verify --repair {base.given}")
+    damaged = (dataset.path for dataset in base.datasets() if dataset.foreign)
+    if any(has_whole_copy(base, path, {str(version.dataset)}) for path in (master, *damaged)):
+        cures.append(f"put its manifest back from its copy: mutator verify --repair {base.given}")
     older = restorable(base, log)
     if older:
         cures.append(f"make an older version the master: mutator workflow restore {base.given} --to {older[0]}")
@@ -96,6 +96,14 @@ def lost_master(base: Base, log: Log, version: Version) -> MutatorError:
         why=why,
         cures="".join(f"; or {cure}" for cure in cures),
     )
+
+
+def has_whole_copy(base: Base, path: str, commits: Collection[str]) -> bool:
+    """Return whether ``verify --repair`` can put the damaged manifest of a dataset back. commits: its possible IDs."""
+    with suppress(MutatorError):
+        known = probe_dataset(base.storage, path)
+        return known.foreign and whole_copy(base.storage, path, commits) is not None
+    return False
 
 
 def restorable(base: Base, log: Log) -> list[int]:
