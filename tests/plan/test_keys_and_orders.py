@@ -232,6 +232,15 @@ def test_order_by_file_name_keeps_each_rows_sequence(file_format, work):
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
+def test_run_without_fresh_feed_may_lack_the_op_code(file_format, work):
+    work.settings["op.code.field.ordinal"] = "op"
+    both(work, file_format, table(["a", "b"], [1, 1]), table(["a"], [2], op=["D"]))
+    report = work.run(master="out1")  # the same feed again
+    assert [row["id"] for row in work.rows()] == ["b"]
+    assert (len(report.consumed), report.counts["feed rows"]) == (1, 0)
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
 def test_ordinals_address_the_fields_of_the_feed(file_format, work):
     both(
         work,

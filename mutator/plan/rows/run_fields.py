@@ -83,15 +83,18 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
     )
 
 
-def check_names(fields: RunFields, defaults: Iterable[str], versions: Sequence[SchemaVersion]) -> None:
-    """Raise ConfigError for a configured name that no file has.
+def check_names(
+    fields: RunFields, defaults: Iterable[str], others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
+) -> None:
+    """Raise ConfigError for a configured name that no file has. A run without feed rows may lack the op code.
 
-    defaults: the fields that have one. versions: of all files, and of ``output.schema``.
+    defaults: the fields that have one. others: the versions of the master, and of ``output.schema``.
     """
+    versions = [*others, *feed]
     known = list(dict.fromkeys(name for version in versions for name in version.schema.names))
     named = [("id.field.ordinals", name) for name in fields.ids]
     named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
-    named += [("op.code.field.ordinal", fields.op)] if fields.op is not None else []
+    named += [("op.code.field.ordinal", fields.op)] if fields.op is not None and feed else []
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in defaults]
     for setting, name in named:

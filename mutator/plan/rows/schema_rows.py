@@ -68,7 +68,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     _check_directories(master, feed)
     base = _base(survey, master, feed, checked)
     fields = run_fields(config, base, survey)
-    check_names(fields, config.defaults, (base, *master, *feed))
+    check_names(fields, config.defaults, (base, *master), feed)
     master = [with_feed_names(version, base, fields) for version in master]
     codec = codec_of(output, config.output_codec)
     dialect = _dialect(config, survey, codec)
