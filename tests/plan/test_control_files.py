@@ -284,7 +284,7 @@ def test_without_the_setting_a_control_file_is_a_feed_file(job):
     job.put("ups.txt")
     path = job.put("ups.txt.ctl", b"1")
 
-    job.refused(DataError, path, "cannot be read as records")
+    job.refused(DataError, path, "1 feed row cannot be read as a record")
 
 
 def test_files_are_read_once_for_all_digests(job, monkeypatch):
