@@ -52,6 +52,23 @@ def test_csv_with_field_names_may_have_no_header(work):
     assert [tuple(row.values()) for row in work.rows()] == [("x", "A,A", "BB", "11"), ("y", "A", "B", "10")]
 
 
+@pytest.mark.parametrize("file_format", ["csv", "escaped"])
+def test_master_without_header_may_lack_the_op_code(work, file_format):
+    work.settings = {
+        "field.names": "id,op,a,ts",
+        "id.field.ordinals": "0",
+        "temporal.ordering.field.ordinal": "3",
+        "op.code.field.ordinal": "1",
+        "input.format": file_format,
+        "output.format": "csv",
+    }
+    work.put("master/m.csv", b"x,A,10\ny,A,10\n")
+    work.put("feed/f_1.csv", b"x,U,AA,11\ny,D,,11\n")
+    work.run()
+
+    assert work.rows() == [{"id": "x", "a": "AA", "ts": "11"}]
+
+
 def test_csv_beside_a_text_master_needs_an_output_format(work):
     (work.path / "master/m.csv").rename(work.path / "master/m.txt")
     work.put("feed/f_1.csv", b"id,b,a,ts\nx,BB,AA,11\n")

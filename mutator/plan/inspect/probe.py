@@ -221,8 +221,15 @@ def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, 
 
 
 def _names_by_position(config: Config, source: Source, field_names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the fields of a file without a header; a delete file may have the ID fields alone."""
-    return id_names(config, field_names) if has_ids_alone(config, source, len(field_names)) else field_names
+    """Return the names of the fields of a file without a header.
+
+    A delete file may have the ID fields alone, and a row of the master may lack the op code.
+    """
+    if has_ids_alone(config, source, len(field_names)):
+        return id_names(config, field_names)
+    if config.op_field is not None and source.width == len(field_names) - 1:
+        return tuple(name for position, name in enumerate(field_names) if config.op_field not in (position, name))
+    return field_names
 
 
 def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:
