@@ -6,8 +6,13 @@ import os
 import re
 import time
 
-# Values that differ from run to run.
-VARIABLE = ((r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"), (r"\d+\.\d s\b", "N s"), (r"\d{4}-\d\d-\d\dT[\d:]+", "TIME"))
+# Values that differ from run to run; files beside the data are compressed with the time of the run in them.
+VARIABLE = (
+    (r"\d{8}T\d{6}Z-[0-9a-f]{8}", "RUN"),
+    (r"\d+\.\d s\b", "N s"),
+    (r"\d{4}-\d\d-\d\dT[\d:]+", "TIME"),
+    (r"[\d,]+ bytes (unread|checked)", r"N bytes \1"),
+)
 
 
 def console_blocks(text):
