@@ -14,7 +14,7 @@ from mutator.bridge.tasks import FileRange, read_range
 from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of, target_of
 from mutator.bridge.write import seal, write_table
 from mutator.dataset import manifest
-from mutator.dataset.checksum import of_blocks
+from mutator.dataset.checksum import of_file
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_content import FileContent
@@ -27,7 +27,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.file_names import first_few, is_hidden
-from mutator.storage import blocks, link_or_copy, located_to_write, storage_for, walk
+from mutator.storage import link_or_copy, located_to_write, storage_for, walk
 
 _WORK = posixpath.join(manifest.DIRECTORY, "work")  # where tasks write
 _PROBED_AT_ONCE = 1 << 10  # files that a task probes
@@ -262,8 +262,7 @@ def _carried(staged: str, path: str, one: ProbedFile) -> DataFile:
     content = FileContent(one.file.path, one.file.bytes)
     digest = one.checksum
     if digest is None:
-        with storage.open(target) as stream:
-            digest = of_blocks(blocks(stream), None)
+        digest = of_file(target, None)
     rows = one.rows if one.rows is not None else FILE_FORMATS[one.format].count(content, Dialect())
     partition = dict(one.file.values)
     return DataFile(path=name, bucket=None, rows=rows, bytes=one.file.bytes, checksum=digest, partition=partition)

@@ -87,7 +87,13 @@ def of_blocks(blocks: Iterable[bytes], chunk: int | None) -> str:
     return state.text()
 
 
-def is_of_file(path: str, expected: str) -> bool:
-    """Read a file and return whether it has a checksum. Raises StorageError."""
+def of_file(path: str, chunk: int | None) -> str:
+    """Read a file and return its checksum. chunk: as for ``of_blocks``. Raises StorageError."""
     with storage_for(path).open(path) as stream:
-        return of_blocks(stored_blocks(stream), chunk_of(expected)) == expected
+        return of_blocks(stored_blocks(stream), chunk)
+
+
+def difference(path: str, expected: str) -> str | None:
+    """Return how the checksum of a file differs from the expected one, None if it does not. Raises StorageError."""
+    found = of_file(path, chunk_of(expected))
+    return None if found == expected else f"its checksum is {found} and should be {expected}"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from pyarrow import ArrowException
 
-from mutator.dataset.checksum import chunk_of, combine, of_blocks
+from mutator.dataset.checksum import chunk_of, combine, difference
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.side_columns import count_tombstones, read_sequences
 from mutator.engine.receipts import Fault, SplitNumber, SplitReceipt
@@ -25,7 +25,7 @@ from mutator.formats.content import Unfit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
-from mutator.storage import blocks, storage_for
+from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream
 
 RECEIPT, REJECT, DAMAGE, TALLY = range(4)
@@ -151,13 +151,11 @@ def _recorded_sequences(plan: Plan, split: Split, file: Input) -> Ints | None:
     path, order = file.source.order_path, file.source.order_part
     if path is None or order is None or not plan.by_file_name:
         return None
-    storage, expected = storage_for(path), order.checksum
     if split.number == 0:  # Parquet's own checksums cover only its pages
-        with storage.open(path) as stream:
-            found = of_blocks(blocks(stream), chunk_of(expected))
-        if found != expected:
-            raise damaged(file, f"{path}, with the sequences of its rows, has the checksum {found}, not {expected}")
-    with storage.open(path) as stream:
+        why = difference(path, order.checksum)
+        if why is not None:
+            raise damaged(file, f"{path}, with the sequences of its rows: {why}")
+    with storage_for(path).open(path) as stream:
         try:
             return read_sequences(stream, split.number)
         except (ArrowException, OSError, ValueError, LookupError) as fault:

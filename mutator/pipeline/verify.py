@@ -23,7 +23,7 @@ from mutator.errors.display import counted, key_text, printable, text_of
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
-from mutator.storage import Storage, blocks, located_to_write, read_file, read_if_exists, storage_for, walk
+from mutator.storage import Storage, located_to_write, read_file, read_if_exists, storage_for, walk
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -123,7 +123,7 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
         # The checksums of data and tombstones are compared while their rows are read.
         if part.role == "tombstones" or part.path in data_files or full_path not in readable:
             continue
-        difference = checksum_difference(full_path, part.checksum)
+        difference = checksum.difference(full_path, part.checksum)
         if difference is not None:
             problems.append(f"{part.path}: {difference}")
             readable.discard(full_path)
@@ -141,13 +141,6 @@ def _copy_problems(storage: Storage, path: str, copy: str | None) -> list[str]:
     return [f"{copy}: {what}; mutator verify --repair writes it anew"]
 
 
-def checksum_difference(path: str, expected: str) -> str | None:
-    """Return how the checksum of a file differs from the expected one, None if it does not."""
-    with storage_for(path).open(path) as stream:
-        found = checksum.of_blocks(blocks(stream), checksum.chunk_of(expected))
-    return None if found == expected else f"its checksum is {found} and should be {expected}"
-
-
 def _checksums(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> list[str]:
     """Compare the checksums of files whose rows have no key yet."""
     parts = [(posixpath.join(path, part.path), part.checksum) for part in known.files]
@@ -157,7 +150,7 @@ def _checksums(sc: SparkContext, path: str, known: Manifest, readable: set[str])
 
 def _checksum_task(part: tuple[str, str], number: int, attempt: int) -> tuple[str, str | None]:
     try:
-        return part[0], checksum_difference(*part)
+        return part[0], checksum.difference(*part)
     except MutatorError as fault:
         return part[0], str(fault)
 

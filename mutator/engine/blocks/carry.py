@@ -12,7 +12,7 @@ from functools import partial
 
 from pyarrow import ArrowException
 
-from mutator.dataset.checksum import ChunkedChecksum, chunk_of, of_blocks
+from mutator.dataset.checksum import ChunkedChecksum, chunk_of, difference
 from mutator.dataset.commit.staged_file import output_directory
 from mutator.dataset.directory import check_files
 from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
@@ -86,12 +86,11 @@ def _carry_part(task: UnitTask, path: str, part: Part, staging: str) -> None:
 def _check(path: str, checksum: str) -> None:
     """Raise Damage where a file of the master has another checksum."""
     try:
-        with storage_for(path).open(path) as stream:
-            found = of_blocks(blocks(stream), chunk_of(checksum))
+        why = difference(path, checksum)
     except MutatorError as fault:
         raise Damage(Fault(path, fault)) from None
-    if found != checksum:
-        raise damage(path, f"its checksum is {found} and should be {checksum}")
+    if why is not None:
+        raise damage(path, why)
 
 
 def carry_file(source: str, target: str, checksum: str) -> None:

@@ -12,6 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from tqdm import tqdm
 
+from mutator.errors.display import counted
+
 _PHASES = ("read", "merge")
 _JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 _INTERVAL = 0.5  # seconds between two queries
@@ -53,7 +55,7 @@ def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) 
             now = now or (line if complete < tasks else "")
             if bar is None and tasks and complete == tasks and line not in shown:
                 shown.add(line)
-                stream.write(f"mutator: {line}: {tasks} task{'' if tasks == 1 else 's'} done\n")
+                stream.write(f"mutator: {line}: {counted(tasks, 'task')} done\n")
                 stream.flush()
         if bar is not None and total:
             bar.total, bar.n = total, done

@@ -85,7 +85,8 @@ def split_consumed(
     fresh, consumed, notes = [], [], []
     for source in found:
         same_name = before.get(source.name, [])
-        if any(part.bytes == source.bytes and checksum.is_of_file(source.path, part.checksum) for part in same_name):
+        same_size = [part for part in same_name if part.bytes == source.bytes]
+        if any(checksum.difference(source.path, part.checksum) is None for part in same_size):
             consumed.append(source)
             continue
         fresh.append(source)

@@ -204,7 +204,7 @@ class Run:
             if entry is None or stamp(entry) == before:
                 continue
             # A link or a change of permissions is no reason to stop.
-            if before is None or entry.last_write != before[1] or not checksum.is_of_file(entry.path, part.checksum):
+            if before is None or entry.last_write != before[1] or checksum.difference(entry.path, part.checksum):
                 raise error("changed.content", path=entry.path)
 
     def commit(self) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mutator.dataset import manifest
+from mutator.dataset import checksum, manifest
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest_repair import repair
 from mutator.dataset.version_log import NONE, Log, Version
 from mutator.errors import MutatorError, error
 from mutator.errors.display import printable, text_of
-from mutator.pipeline.verify import Verification, checksum_difference
+from mutator.pipeline.verify import Verification
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.lock import locked
@@ -138,7 +138,7 @@ def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str
     if entry.bytes != size:
         return f"{path}: has {entry.bytes} bytes and should have {size}"
     try:
-        difference = checksum_difference(path, expected)
+        difference = checksum.difference(path, expected)
     except MutatorError as fault:
         return str(fault)
     return difference and f"{path}: {difference}"
