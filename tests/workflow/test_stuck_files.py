@@ -29,7 +29,7 @@ def immutable(monkeypatch):
     rename = local_rename._renameat2
 
     def refuse(source, target, how):
-        if source in paths:
+        if not paths.isdisjoint((source, target)):
             raise OSError(errno.EPERM, REFUSED, target)
         return rename(source, target, how)
 
@@ -164,3 +164,23 @@ def test_status_says_which_directory_it_cannot_see(place, monkeypatch, directory
     assert seen in status.text()
     assert any(f"{place.path}/{directory}" in problem and "Permission denied" in problem for problem in status.problems)
     assert status.json()
+
+
+@pytest.mark.parametrize("command", ["run", "restore"])
+def test_version_that_cannot_become_the_master_belongs_to_the_base(place, immutable, command):
+    versions = 1
+    if command == "restore":
+        place.run()
+        place.arrive("ups_4.txt", "a,4")
+        place.run()
+        versions = 3
+    immutable.add(f"{place.path}/master")
+    act = place.run if command == "run" else lambda: place.restore(1)
+    refused(act, 4, f"version {versions} is committed, but moving everything into place failed")
+    (problem,) = place.status().problems
+    assert problem.startswith("the recovery stopped: ")
+    assert list((place.path / "output").iterdir()) != []
+
+    immutable.clear()
+    assert place.status().problems == ()
+    assert place.rows() == ["a,2", "b,3"]

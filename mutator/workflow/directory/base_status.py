@@ -97,7 +97,7 @@ def status(path: str, config: Config) -> Status:
         found = view.see(view.arrivals)
         if latest is not None:
             view.see(lambda: _check_master(view, latest))
-        if recovered is not None:
+        if recovered is not None and not recovered.stopped:  # it may have left a version's dataset in output/
             view.see(view.check_outputs)
         stuck = (view.see(lambda: view.stuck(found)) if found is not None else None) or set()
         return Status(

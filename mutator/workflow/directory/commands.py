@@ -114,14 +114,21 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
 
 
 def _finish(one: Run) -> None:
-    try:
-        if one.version is not None:
-            one.publish()
+    if one.version is None:
         one.archive()
+        return
+    with _after_commit(one.base, one.version):
+        one.publish()
+        one.archive()
+
+
+@contextmanager
+def _after_commit(base: Base, version: Version) -> Iterator[None]:
+    """Raise the errors of a block as those of a version that exists: the next command completes it."""
+    try:
+        yield
     except MutatorError as fault:
-        if one.version is None:
-            raise
-        raise error("publish.later", path=one.base.path, version=one.version.number, why=fault) from None
+        raise error("publish.later", path=base.path, version=version.number, why=fault) from None
 
 
 def _roll_back(one: Run) -> None:
@@ -188,9 +195,10 @@ def restore(path: str, to: int, config: Config) -> Outcome:
             with deferred_signals():
                 _commit(base, log, version, begun)
                 failpoint("restore.committed")
-                mode = versions.publish(base, log)
-                versions.back_up(base, log)
-                journal.end(base, name)
+                with _after_commit(base, version):
+                    mode = versions.publish(base, log)
+                    versions.back_up(base, log)
+                    journal.end(base, name)
         except Interrupted as stop:
             stopped = stop.number  # all of it is done
         return Outcome(
