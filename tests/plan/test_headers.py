@@ -44,6 +44,28 @@ def test_csv_with_field_names_is_read_by_name(work, header, ids):
     ]
 
 
+@pytest.mark.parametrize(
+    ("header", "row", "fault"),
+    [
+        (b"ts,a,b,id", b"11,AA,BB,x", "ts is field 0 here, and field 3 in "),
+        (b"id,ts,b,a", b"x,11,BB,AA", "a is field 3 here, and field 1 in "),
+        (b"id,b,a,ts", b"x,BB,AA,11", None),  # the ID and the order value are where they were
+    ],
+)
+def test_ordinals_of_csv_mean_the_same_field_in_every_file(work, header, row, fault):
+    work.settings = {**ORDINALS, **HEADER, "input.format": "csv"}
+    work.put("feed/f_1.csv", header + b"\n" + row + b"\n")
+    if fault is None:
+        work.run()
+        assert [sorted(found.items()) for found in work.rows()] == [
+            [("a", "AA"), ("b", "BB"), ("id", "x"), ("ts", "11")],
+            [("a", "A"), ("b", "B"), ("id", "y"), ("ts", "10")],
+        ]
+        return
+    with pytest.raises(ConfigError, match=f"f_1.csv: {fault}.*m.csv, so ordinal . means different fields; give"):
+        work.run()
+
+
 def test_csv_with_field_names_may_have_no_header(work):
     work.put("master/m.csv", b"x,A,B,10\ny,A,B,10\n")
     work.put("feed/f_1.csv", b'x,"A,A",BB,11\n')

@@ -54,8 +54,8 @@ def _check_positions(source: Source, header: Names, expected: Names, whose: str)
                 path=source.path,
                 what=f"its header has {_shown(name)} as field {position}, where {whose} has "
                 f"{_shown(expected[position])}; fields of delimited text are known by position",
-                cure="have all files delivered with the same order of fields, or set input.format=csv, which finds "
-                "them by name",
+                cure="have all files delivered with the same order of fields, or set input.format=csv and give fields "
+                "by name, not by ordinal",
             )
 
 

@@ -1,7 +1,8 @@
 """The key, order, op code and partition fields of a run over files with a schema, and checks of their types."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -81,6 +82,37 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
         None if config.op_field is None else name(config.op_field, "op.code.field.ordinal"),
         replace(partitioning, fields=levels),
     )
+
+
+def check_ordinals(config: Config, fields: RunFields, versions: Sequence[SchemaVersion]) -> None:
+    """Raise ConfigError for an ordinal that means different fields in files that have the same fields.
+
+    versions: those of the master and the feed. A file may lack the op code, which has a position of its own.
+    """
+    given = dict(zip([*config.id_fields, config.order_field], [*fields.ids, fields.order], strict=True))
+    meant = [(one, name) for one, name in given.items() if isinstance(one, int) and name is not None]
+    for _, same in groupby(sorted(versions, key=_names_as_set(fields.op)), key=_names_as_set(fields.op)):
+        first, *others = same
+        before = _without(first.schema.names, fields.op)
+        for version in others:
+            names = _without(version.schema.names, fields.op)
+            for ordinal, name in meant:
+                if name in names and names.index(name) != before.index(name):
+                    raise error(
+                        "width",
+                        where=version.path,
+                        what=f"{name} is field {names.index(name)} here, and field {before.index(name)} in "
+                        f"{first.path}, so ordinal {ordinal} means different fields",
+                        cure="give the ID and order fields by name, not by ordinal",
+                    )
+
+
+def _names_as_set(op: str | None) -> Callable[[SchemaVersion], tuple[str, ...]]:
+    return lambda version: tuple(sorted(_without(version.schema.names, op)))
+
+
+def _without(names: Sequence[str], op: str | None) -> list[str]:
+    return [name for name in names if name != op]
 
 
 def check_names(

@@ -27,6 +27,7 @@ from mutator.plan.rows.run_fields import (
     SCHEMA_SEQUENCE,
     by_age,
     check_names,
+    check_ordinals,
     has_fields,
     run_fields,
     with_feed_names,
@@ -69,6 +70,8 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     base = _base(survey, master, feed, checked)
     fields = run_fields(config, base, survey)
     check_names(fields, config.defaults, (base, *master), feed)
+    if not (config.field_names or survey.field_names):  # else ordinals are those of the names
+        check_ordinals(config, fields, (*master, *feed))
     master = [with_feed_names(version, base, fields) for version in master]
     codec = codec_of(output, config.output_codec)
     dialect = _dialect(config, survey, codec)
