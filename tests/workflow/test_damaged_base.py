@@ -380,3 +380,35 @@ def test_dataset_without_a_base(base):
         verify(None, str(master))
     assert len(repair_dataset(str(master))[0]) == 1
     assert verify(None, str(master)).problems == ()
+
+
+def test_newest_log_entry_is_missing(base):
+    merged(base, 2)
+    entry = base.path / "_mutator" / "log" / f"{2:020d}.json"
+    entry.unlink()
+
+    (problem,) = base.status().problems
+    assert "which a run of this base has made, and no log entry names: the newest log entry is missing" in problem
+    assert "; or put the log entry back from a copy of the base; or make version 1 the master, without" in problem
+    base.restore(1)
+    problems = [problem for problem in verified(base).problems if "archive" in problem]
+    assert len(problems) == 1
+    assert "no log entry names this run, so the log may lack its newest entries" in problems[0]
+    for path in (base.path / "archive").glob("*/*_3.txt"):
+        path.rename(base.path / "incr" / path.name)
+        path.parent.rmdir() if not list(path.parent.iterdir()) else None
+    base.run()
+    assert verified(base).problems == ()
+    assert "a,3" in base.rows()
+
+
+def test_log_entry_that_was_put_back(base):
+    merged(base, 2)
+    entry = base.path / "_mutator" / "log" / f"{2:020d}.json"
+    saved = entry.read_bytes()
+    entry.unlink()
+    assert base.status().problems != ()
+
+    entry.write_bytes(saved)
+    assert base.status().problems == ()
+    assert verified(base).problems == ()

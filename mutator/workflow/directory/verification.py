@@ -10,6 +10,7 @@ from mutator.dataset.version_log import NONE, Log, Version
 from mutator.errors import MutatorError, error
 from mutator.errors.display import printable, text_of
 from mutator.pipeline.verify import Verification
+from mutator.rules import file_names
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.lock import locked
@@ -72,6 +73,8 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
         problems += _master_problems(base, log, latest)
     archived = [(version.run, feed) for version in versions for feed in version.feed]
     problems += filter(None, (_feed_file(base, run, feed.name, feed.bytes, feed.checksum) for run, feed in archived))
+    if not faults:  # else the damaged entry may name the run
+        problems += _unknown_runs(base, versions, found)
     verified = tuple(map(verify, found))
     return BaseVerification(path, len(versions), verified, len(archived), tuple(map(base.shown, problems)))
 
@@ -91,6 +94,28 @@ def _datasets(base: Base, latest: Version, versions: Sequence[Version]) -> tuple
         if known is not None and (known.commit in committed or not is_output):
             found.append(path)
     return found, problems
+
+
+def _unknown_runs(base: Base, versions: Sequence[Version], datasets: Sequence[str]) -> list[str]:
+    """Return a problem for each run in archive/ that merged feed files, as it seems, and that no log entry names.
+
+    A run whose feed files were all merged before has no log entry, either. datasets: with lists of merged feed files.
+    """
+    if not base.storage.renames:
+        return []
+    manifests = [read_manifest(base.storage, path) for path in datasets]
+    lists = [version.feed for version in versions] + [known.feed for known in manifests if known is not None]
+    merged = {(feed.name, feed.bytes) for feeds in lists for feed in feeds}
+    problems = []
+    for run in entries_of(base.at("archive")):
+        if file_names.is_run_id(run.name) and run.name not in {version.run for version in versions}:
+            files = list(entries_of(run.path))
+            if files and not any((file.name, file.bytes) in merged for file in files):
+                problems.append(
+                    f"{run.path}: no log entry names this run, so the log may lack its newest entries; put them back "
+                    "from a copy of the base, or move the feed files to incr/ to merge them again"
+                )
+    return problems
 
 
 def _master_problems(base: Base, log: Log, latest: Version) -> list[str]:

@@ -75,6 +75,10 @@ def lost_master(base: Base, log: Log, version: Version) -> MutatorError:
     try:
         known = read_manifest(base.storage, master)
         why = "it has no manifest" if known is None else f"it is the dataset {known.commit}"
+        archived = known is not None and base.storage.stat(base.at("archive", known.run)) is not None
+        if known is not None and archived and log.newest_of(known.commit) is None:
+            why += ", which a run of this base has made, and no log entry names: the newest log entry is missing"
+            cures.append("put the log entry back from a copy of the base")
     except MutatorError:
         why = "its manifest cannot be read"
     damaged = (dataset.path for dataset in base.datasets() if dataset.foreign)
@@ -82,7 +86,10 @@ def lost_master(base: Base, log: Log, version: Version) -> MutatorError:
         cures.append(f"put its manifest back from its copy: mutator verify --repair {base.given}")
     older = restorable(base, log)
     if older:
-        cures.append(f"make an older version the master: mutator workflow restore {base.given} --to {older[0]}")
+        cures.append(
+            f"make version {older[0]} the master, without the rows of later runs: mutator workflow restore "
+            f"{base.given} --to {older[0]}"
+        )
     if any(not file_names.is_hidden(entry.name) for entry in entries_of(master)):
         cures.append(
             "use the rows of its files, without tombstones and row sequences: run with -D master.adopt=true and the "
