@@ -1,13 +1,26 @@
 """A dataset that this program wrote: its directory compared with its manifest."""
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from mutator.dataset import manifest, split_record
-from mutator.dataset.manifest import Manifest, Part
+from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, read_file
+
+
+class RecordedFile(Protocol):
+    """A file as the manifest of a dataset or the record of a split feed lists it."""
+
+    @property
+    def path(self) -> str:
+        """The path, relative to the directory."""
+
+    @property
+    def bytes(self) -> int:
+        """The size."""
 
 
 def read_manifest(storage: Storage, directory: str) -> Manifest | None:
@@ -21,26 +34,44 @@ def read_manifest(storage: Storage, directory: str) -> Manifest | None:
     return manifest.parse(read_file(path), path)
 
 
-def check_files(storage: Storage, master: str, parts: Sequence[Part], visible: Iterable[Entry]) -> None:
-    """Raise StateError if the files of a directory differ from its manifest. visible: entries with visible names."""
-    there = {entry.path.removeprefix(f"{master}/"): entry for entry in visible}
-    problems = differing_parts(storage, master, parts, there)
-    named = {part.path for part in parts}
-    for path, entry in sorted(there.items()):
-        hidden = any(map(file_names.is_hidden, path.split("/")))
-        if path not in named and not hidden and not is_straggler(storage, entry.name):
-            problems.append(f"{path} is not one of its files")
+def check_files(storage: Storage, master: str, parts: Sequence[RecordedFile], listed: Iterable[Entry]) -> None:
+    """Raise StateError if the files of a directory differ from its manifest. listed: entries of the directory."""
+    listed = list(listed)
+    problems = differing_parts(storage, master, parts, listed)
+    problems += [f"{path} is not one of its files" for path in unrecorded_files(storage, master, parts, listed)]
     if problems:
         raise error("manifest.files", path=master, what=file_names.first_few(problems))
 
 
-def differing_parts(
-    storage: Storage, directory: str, parts: Sequence[Part], there: Mapping[str, Entry] | None = None
+def unrecorded_files(
+    storage: Storage, directory: str, parts: Sequence[RecordedFile], listed: Iterable[Entry]
 ) -> list[str]:
-    """Return which files of a manifest are missing or have another size. there: entries already listed, by path."""
+    """Return the paths of visible files that a directory has and its manifest or record does not list."""
+    named = {part.path for part in parts}
+    return sorted(
+        path
+        for path, entry in _by_path(directory, listed).items()
+        if path not in named
+        and not any(map(file_names.is_hidden, path.split("/")))
+        and not is_straggler(storage, entry.name)
+    )
+
+
+def _by_path(directory: str, entries: Iterable[Entry]) -> dict[str, Entry]:
+    return {entry.path.removeprefix(f"{directory}/"): entry for entry in entries}
+
+
+def differing_parts(
+    storage: Storage, directory: str, parts: Sequence[RecordedFile], listed: Iterable[Entry] = ()
+) -> list[str]:
+    """Return which files of a manifest or record are missing or have another size.
+
+    listed: entries that were listed before. Other files are looked up one by one.
+    """
+    there = _by_path(directory, listed)
     problems = []
     for part in sorted(parts, key=lambda part: part.path):
-        entry = (there or {}).get(part.path) or storage.stat(posixpath.join(directory, part.path))
+        entry = there.get(part.path) or storage.stat(posixpath.join(directory, part.path))
         if entry is None:
             problems.append(f"{part.path} is missing")
         elif entry.type != "file" or entry.bytes != part.bytes:

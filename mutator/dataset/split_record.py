@@ -5,7 +5,6 @@ checksum, too.
 """
 
 import posixpath
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,17 +58,18 @@ class SplitRecord:
 
     def parts(self) -> tuple[SplitPart | SideFile, ...]:
         """Return every file of the split feed but the record itself."""
-        return (*self._split(), *self.beside)
+        return (*self.split_parts(), *self.beside)
 
     def rows_by_partition(self) -> dict[str, int]:
         """Return the number of rows in each partition, by directory."""
         found: dict[str, int] = {}
-        for part in self._split():
+        for part in self.split_parts():
             found[part.directory] = found.get(part.directory, 0) + part.rows
         return dict(sorted(found.items()))
 
-    def _split(self) -> Iterator[SplitPart]:
-        return (part for file in self.files for part in file.parts)
+    def split_parts(self) -> tuple[SplitPart, ...]:
+        """Return the files in the directories of partitions."""
+        return tuple(part for file in self.files for part in file.parts)
 
 
 def dump(record: SplitRecord) -> bytes:

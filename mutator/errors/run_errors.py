@@ -235,6 +235,15 @@ RUNS: dict[int, dict[str, str]] = {
         "split.damaged": (
             "{path}: the record of a split feed is damaged ({why}); remove the directory, and split the feed again"
         ),
+        "split.files": (
+            "{path}: the split feed is not as mutator partition left it: {what}; split the feed again, into a new "
+            "directory"
+        ),
+        "split.unrecorded": (
+            "{path}: the split feed has files that mutator partition did not write: {names}; move them out of the "
+            "directory; to merge their rows as well, split them together with the other feed files, into a new "
+            "directory"
+        ),
         "manifest.newer": (
             "{path}: the manifest has format version {version}, but this program knows {known}; use a newer program"
         ),

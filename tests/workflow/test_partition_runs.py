@@ -314,7 +314,9 @@ def test_two_runs_at_once(case):
         ("master/k=a/day=1/x.txt", "is a partition by k, day, and"),
         ("master/=a/x.txt", "=a is not a partition"),
         ("master/k=%61/x.txt", "k=a: is the partition that k=%61 is"),
-        ("split-1/k=a/more.txt", "the files differ from the record: k=a/more.txt"),
+        ("split-1/k=a/more.txt", "files that mutator partition did not write: k=a/more.txt; move them out"),
+        ("split-1/more.txt", "files that mutator partition did not write: more.txt; move them out"),
+        ("split-1/k=a/ups_1.txt", "k=a/ups_1.txt has 6 bytes and should have 12; split the feed again"),
     ],
 )
 def test_paths_without_a_tree(case, path, says):
@@ -324,6 +326,24 @@ def test_paths_without_a_tree(case, path, says):
     (case.root / path).write_bytes(b"a,1,1\n")
 
     case.refused(MutatorError, says)
+
+
+def test_a_split_feed_works_again_when_its_unexpected_files_are_moved_out(case):
+    stray = case.fed / "k=a" / "more.txt"
+    stray.write_bytes(b"a,1,1\n")
+    with pytest.raises(StateError, match=re.escape("k=a/more.txt; move them out of the directory")):
+        case.run()
+    stray.rename(case.root / "more.txt")
+
+    assert how(case.run())["k=a"] == "merged"
+
+
+def test_a_split_feed_lacks_a_file(case):
+    (case.fed / "k=a" / "ups_1.txt").unlink()
+    case.refused(StateError, "k=a/ups_1.txt is missing; split the feed again, into a new directory")
+    case.fed = case.split(case.root / "feed-1", case.root / "again")
+
+    assert how(case.run())["k=a"] == "merged"
 
 
 def test_other_spellings_of_a_partition_are_the_same(case):

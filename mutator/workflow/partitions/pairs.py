@@ -6,7 +6,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset import manifest, split_record
-from mutator.dataset.directory import read_manifest
+from mutator.dataset.directory import differing_parts, read_manifest, unrecorded_files
 from mutator.dataset.split_record import SplitRecord
 from mutator.errors import error
 from mutator.errors.display import without_secrets
@@ -84,13 +84,11 @@ def _check_record(feed: str) -> None:
     record = _record_of(feed)
     if record is None:
         return
-    there = {posixpath.relpath(one.path, feed): one.bytes for one in walk(feed) if not file_names.is_hidden(one.name)}
-    there = {name: size for name, size in there.items() if not file_names.is_hidden(name)}
-    recorded = {part.path: part.bytes for file in record.files for part in file.parts}
-    differ = sorted(name for name in {*there, *recorded} if there.get(name) != recorded.get(name))
-    if differ:
-        why = f"the files differ from the record: {file_names.first_few(differ)}"
-        raise error("split.damaged", path=posixpath.join(feed, split_record.PATH), why=why)
+    storage, parts, listed = storage_for(feed), record.split_parts(), list(walk(feed))
+    if differ := differing_parts(storage, feed, parts, listed):
+        raise error("split.files", path=feed, what=file_names.first_few(differ))
+    if more := unrecorded_files(storage, feed, parts, listed):
+        raise error("split.unrecorded", path=feed, names=file_names.first_few(more))
 
 
 def _record_of(feed: str) -> SplitRecord | None:
