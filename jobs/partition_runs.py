@@ -1,4 +1,4 @@
-"""Merge a split feed into a partitioned master with spark-submit, one run per partition."""
+"""Merge a split feed with spark-submit, one run per partition; the options are those of `mutator partition-runs`."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The command ``mutator partition``, and the job that merges its result with one run for each partition.
+"""The commands ``mutator partition``, and ``mutator partition-runs``, which merges its result.
 
 mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
-partition_runs.py --config FILE --master DIR --feed DIR --output DIR
+mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _runs(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.workflow.partitions.runs import run_partitions
 
     config = load(arguments.config, arguments.settings)
-    with spark_context("mutator partition runs") as sc:  # one for all runs
+    with spark_context("mutator partition-runs") as sc:  # one for all runs
         report = run_partitions(
             config,
             on_spark(lambda: nullcontext(sc)),
@@ -137,7 +137,7 @@ PARTITION = Command(
 )
 _OUTPUT = "output directory, new or left unfinished by an earlier call"
 PARTITION_RUNS = Command(
-    "partition_runs.py",
+    "partition-runs",
     "merge a split feed into a partitioned master, one run per partition",
     (
         option("--master", required=True, metavar="DIR", help="directory of partition directories"),
@@ -148,4 +148,5 @@ PARTITION_RUNS = Command(
         options.JSON,
     ),
     _runs,
+    "finished partitions are kept for the next call with the same options",
 )

@@ -5,6 +5,7 @@
     mutator workflow run|watch|status|history|restore BASE
     mutator bridge export|import|run
     mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
+    mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
     mutator run-many TABLES.toml
     mutator sample new|upsert|delete ROWS
 
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
         "mutator", description="Merge files of inserts, updates and deletes into master data, at Spark scale."
     )
     commands = parser.add_subparsers(title="commands", required=True)
-    for command in (RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, RUN_MANY, SAMPLE):
+    for command in (RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, SAMPLE):
         command.add_to(commands)
     return _guarded(parser, argv)
 

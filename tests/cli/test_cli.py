@@ -446,7 +446,8 @@ def test_bug_shows_its_traceback_and_asks_for_a_report(place, capsys, monkeypatc
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["--help"], ["usage: mutator", "run", "verify", "sample"]),
+        (["--help"], ["usage: mutator", "run", "verify", "partition-runs", "sample"]),
+        (["partition-runs", "--help"], ["--config", "--master", "--feed", "--output", "-D", "--engine", "--json"]),
         (["run", "--help"], ["--config", "--master", "--feed", "--output", "-D", "--engine", "--dry-run", "--json"]),
         (["verify", "--help"], ["DIR"]),
         (["sample", "--help"], ["new", "upsert", "delete"]),

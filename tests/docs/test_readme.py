@@ -26,21 +26,17 @@ PARTITIONS = (ROOT / "docs" / "partitions.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
 
-JOBS = {"jobs/partition_runs.py": "partition_runs.py"}  # called in this process, without another JVM
-
-
 @pytest.mark.parametrize("block", console_blocks(README))
 def test_every_command_of_the_readme_prints_its_output(block, sc, tmp_path, monkeypatch, capfd):
     (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
     monkeypatch.chdir(tmp_path)
     for command, expected in steps(block):
         words = shlex.split(command)
-        if words[0] in ("mutator", "spark-submit"):
+        if words[0] == "mutator":
             capfd.readouterr()
             settle(tmp_path)
-            job, *options = words[1:]
 
-            assert (cli.main(words[1:]) if words[0] == "mutator" else cli.job(JOBS[job], options)) == 0
+            assert cli.main(words[1:]) == 0
 
             found = capfd.readouterr().out
         else:

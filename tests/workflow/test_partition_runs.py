@@ -472,11 +472,11 @@ def test_adopted_on_s3(s3, case):
     assert rows_of(case.output) == [b"a,1,200,y", b"b,1,100,x", b"c,1,100,x", b"d,9,200,z"]
 
 
-def test_job_on_spark(sc, case, capfd):
+def test_command_on_spark(sc, case, capfd):
     words = ["--master", str(case.parted), "--feed", str(case.fed), "--output", str(case.output)]
     words += [word for name, value in LAX.items() for word in ("-D", f"{name}={value}")]
 
-    assert cli.job("partition_runs.py", [*words, "-D", "op.code.in.master=false"]) == 0
+    assert cli.main(["partition-runs", *words, "-D", "op.code.in.master=false"]) == 0
     shown = capfd.readouterr().out.splitlines()
     assert shown[1].split() == ["k=a", "merged", "1", "0", "1", "0", "1"]
     assert shown[3].split() == ["k=c", "carried", "1"]
