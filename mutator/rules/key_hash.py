@@ -17,7 +17,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mutator.rules.byte_columns import ByteColumn
+from mutator.rules.byte_columns import ByteColumn, Ints
+
+Hashes = npt.NDArray[np.uint64]
 
 HASH_NAME = "murmur64a"
 
@@ -27,6 +29,10 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 _M64, _R64 = np.uint64(_M), np.uint64(47)
 _TAILS = np.array([(1 << 8 * count) - 1 for count in range(8)], np.uint64)  # masks of the first bytes of eight
 
+_LONG = 256  # bytes; many words of longer values are mixed at once
+_AT_ONCE = 1 << 16  # words of long values that are mixed at once: 512 KB
+_FEW = 8  # values for which calls of numpy for each word take longer than a loop over the values
+
 
 def murmur64a(data: bytes, seed: int = 0) -> int:
     """Return MurmurHash64A of the bytes as an unsigned 64-bit integer.
@@ -35,6 +41,8 @@ def murmur64a(data: bytes, seed: int = 0) -> int:
     True
     """
     length = len(data)
+    if length > 4 * _LONG:  # for less, the loop is faster
+        return int(_murmur64a_of(ByteColumn.of([data]), np.array([seed], np.uint64))[0])
     h = seed ^ (length * _M & _MASK)
     whole = length & ~7
     for start in range(0, whole, 8):
@@ -68,7 +76,7 @@ def bucket_of(key: Iterable[bytes], buckets: int) -> int:
     return hash_key(key) % buckets
 
 
-def hash_columns(columns: Sequence[ByteColumn]) -> npt.NDArray[np.uint64]:
+def hash_columns(columns: Sequence[ByteColumn]) -> Hashes:
     """Return ``hash_key`` of many record IDs at once: a column of values for each ID field.
 
     >>> int(hash_columns([ByteColumn.of([b"ab"]), ByteColumn.of([b"c"])])[0]) == hash_key((b"ab", b"c"))
@@ -80,47 +88,73 @@ def hash_columns(columns: Sequence[ByteColumn]) -> npt.NDArray[np.uint64]:
     return h
 
 
-# Longer values are rare, and a loop over their bytes costs no more than one over all rows.
-_LONG = 256
-
-
-def _murmur64a_of(values: ByteColumn, seeds: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    lengths = values.ends - values.starts
-    longest = int(lengths.max(initial=0))
-    if longest > _LONG:
-        return _with_long_values(values, seeds, lengths)
-    # The eight bytes from any place on, as one integer.
+def _murmur64a_of(values: ByteColumn, seeds: Hashes) -> Hashes:
+    starts, lengths = values.starts, values.ends - values.starts
+    # The eight bytes from any position on, as one integer.
     words = np.ndarray((len(values.data) - 7,), "<u8", values.data, strides=(1,))
     h = seeds ^ (lengths.view(np.uint64) * _M64)
+    longest = int(lengths.max(initial=0))
+    if longest <= _LONG:
+        h = _with_words(h, words, starts, lengths, longest)
+    else:
+        short, long = np.flatnonzero(lengths <= _LONG), np.flatnonzero(lengths > _LONG)
+        h[short] = _with_words(h[short], words, starts[short], lengths[short], int(lengths[short].max(initial=0)))
+        h[long] = _with_many_words(h[long], words, starts[long], lengths[long] >> 3)
+    rest = lengths & 7
+    tail = words[starts + (lengths - rest)] & _TAILS[rest]
+    h = np.where(rest != 0, (h ^ tail) * _M64, h)
+    h = (h ^ (h >> _R64)) * _M64
+    mixed: Hashes = h ^ (h >> _R64)
+    return mixed
+
+
+def _with_words(h: Hashes, words: Hashes, starts: Ints, lengths: Ints, longest: int) -> Hashes:
+    """Add the whole words of values to their hashes, the same word of all values at a time.
+
+    words: one for each position in the data. longest: the highest of the lengths, in bytes.
+    """
     equal = longest == int(lengths.min(initial=longest))
     for step in range(longest // 8):
         if equal:
-            h = _mixed(h, words[values.starts + 8 * step])
+            h = (h ^ _mixed(words[starts + 8 * step])) * _M64
         else:
             rows = np.flatnonzero(lengths >= 8 * (step + 1))
-            h[rows] = _mixed(h[rows], words[values.starts[rows] + 8 * step])
-    rest = lengths & 7
-    tail = words[values.starts + (lengths - rest)] & _TAILS[rest]
-    h = np.where(rest != 0, (h ^ tail) * _M64, h)
-    h = (h ^ (h >> _R64)) * _M64
-    mixed: npt.NDArray[np.uint64] = h ^ (h >> _R64)
-    return mixed
-
-
-def _mixed(h: npt.NDArray[np.uint64], k: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    k = k * _M64
-    k = (k ^ (k >> _R64)) * _M64
-    mixed: npt.NDArray[np.uint64] = (h ^ k) * _M64
-    return mixed
-
-
-def _with_long_values(
-    values: ByteColumn, seeds: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64]
-) -> npt.NDArray[np.uint64]:
-    short, long = np.flatnonzero(lengths <= _LONG), np.flatnonzero(lengths > _LONG)
-    h = np.empty(len(lengths), np.uint64)
-    h[short] = _murmur64a_of(values.only(short), seeds[short])
-    for row in long:
-        start, end = int(values.starts[row]), int(values.ends[row])
-        h[row] = murmur64a(values.data[start:end].tobytes(), int(seeds[row]))
+            h[rows] = (h[rows] ^ _mixed(words[starts[rows] + 8 * step])) * _M64
     return h
+
+
+def _with_many_words(h: Hashes, words: Hashes, starts: Ints, counts: Ints) -> Hashes:
+    """Do the same for long values, with many words of each value mixed at once. counts: number of words of each."""
+    order = np.argsort(-counts, kind="stable")  # the values that have a word left come first
+    h, starts, counts = h[order], starts[order], counts[order]
+    step = 0
+    while rows := int(np.count_nonzero(counts > step)):
+        end = min(step + max(_AT_ONCE // rows, 1), int(counts[0]))
+        positions = starts[:rows] + 8 * np.arange(step, end)[:, np.newaxis]
+        # A row for each word, a column for each value. A shorter value has no such word, and any other is ignored.
+        table = _mixed(words[np.minimum(positions, len(words) - 1)])
+        if rows > _FEW:
+            remaining = np.searchsorted(-counts, -np.arange(step, end))  # number of values that have the word
+            for row, count in zip(table, remaining.tolist(), strict=True):
+                alive = h[:count]
+                np.bitwise_xor(alive, row[:count], out=alive)
+                np.multiply(alive, _M64, out=alive)
+        else:
+            for number in range(rows):
+                h[number] = _chained(int(h[number]), table[: counts[number] - step, number].tolist())
+        step = end
+    unordered = np.empty_like(h)
+    unordered[order] = h
+    return unordered
+
+
+def _chained(h: int, mixed: Iterable[int]) -> int:
+    for k in mixed:
+        h = (h ^ k) * _M & _MASK
+    return h
+
+
+def _mixed(words: Hashes) -> Hashes:
+    words = words * _M64
+    mixed: Hashes = (words ^ (words >> _R64)) * _M64
+    return mixed

@@ -14,7 +14,7 @@ SETTINGS = {
     "memory.bytes": "512m",
     "max.delete.fraction": "1",
 }
-RUNS, ROWS, WIDTH = 6, 1_700_000, 232  # 2.4 GB of keys; longer ones are hashed one by one
+RUNS, ROWS, WIDTH = 6, 1_700_000, 232  # 2.4 GB of keys
 
 
 @pytest.mark.soak
