@@ -23,6 +23,7 @@ from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import has_ids_alone, id_names
+from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.headers import configured_names, header_names
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
@@ -134,9 +135,8 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
         raise error("format", path=source.path, what=what, cure=cure)
     source = replace(source, width=len(fields))
     names = _names_by_position(config, source, names)
-    return replace(
-        source, file_schema=FileSchema(headerless_schema(len(fields), names), typed=False, named=bool(names))
-    )
+    schema = headerless_schema(len(fields), names)
+    return replace(source, file_schema=FileSchema(schema, typed=False, named=len(names) == len(fields)))
 
 
 def _first_row(rows: Iterator[tuple[int, bytes]], header_lines: int, bom: bool) -> tuple[int, bytes, bytes | None]:
@@ -210,12 +210,13 @@ def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, 
     """
     names = _names_by_position(config, replace(source, width=len(schema)), field_names)
     if len(schema) != len(names):
-        what = (
-            f"its first row has {counted(len(schema), 'field')}, and should have {len(names)}: {', '.join(field_names)}"
-        )
-        cure = "set field.delim.regex, or field.names, or header.lines=1, as the file has it"
-        if len(schema) == 1:
-            cure = "set field.delim.regex to the delimiter of its fields"
+        what = f"its first row has {counted(len(schema), 'field')}"
+        if config.field_names:
+            raise other_number_of_names(source.path, what, names, single=len(schema) == 1)
+        what += f", and the master has {len(names)}: {', '.join(names)}"
+        cure = "set field.delim.regex to the delimiter of its fields"
+        if len(schema) != 1:
+            cure = "set field.delim.regex, or field.names, or header.lines=1, as the file has it"
         raise error("width", where=source.path, what=what, cure=cure)
     return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 

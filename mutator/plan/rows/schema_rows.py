@@ -12,11 +12,13 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import stored_fields
 from mutator.errors import error
+from mutator.errors.display import counted
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.registry import FILE_FORMATS, codec_of
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, notes_on_ids
+from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.avro_rows import avro_row_plan, stored_avro_layout
@@ -125,6 +127,7 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Schema
     if not config.field_names and _formats(survey) <= {"text"} and not _had_schema(survey):
         faults = "the files to write need names for their fields, and those of the run are delimited text, which has "
         raise error("config", where=f"output.format={config.output_format}", faults=f"{faults}none; set field.names")
+    _check_text(config, (*survey.master, *survey.feed))
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
     if survey.manifest is not None and (not master or survey.partitioned is not None):
         file_schema = survey.dataset_schema
@@ -137,16 +140,27 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Schema
     return master, feed
 
 
-def _version(source: Source, partial_fields: bool, checked: Any) -> SchemaVersion:
-    file_schema = source.file_schema
-    assert file_schema is not None
-    if source.file_format == "text" and not file_schema.named:
+def _check_text(config: Config, sources: Sequence[Source]) -> None:
+    """Raise ConfigError or DataError for delimited text whose fields have no names."""
+    for source in filter(has_fields, sources):
+        assert source.file_schema is not None
+        if source.file_format != "text" or source.file_schema.named:
+            continue
+        if config.field_names:
+            width = len(source.file_schema.schema)
+            what = f"its first row has {counted(width, 'field')}"
+            raise other_number_of_names(source.path, what, config.field_names, single=width == 1)
         raise error(
             "format",
             path=source.path,
             what="delimited text has no names for its fields, and other files of the run have",
             cure="set field.names",
         )
+
+
+def _version(source: Source, partial_fields: bool, checked: Any) -> SchemaVersion:
+    file_schema = source.file_schema
+    assert file_schema is not None
     return SchemaVersion(
         checked(file_schema.schema, source.path), source.path, file_schema.typed, partial_fields, file_schema.defaults
     )

@@ -21,6 +21,7 @@ from mutator.plan.inspect.delete_files import (
     may_have_ids_alone,
     notes_on_ids,
 )
+from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of
@@ -30,9 +31,15 @@ from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
 
 
-def _first_width(sources: Iterable[Source]) -> int | None:
+def _first_with_rows(sources: Iterable[Source]) -> Source | None:
+    """Return the first file by name that has rows."""
     ordered = sorted(sources, key=lambda source: source.name.encode("utf-8", "surrogateescape"))
-    return next((source.width for source in ordered if source.width is not None), None)
+    return next((source for source in ordered if source.width is not None), None)
+
+
+def _first_width(sources: Iterable[Source]) -> int | None:
+    first = _first_with_rows(sources)
+    return None if first is None else first.width
 
 
 def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
@@ -112,6 +119,29 @@ def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence
         cure="correct the file, or set op.code.in.master=true or false, and field.count to the number of fields of a "
         "feed row",
     )
+
+
+def _check_names(config: Config, survey: Survey, feed_width: int | None) -> None:
+    """Raise ConfigError if ``field.names`` has fewer or more names than a feed row has fields.
+
+    feed_width: the number of its fields, None for any. A number in ``field.count`` was compared with the names before.
+    """
+    names = config.field_names
+    if not names or feed_width in (None, len(names)) or isinstance(config.field_count, int):
+        return
+    known = survey.manifest
+    if known is not None and isinstance(known.spec["width"], int):
+        path, width, whose = survey.master_path, known.spec["width"], "by its manifest, a row"
+    else:
+        feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
+        first = _first_with_rows(survey.master) or _first_with_rows(feed)
+        assert first is not None
+        assert first.width is not None
+        path, width, whose = first.path, first.width, "its first row"
+    what = f"{whose} has {counted(width, 'field')}"
+    if width != feed_width:
+        what += f" without the op code, so a feed row has {feed_width}"
+    raise other_number_of_names(path, what, names, single=width == 1)
 
 
 def _fields_by_setting(config: Config, partition: Sequence[Any]) -> Iterator[tuple[str, Any]]:
@@ -205,6 +235,7 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     _check_settings(config)
     known = survey.manifest
     feed_width, master_width, op_in_master = _decide_widths(config, survey)
+    _check_names(config, survey, feed_width)
     partitioning = partitioning_of(config.partitioned_by, config.key_scope, known)
     feed, master, written = _layouts(config, partitioning, feed_width, master_width, op_in_master)
     _check_ordinals(config, survey, feed, op_in_master)
@@ -245,6 +276,13 @@ def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: boo
         warnings.append(
             "field.delim is not matched by field.delim.regex: rows that lost their op code cannot be read as the next "
             "master with this configuration"
+        )
+    names = config.field_names
+    wider = [source for source in (*survey.master, *survey.feed) if names and (source.width or 0) > len(names)]
+    if wider and feed.width is None:
+        warnings.append(
+            f"field.names has {counted(len(names), 'name')}, and the first row of {wider[0].name} has "
+            f"{wider[0].width} fields: with field.count=any, these are the names of the first fields of each row"
         )
     quoted = [source.name for source in (*survey.master, *survey.feed) if source.quotes]
     if quoted:

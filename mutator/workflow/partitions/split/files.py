@@ -13,6 +13,7 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, may_have_ids_alone
 from mutator.plan.inspect.feed_files import feed_entries
+from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.headers import check_headers
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
@@ -81,14 +82,23 @@ def _known_field(config: Config, source: str | int) -> str | int:
 
 
 def _width(config: Config, sources: Sequence[Source]) -> int | None:
-    """Return the number of fields of rows of text, as a run without a master does; None for any."""
+    """Return the number of fields of rows of text, as a run without a master does; None for any.
+
+    Raises ConfigError if ``field.names`` has fewer or more names.
+    """
     if config.field_count == "any":
         return None
     if isinstance(config.field_count, int):
         return config.field_count
     whole = [one for one in sources if one.file_format == "text" and not may_have_ids_alone(config, one)]
     ordered = sorted(whole, key=lambda one: one.name.encode("utf-8", "surrogateescape"))
-    return next((one.width for one in ordered if one.width is not None), None)
+    first = next((one for one in ordered if one.width is not None), None)
+    if first is None or first.width is None:
+        return None
+    if config.field_names and len(config.field_names) != first.width:
+        what = f"its first row has {counted(first.width, 'field')}"
+        raise other_number_of_names(first.path, what, config.field_names, single=first.width == 1)
+    return first.width
 
 
 def _feed_file(
