@@ -147,6 +147,40 @@ def test_a_result_of_another_run_does_not_count_as_done(folder, sc):
     assert second.results[1].kind == "output.exists"
 
 
+def test_outputs_of_earlier_runs_are_moved_away(folder, sc, capfd):
+    """Following the advice of each report ends with every table merged from the new feed."""
+    command = ["run-many", str(folder.file()), "--only"]
+    assert cli.main([*command, "t0,t1,t2"]) == 0
+    capfd.readouterr()
+    bad = folder.put("feed/t3/ups_1.txt", "1,too few\n")
+    for name in ("t0", "t1", "t2"):
+        folder.put(f"feed/{name}/ups_2.txt", f"2,{name} newer,300\n")
+
+    assert cli.main([*command, "t0,t1,t2,t3"]) == 3
+    shown = capfd.readouterr().out.splitlines()
+    assert shown[-2].startswith("their outputs exist already: t0, t1, t2; move these away, or name others")
+    assert shown[-1] == "left undone: t3; run again with --resume"
+
+    for name in ("t0", "t1", "t2"):
+        shutil.move(folder.root / "out" / name, folder.root / "earlier" / name)
+    bad.write_text("1,t3 changed,200\n")
+    assert cli.main([*command, "t0,t1,t2,t3", "--resume"]) == 0
+    assert "4 tables: 4 done" in capfd.readouterr().out
+    for name in ("t0", "t1", "t2"):
+        assert f"2,{name} newer,300".encode() in rows_of(folder, name)
+
+
+def test_resume_skips_outputs_of_earlier_runs(folder, sc):
+    """A run that is repeated without --resume does not hide which outputs are from earlier runs."""
+    many_tables.run(folder.tables(), lambda: sc)
+    again = many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"))
+    resumed = many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
+
+    assert {result.kind for result in again.results} == {"output.exists"}
+    assert "left undone" not in again.text()
+    assert states(resumed) == dict.fromkeys(folder.names, "done before")
+
+
 def test_nothing_to_resume(folder):
     with pytest.raises(MutatorError, match="is not a record of a run") as caught:
         many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)

@@ -109,8 +109,15 @@ class Summary:
         lines = [f"run {self.run} of {self.tables}{resumes}", "", *aligned(rows, right=range(2, 7))]
         states = ", ".join(f"{count:,} {state}" for state, count in self._states().items())
         lines += ["", f"{len(self.results):,} tables: {states}"]
-        if self.undone:
-            lines.append(f"left undone: {', '.join(self.undone)}; run again with --resume")
+        occupied = [one.table for one in self.results if one.kind == "output.exists"]
+        others = [name for name in self.undone if name not in occupied]
+        if occupied:
+            lines.append(
+                f"their outputs exist already: {', '.join(occupied)}; move these away, or name others in the tables "
+                "file, and run again with --resume (which skips tables whose outputs an earlier run made)"
+            )
+        if others:
+            lines.append(f"left undone: {', '.join(others)}; run again with --resume")
         return text_of(lines)
 
     def _states(self) -> dict[str, int]:
