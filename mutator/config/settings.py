@@ -47,6 +47,8 @@ class Config:
     field_count: int | str = _setting("field.count", parsers.field_count, "auto")  # a number, "auto" or "any"
     field_names: tuple[str, ...] = _setting("field.names", parsers.texts, ())
     header_lines: int = _setting("header.lines", parsers.whole, 0)
+    # Compare header lines with names; a first row that has the names of all fields is a header.
+    header_check: bool = _setting("header.check", parsers.flag, True)
     # lowest: a record without an order value is older than every other
     null_order: str = _setting("null.order", parsers.one_of("reject", "lowest"), "reject")
     master_format: str | None = _setting("master.format", parsers.file_format)  # None: detected in the files

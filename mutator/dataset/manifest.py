@@ -13,7 +13,8 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.gc_pause import paused
 from mutator.errors import error
 
-FORMAT_VERSION = 2  # 2: "copy", "checked" of files, and "" as the lowest order value
+# 2: "copy", "checked" of files, and "" as the lowest order value; 3: "header" in the specification
+FORMAT_VERSION = 3
 DIRECTORY = "_mutator"
 PATH = "_mutator/manifest.json"
 _OPTIONAL = ("buckets", "filter", "form", "checked")

@@ -138,7 +138,7 @@ def contents(root: Path) -> dict[str, Any]:
 
 def content(path: Path, document: dict[str, Any]) -> Any:
     if path.name == "manifest.json":
-        # Format version 2 has more members.
+        # Later format versions have more members.
         others = ("checksum", "version", "copy")
         for part in (*document["files"], *document["beside"]):
             part.pop("checked", None)

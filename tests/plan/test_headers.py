@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from mutator.errors import ConfigError, DataError
-from tests.support.job import Job, rows
+from tests.support.job import Job, known, rows
 from tests.support.named_runs import ENGINES, Work
 
 NAMES = {"field.names": "id,a,b,ts", "id.field.ordinals": "id", "temporal.ordering.field.ordinal": "ts"}
@@ -110,7 +110,9 @@ def test_a_text_dataset_stays_text(work):
     assert rows(work.output) == [b"x,AAA,BBB,12"]
 
     work.put("feed3/f_3.csv", b"id,b,a,ts\nx,BB,AA,13\n")
-    with pytest.raises(DataError, match=r"f_3.csv: its first row has names of field.names; set header.lines=1"):
+    with pytest.raises(
+        DataError, match=r"f_3.csv: its first row has the names of all fields .field.names.; if .* header.lines=1"
+    ):
         work.run(master="out2", feed="feed3")
     with pytest.raises(DataError, match=r"f_3.csv: its header has b as field 1, where field.names has a; "):
         work.run(HEADER, master="out2", feed="feed3")
@@ -126,6 +128,9 @@ def test_text_with_a_header_of_other_order_is_refused(work, file_format):
 
 
 # --- ordinals
+
+
+LINES = {**ORDINALS, **HEADER}
 
 
 @pytest.mark.parametrize(
@@ -170,6 +175,142 @@ def test_the_op_code_moves_no_field_of_the_master(job):
     job.output = job.root / "other"
     job.put("ups_1.txt", b"id,op,b,a,ts\nx,U,BB,AA,11\n")
     job.refused(DataError, "base.txt: its header has a as field 1, where the header of", "ups_1.txt", settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("master", "feed", "fault"),
+    [
+        (b"id,a,b,ts\n--,--,--,--\n", b"id,b,a,ts\n--,--,--,--\n", "b as field 1"),  # a ruler below the names
+        (b"id,a,b,ts\nkey,kg,m,s\n", b"id,b,a,ts\nkey,m,kg,s\n", "b as field 1"),  # units below the names
+        (b"batch 7\nid,a,b,ts\n", b"batch 8\nid,b,a,ts\n", "b as field 1"),
+        (b"id,a,b,ts\nkey,kg,m,s\n", b"id,c,d,ts\nkey,m,kg,s\n", "m as field 1"),
+        (b"id,a,b,ts\n2026-01-31,4,5,6\n", b"id,a,b,ts\n2026-02-01,5,4,6\n", None),
+        (b"id,a,b,ts\n\n", b"id,a,b,ts\n,,,\n", None),
+    ],
+)
+def test_every_line_of_a_header_is_compared(job, master, feed, fault):
+    job.put("base.txt", master + b"x,A,B,10\n", "master")
+    job.put("ups_1.txt", feed + b"x,AA,BB,11\n")
+    settings = {**ORDINALS, "header.lines": "2"}
+    if fault is None:
+        job.run(settings)
+        return
+    job.refused(DataError, f"ups_1.txt: its header has {fault}, where the header of", "base.txt", settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("master", "feed"),
+    [(b"H,3,5,x", b"H,5,3,x"), (b"H,2026-01-31,-3,.5", b"H,-3,2026-01-31,.5"), (b"t,,a,", b"t,b,,")],
+)
+def test_values_that_are_no_names_may_differ(job, master, feed):
+    job.put("base.txt", master + b"\nx,A,B,10\n", "master")
+    job.put("ups_1.txt", feed + b"\nx,AA,BB,11\n")
+
+    assert job.run({**ORDINALS, **HEADER}).counts["feed updated"] == 1
+
+
+def test_a_header_without_names_is_not_in_the_manifest(job):
+    job.put("base.txt", b"H,3,5,9\nx,A,B,10\n", "master")
+    job.run({**ORDINALS, **HEADER})
+    assert "header" not in known(job.output).spec
+
+
+def test_header_check_may_be_switched_off(job):
+    job.put("ups_1.txt", b"from,a,to,b\nx,AA,BB,11\n")
+    job.put("ups_2.txt", b"from,b,to,a\nx,AAA,BBB,12\n")
+
+    job.refused(DataError, "or, if header lines do not name the fields, set header.check=false", settings=LINES)
+    job.run({**LINES, "header.check": "false"})
+    assert rows(job.output) == [b"x,AAA,BBB,12", b"y,A,B,10"]
+
+
+# --- later runs: the output has no header, so the manifest has it
+
+
+def test_a_header_is_compared_with_that_of_earlier_runs(job):
+    job.add("ups_1.txt", b"ID,a,b,TS\nx,AA,BB,11\n")
+    job.follow(LINES)
+    assert known(job.master).spec["header"] == [["id", "a", "b", "ts"]]
+    job.add("ups_2.txt", b"id,b,a,ts\nx,BB,AA,12\n")
+
+    message = job.refused(
+        DataError,
+        "ups_2.txt: its header has b as field 1, where the header of earlier feed files has a",
+        settings=LINES,
+    )
+    assert "input.format" not in message
+    job.run({**LINES, "header.check": "false"})
+    assert known(job.output).spec["header"] == [["id", "a", "b", "ts"]]
+    assert rows(job.output) == [b"x,BB,AA,12", b"y,A,B,10"]
+
+
+def test_the_header_in_the_manifest_stays(job):
+    job.follow(LINES)  # only the master has a header
+    job.follow({**ORDINALS, "field.names": "id,a,b,ts"})
+    job.add("ups_2.txt", b"a title\nx,A,B,12\n")
+    job.follow(LINES)
+    assert known(job.master).spec["header"] == [["id", "a", "b", "ts"]]
+
+    what = "field.names: field 1 is b, and a in the header of earlier feed files; correct field.names"
+    job.refused(ConfigError, what, settings={**ORDINALS, "field.names": "id,b,a,ts"})
+    job.add("ups_3.txt", b"id,price,b,ts\nx,1,B,13\n")  # a field got another name
+    job.follow(LINES)
+    assert known(job.master).spec["header"] == [["id", "price", "b", "ts"]]
+
+
+def test_the_header_in_the_manifest_lacks_the_op_code(job):
+    settings = {**HEADER, "id.field.ordinals": "0", "temporal.ordering.field.ordinal": "4"}
+    settings |= {"op.code.field.ordinal": "1"}
+    job.add("ups_1.txt", b"id,op,a,b,ts\nx,U,AA,BB,11\n")
+    job.follow(settings)
+    assert known(job.master).spec["header"] == [["id", "a", "b", "ts"]]
+    job.add("ups_2.txt", b"id,op,a,b,ts\nx,U,A,B,12\n")
+    job.follow(settings)
+    job.add("ups_3.txt", b"id,op,b,a,ts\nx,U,BB,AA,13\n")
+
+    job.refused(DataError, "its header has b as field 1, where the header of earlier", settings=settings)
+
+
+def test_the_header_of_ids_alone_is_compared_with_that_of_earlier_runs(job):
+    settings = {**BY_NAME, **HEADER, "id.field.ordinals": "0,2"}
+    job.put("base_0.txt", b"id,v,k\nx,1,2\n", "master")
+    (job.master / "base.txt").unlink()
+    job.follow(settings)
+    job.add("del_1.txt", b"k,id\n2,x\n")
+
+    what = "del_1.txt: its header has k as field 0, where the ID in the header of earlier feed files has id"
+    job.refused(DataError, what, settings=settings)
+    job.add("del_1.txt", b"id,k\nx,2\n")
+    job.follow(settings)
+    assert known(job.master).spec["header"] == [["id", "v", "k"]]
+
+
+# --- a first row of names
+
+
+@pytest.mark.parametrize(
+    ("row", "is_refused"),
+    [(b"id,a,b,ts", True), (b"ID, b ,a,ts", True), (b"a,id,id,b", False), (b"id,a,b,b", False), (b"ts,a,b,1", False)],
+)
+def test_a_first_row_that_has_the_names_of_all_fields(job, row, is_refused):
+    job.put("base.txt", b"x,A,B,10\n", "master")
+    job.put("ups_1.txt", row + b"\n")
+    settings = {"id.field.ordinals": "id", "field.names": "id,a,b,ts"}
+    if is_refused:
+        what = (
+            "ups_1.txt: its first row has the names of all fields (field.names); if it is a header, set header.lines=1"
+        )
+        job.refused(DataError, what, "if it is a record, set header.check=false", settings=settings)
+        settings["header.check"] = "false"
+    job.run(settings)
+    assert rows(job.output) == sorted([b"x,A,B,10", row])
+
+
+def test_a_first_row_of_csv_may_be_a_record_of_names(work):
+    work.put("master/m.csv", b"x,A,B,10\n")
+    work.put("feed/f_1.csv", b"b,a,id,ts\n")
+    settings = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "", "header.check": "false"}
+    assert work.run(settings).counts["feed inserted"] == 1
 
 
 # --- quotes

@@ -1,21 +1,33 @@
 """Compare the headers of delimited text, whose fields are known by position, so that no field is read as another.
 
+A header has a line for each of ``header.lines``. Each line is compared with ``field.names``, with the lines of another
+file of the run, and with the header in the master's manifest. Two lines are names of the same fields if they have as
+many values, and at least half of the values are names that both lines have once. Then each of these names must have the
+same position in both. An empty value is not a name, nor is one that begins with a digit, a sign or a point: a line with
+a count or a date is free to differ.
+
 CSV and other formats with names are not concerned: their fields are found by name.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 from mutator.config import Config
+from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.plan.inspect.delete_files import id_names, may_have_ids_alone
 from mutator.plan.inspect.source import Source
 
+HEADER = "header"  # in the specification of a dataset: the lines of the header that its feed files had
+
 Names = tuple[str, ...]
+Header = tuple[Names, ...]
 
 
 def header_names(fields: Sequence[bytes]) -> Names:
-    """Return the names in a header, as they are compared: in lower case, without quotes and spaces around them.
+    """Return the values in a header, as they are compared: in lower case, without quotes and spaces around them.
 
     >>> header_names([b'"ID"', b" price "])
     ('id', 'price')
@@ -24,48 +36,116 @@ def header_names(fields: Sequence[bytes]) -> Names:
     return tuple(text.strip().strip('"').strip().lower() for text in texts)
 
 
-def configured_names(config: Config) -> Names:
-    """Return the names of ``field.names``, as they are compared."""
-    return header_names([name.encode("utf-8", "surrogateescape") for name in config.field_names])
+def configured_names(names: Iterable[str]) -> Names:
+    """Return names of ``field.names`` as they are compared.
 
-
-def check_headers(config: Config, feed: Iterable[Source], master: Iterable[Source] = ()) -> None:
-    """Raise DataError where the header of a text file has a field at another position than ``field.names``.
-
-    Without ``field.names``, the headers are compared with the widest one, the master's if it is as wide as the feed's.
+    >>> configured_names(["ID"])
+    ('id',)
     """
+    return header_names([name.encode("utf-8", "surrogateescape") for name in names])
+
+
+def moved_name(line: Names, expected: Names) -> int | None:
+    """Return the first position of a name that another line has elsewhere; None if the lines are no names of the same
+    fields.
+
+    >>> moved_name(("id", "b", "a"), ("id", "a", "b"))
+    1
+    >>> moved_name(("h", "5", "3"), ("h", "3", "5")) is None
+    True
+    """
+    if len(line) != len(expected) or line == expected:
+        return None
+    own, others = _positions(line), _positions(expected)
+    shared = own.keys() & others.keys()
+    if 2 * len(shared) < len(line):
+        return None
+    return min((own[name] for name in shared if own[name] != others[name]), default=None)
+
+
+def _positions(line: Names) -> dict[str, int]:
+    """Return the positions of the names that a line has once."""
+    count = Counter(line)
+    return {value: position for position, value in enumerate(line) if count[value] == 1 and _is_name(value)}
+
+
+def _is_name(value: str) -> bool:
+    return value[:1] not in "+-.0123456789"  # which contains the empty text
+
+
+def _has_names(line: Names) -> bool:
+    """Return whether at least half of the values of a line are names."""
+    return 2 * len(_positions(line)) >= len(line)
+
+
+def check_headers(
+    config: Config, feed: Sequence[Source], master: Sequence[Source] = (), known: Manifest | None = None
+) -> None:
+    """Raise DataError where the header of a text file has a field at another position than expected.
+
+    known: the master's manifest. Without ``field.names``, the headers of a run are compared with the widest one, the
+    master's if it is as wide as the feed's. Raises ConfigError where ``field.names`` differs from the manifest.
+    """
+    if not config.header_check:
+        return
+    recorded = recorded_header(known)
+    if recorded and config.field_names:
+        _check_setting(config, recorded)
     with_header = [source for source in (*master, *feed) if source.header]
-    expected, whose = configured_names(config), "field.names"
-    if not expected and with_header:
-        first = max(with_header, key=lambda source: len(source.header))  # with the op code, if any has it
-        expected, whose = first.header, f"the header of {first.path}"
+    expected: list[tuple[str, Header]] = [("the header of earlier feed files", recorded)] if recorded else []
+    if config.field_names:
+        expected.append(("field.names", (configured_names(config.field_names),)))
+    elif with_header:
+        first = max(with_header, key=_width_of_names)  # with the op code, if any has it
+        expected.append((f"the header of {first.path}", first.header))
+    cure = "have all files delivered with the same order of fields"
+    cure += ", or set input.format=csv and give fields by name, not by ordinal" if known is None else ""
+    cure += "; or, if header lines do not name the fields, set header.check=false"
     for source in with_header:
-        if may_have_ids_alone(config, source) and len(source.header) == len(config.id_fields) < len(expected):
-            _check_positions(source, source.header, id_names(config, expected), f"the ID in {whose}")
-        else:
-            _check_positions(source, *_same_width(source.header, expected, config.op_field), whose)
+        for whose, header in expected:
+            for line, other in product(source.header, header):
+                what = _difference(config, source, line, other, whose)
+                if what is not None:
+                    raise error("format", path=source.path, what=what, cure=cure)
 
 
-def _check_positions(source: Source, header: Names, expected: Names, whose: str) -> None:
-    for position, name in enumerate(header):
-        if header.count(name) == expected.count(name) == 1 and expected[position] != name:
-            raise error(
-                "format",
-                path=source.path,
-                what=f"its header has {_shown(name)} as field {position}, where {whose} has "
-                f"{_shown(expected[position])}; fields of delimited text are known by position",
-                cure="have all files delivered with the same order of fields, or set input.format=csv and give fields "
-                "by name, not by ordinal",
-            )
+def _width_of_names(source: Source) -> int:
+    return max((len(line) for line in source.header if _has_names(line)), default=0)
 
 
-def _same_width(header: Names, wanted: Names, op: Any) -> tuple[Names, Names]:
-    """Return two headers without the op code, if one of them lacks it; nothing if their widths differ otherwise."""
-    if len(header) == len(wanted):
-        return header, wanted
-    if isinstance(op, int) and abs(len(header) - len(wanted)) == 1:
-        longer = len(header) > len(wanted)
-        return (_without(header, op), wanted) if longer else (header, _without(wanted, op))
+def _check_setting(config: Config, recorded: Header) -> None:
+    names = configured_names(config.field_names)
+    for line in recorded:
+        own, other = _same_width(names, line, config.op_field)
+        position = moved_name(own, other)
+        if position is not None:
+            what = f"field {position} is {own[position]}, and {other[position]} in the header of earlier feed files"
+            cure = "correct field.names, or, if that header was wrong, set header.check=false"
+            raise error("width", where="field.names", what=what, cure=cure)
+
+
+def _difference(config: Config, source: Source, line: Names, expected: Names, whose: str) -> str | None:
+    """Return what differs where a line of a header has a name that another line has elsewhere."""
+    if may_have_ids_alone(config, source) and len(line) == len(config.id_fields) < len(expected):
+        own, other, whose = line, configured_names(id_names(config, expected)), f"the ID in {whose}"
+    else:
+        own, other = _same_width(line, expected, config.op_field)
+    position = moved_name(own, other)
+    if position is None:
+        return None
+    there = f"where {whose} has {other[position] or 'no name'}"
+    return (
+        f"its header has {own[position]} as field {position}, {there}; fields of delimited text are known by position"
+    )
+
+
+def _same_width(line: Names, expected: Names, op: Any) -> tuple[Names, Names]:
+    """Return two lines without the op code, if one of them lacks it; nothing if their widths differ otherwise."""
+    if len(line) == len(expected):
+        return line, expected
+    if isinstance(op, int) and abs(len(line) - len(expected)) == 1:
+        longer = len(line) > len(expected)
+        return (_without(line, op), expected) if longer else (line, _without(expected, op))
     return (), ()
 
 
@@ -73,5 +153,23 @@ def _without(names: Names, position: int) -> Names:
     return names[:position] + names[position + 1 :]
 
 
-def _shown(name: str) -> str:
-    return name or "no name"
+def recorded_header(known: Manifest | None) -> Header:
+    """Return the lines of the header in a manifest; none in one of an earlier format, or without a header."""
+    return tuple(map(tuple, known.spec.get(HEADER, ()))) if known is not None else ()
+
+
+def header_to_record(
+    config: Config, feed: Sequence[Source], master: Sequence[Source], known: Manifest | None, *, op_in_master: bool
+) -> Header:
+    """Return the header for the manifest: the lines with a name for each field, of the newest feed file that has any,
+    else of the master, else those in the manifest.
+
+    feed, master: the files, the newest last. op_in_master: the master's rows have the op code.
+    """
+    cut = None if config.op_keep else config.op_field
+    for sources, has_op in ((feed, True), (master, op_in_master)):
+        for source in reversed(sources if config.header_check else ()):
+            lines = tuple(line for line in source.header if len(line) == source.width and _has_names(line))
+            if lines and not (may_have_ids_alone(config, source) and source.width == len(config.id_fields)):
+                return tuple(_without(line, cut) for line in lines) if has_op and cut is not None else lines
+    return recorded_header(known)

@@ -6,7 +6,7 @@ No file is read further than its first row or line end.
 import io
 import json
 import posixpath
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, BinaryIO, cast
@@ -120,35 +120,46 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
             ending = lines.line_end(content)
         bom = first.startswith(lines.UTF8_BOM)
         with closing(_blocks(storage, source.path, source.compression)) as content:
-            header_end, header, row = _first_row(lines.rows(content, ending), config.header_lines, bom)
+            header_end, headers, row = _first_row(lines.rows(content, ending), config.header_lines, bom)
     except CorruptStream as fault:
         raise error("damaged", path=source.path, why=fault) from None
     split, names = config.delimiter.split, config.field_names
     quotes = b'"' in first and ".csv" in source.name.lower()
-    header_fields = header_names(split(header)) if header else ()
-    source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header_fields, quotes=quotes)
+    header = tuple(header_names(split(line)) for line in headers if line)
+    source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header, quotes=quotes)
     if row is None:
         return source
     fields = split(row)
-    if not config.header_lines and names and set(header_names(fields)) <= set(configured_names(config)):
-        what, cure = "its first row has names of field.names", "set header.lines=1, or leave field.names out"
-        raise error("format", path=source.path, what=what, cure=cure)
     source = replace(source, width=len(fields))
     names = _names_by_position(config, source, names)
+    if config.header_check and not config.header_lines and names:
+        _check_first_row(source, fields, names)
     schema = headerless_schema(len(fields), names)
     return replace(source, file_schema=FileSchema(schema, typed=False, named=len(names) == len(fields)))
 
 
-def _first_row(rows: Iterator[tuple[int, bytes]], header_lines: int, bom: bool) -> tuple[int, bytes, bytes | None]:
-    """Return the end of the headers, the last of them, and the first row after them that is not blank, or None."""
-    header_end, header = 0, b""
+def _check_first_row(source: Source, fields: Sequence[bytes], names: Sequence[str]) -> None:
+    """Raise DataError if the first row of a file without a header has the names of all its fields, in any order."""
+    if sorted(header_names(fields)) == sorted(configured_names(names)):
+        what = "its first row has the names of all fields (field.names)"
+        cure = "if it is a header, set header.lines=1; if it is a record, set header.check=false"
+        raise error("format", path=source.path, what=what, cure=cure)
+
+
+def _first_row(
+    rows: Iterator[tuple[int, bytes]], header_lines: int, bom: bool
+) -> tuple[int, list[bytes], bytes | None]:
+    """Return the end of the headers, their lines, and the first row after them that is not blank, or None."""
+    header_end: int = 0
+    headers: list[bytes] = []
     for number, (offset, line) in enumerate(rows):
         content = line.removeprefix(lines.UTF8_BOM) if offset == 0 and bom else line
         if number < header_lines:
-            header_end, header = offset + 1, content
+            header_end = offset + 1
+            headers.append(content)
         elif content:
-            return header_end, header, content
-    return header_end, header, None
+            return header_end, headers, content
+    return header_end, headers, None
 
 
 def _probe_schema(config: Config, storage: Storage, source: Source, field_names: tuple[str, ...]) -> Source:
@@ -168,7 +179,8 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
 
     try:
         file_schema = read(dialect)
-        if file_format == "csv" and config.field_names and not header:  # a first row of names of fields is a header
+        if file_format == "csv" and config.field_names and config.header_check and not header:
+            # A first row of names of fields is a header.
             with_header = read(replace(dialect, header=True))
             header = set(with_header.schema.names) <= set(dialect.names)
             file_schema = with_header if header else file_schema

@@ -27,7 +27,7 @@ class Source:
     bom: bool = False  # begins with a UTF-8 byte order mark, which is not part of the first row
     header_end: int = 0  # lines that begin before this offset are headers
     width: int | None = None  # number of fields of the first row; None: the file has no rows
-    header: tuple[str, ...] = ()  # of delimited text: the names in its last header line, see ``headers``
+    header: tuple[tuple[str, ...], ...] = ()  # of delimited text: the values of each header line, see ``headers``
     quotes: bool = False  # named .csv and read as delimited text, with quotes in its first block
     part: Part | None = None  # the file's entry in the manifest
     order_part: SideFile | None = None  # the entry of the file with the sequences of its rows

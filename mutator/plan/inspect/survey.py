@@ -76,7 +76,7 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
     _check_formats("feed", found)
     if survey.partitioned is None:
         _check_formats("master", survey.master)
-    check_headers(config, found, survey.master)
+    check_headers(config, found, survey.master, known)
     fresh, consumed, notes = split_consumed(config, known, found)
     if config.control_suffix is not None:
         control_files.check(config.control_suffix, fresh)

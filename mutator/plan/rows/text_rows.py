@@ -22,10 +22,12 @@ from mutator.plan.inspect.delete_files import (
     notes_on_ids,
 )
 from mutator.plan.inspect.field_names import other_number_of_names
+from mutator.plan.inspect.headers import HEADER, header_to_record
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of
 from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.rows.run_fields import by_age
 from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
@@ -255,7 +257,7 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
         block_type="text",
         layouts=layouts,
         output=None,
-        spec={**_spec(config, written, known), **partitioning.spec()},
+        spec={**_spec(config, written, known), **_header_spec(config, survey, op_in_master), **partitioning.spec()},
         partitioning=partitioning,
         order_type=config.order_type,
         layout_of=layout_of,
@@ -346,6 +348,13 @@ def _spec(config: Config, written: RowLayout, known: Manifest | None) -> dict[st
         "width": width,
         "format": "text",
     }
+
+
+def _header_spec(config: Config, survey: Survey, op_in_master: bool) -> dict[str, Any]:
+    """Return the header for the manifest, if a file of this run or of an earlier one had a header."""
+    feed, master = by_age(survey.feed), by_age(survey.master)
+    header = header_to_record(config, feed, master, survey.manifest, op_in_master=op_in_master)
+    return {HEADER: [list(line) for line in header]} if header else {}
 
 
 def _spec_delimiter(delimiter: Delimiter) -> dict[str, str]:
