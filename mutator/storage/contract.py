@@ -10,7 +10,7 @@ from mutator.storage.entry import Entry, walked
 from mutator.storage.globbing import matches
 
 # Kinds of errors after which nothing was changed, and nothing will be later.
-CERTAIN = ("storage.full", "storage.refused", "storage.mount")
+CERTAIN = ("storage.full", "storage.quota", "storage.refused", "storage.paused", "storage.mount")
 
 
 class Storage(Protocol):

@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.storage import hdfs_client
 from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
 from mutator.storage.hdfs_client import FAULTS, class_of, entry_of, reason_of, status_of, storage_error, translated
-from mutator.storage.hdfs_streams import Reader, create
+from mutator.storage.hdfs_streams import Reader, Writer, create
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
@@ -95,9 +95,7 @@ class HdfsStorage(Storage):
                 _move(client, scratch, path)
             failpoint("storage.linked")
         except BaseException as fault:
-            with suppress(*FAULTS):  # the first fault is the one to report
-                client.delete(scratch)
-            raw.abandon()
+            _discard(client, raw)
             if isinstance(fault, OSError):  # of the stream, or of the code that writes to it
                 raise storage_error(path, fault) from None
             raise
@@ -152,11 +150,22 @@ class HdfsStorage(Storage):
     def replace(self, path: str, content: bytes) -> None:
         """Write a small file, which may exist: readers see either the old content or the new."""
         client, inner = hdfs_client.at(path)
-        with translated(path):
-            raw = create(client, path, posixpath.join(posixpath.dirname(inner), f".{uuid.uuid4().hex}"))
-            raw.write(content)
-            raw.finish()
-            client.rename(raw.path, inner, overwrite=True)
+        raw = create(client, path, posixpath.join(posixpath.dirname(inner), f".{uuid.uuid4().hex}"))
+        try:
+            with translated(path):
+                raw.write(content)
+                raw.finish()
+                client.rename(raw.path, inner, overwrite=True)
+        except BaseException:
+            _discard(client, raw)
+            raise
+
+
+def _discard(client: Client, raw: Writer) -> None:
+    """Remove a file that cannot be finished, where the client can: the fault before it is the one to report."""
+    with suppress(*FAULTS):
+        client.delete(raw.path)
+    raw.abandon()
 
 
 def _move(client: Client, source: str, target: str) -> None:
@@ -168,15 +177,19 @@ def _move(client: Client, source: str, target: str) -> None:
     except (FileNotFoundError, FileExistsError):
         raise
     except FAULTS as fault:
-        now = status_of(client, target, inner)
+        try:
+            now = status_of(client, target, inner)
+            left = status_of(client, source, source)
+        except MutatorError:
+            raise fault from None  # a refused lookup does not mean that the rename was refused
         if class_of(fault):
             # If one is a file and the other a directory, the NameNode says that they do not match, not that one exists.
-            if now is None or status_of(client, source, source) is None:
+            if now is None or left is None:
                 raise
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
         # The answer was lost. If the target is now the former source, the rename was done: by this process, unless
         # another one made the very same rename at that moment.
-        if now is None or _identity(now) != _identity(before) or status_of(client, source, source):
+        if now is None or _identity(now) != _identity(before) or left is not None:
             raise
 
 

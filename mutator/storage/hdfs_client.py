@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 # The client raises RuntimeError if it has no class for an error, and ValueError for a name that is not Unicode.
 FAULTS = (OSError, RuntimeError, ValueError)
 _KINDS = ((FileNotFoundError, "storage.missing"), (FileExistsError, "storage.exists"))
+# The NameNode checks permissions, quotas and safe mode before it changes anything. Any other answer, such as that of a
+# standby NameNode or of an overloaded one, says less.
+_REFUSALS = {
+    "AccessControlException": "storage.refused",
+    "NSQuotaExceededException": "storage.quota",
+    "DSQuotaExceededException": "storage.quota",
+    "QuotaByStorageTypeExceededException": "storage.quota",
+    "SafeModeException": "storage.paused",
+}
 # RPCError("java.io.IOException", "message of the NameNode\n\tat org.apache.…"), as Rust prints it
 _ANSWER = re.compile(r'RPCError\("(?:[\w.]*\.)?([\w$]+)", "(.*)"\)', re.DOTALL)
 _OTHER = re.compile(r'\w+\("(.*)"\)', re.DOTALL)
@@ -86,6 +95,14 @@ def translated(path: str) -> Iterator[None]:
         raise storage_error(path, fault) from None
 
 
+class StreamError(OSError):
+    """An exception of the client in a stream, with the kind of the StorageError that it will become."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(errno.EIO, reason)
+        self.kind = kind
+
+
 @contextmanager
 def os_errors() -> Iterator[None]:
     """Raise an exception of the client as the OSError that a reader of a stream expects."""
@@ -94,15 +111,21 @@ def os_errors() -> Iterator[None]:
     except NotImplementedError:
         raise
     except FAULTS as fault:
-        raise OSError(errno.EIO, reason_of(fault)) from None
+        raise StreamError(_kind_of(fault), reason_of(fault)) from None
 
 
 def storage_error(path: str, fault: Exception) -> Exception:
-    """Return an exception of the client as a StorageError."""
-    kind = next((kind for family, kind in _KINDS if isinstance(fault, family)), "storage")
+    """Return an exception of the client, or of a stream, as a StorageError."""
+    return error(_kind_of(fault), path=path, why=reason_of(fault))
+
+
+def _kind_of(fault: Exception) -> str:
+    if isinstance(fault, StreamError):
+        return fault.kind
     if str(fault).startswith("Path is not a file"):  # which is a FileNotFoundException, too
-        kind = "storage"
-    return error(kind, path=path, why=reason_of(fault))
+        return "storage"
+    found = next((kind for family, kind in _KINDS if isinstance(fault, family)), None)
+    return found or _REFUSALS.get(class_of(fault), "storage")
 
 
 def class_of(fault: Exception) -> str:

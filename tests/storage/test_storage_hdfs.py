@@ -16,8 +16,10 @@ pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip ins
 from mutator.errors import MutatorError
 from mutator.storage import blocks
 from mutator.storage import hdfs_client as backend
+from mutator.storage.contract import CERTAIN
 from mutator.storage.hdfs import HdfsStorage
 from tests.support.cluster import ROOT
+from tests.support.hdfs_server import admin
 from tests.support.patience import wait_until
 
 STORAGE = HdfsStorage()
@@ -125,6 +127,97 @@ def test_a_refusal_of_the_namenode_is_not_in_doubt(base, faulty):
         STORAGE.rename_new(f"{base}/one", f"{base}/other")
     assert caught.value.kind == "storage"
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("security.AccessControlException", "storage.refused"),
+        ("hdfs.protocol.NSQuotaExceededException", "storage.quota"),
+        ("hdfs.protocol.DSQuotaExceededException", "storage.quota"),
+        ("hdfs.protocol.QuotaByStorageTypeExceededException", "storage.quota"),
+        ("hdfs.server.namenode.SafeModeException", "storage.paused"),
+    ],
+)
+def test_a_refusal_before_any_change_is_certain(base, faulty, name, kind):
+    write(f"{base}/one")
+    faulty(RuntimeError(f'RPCError("org.apache.hadoop.{name}", "refused\\n\\tat a.b")'), done=False)
+    for act in (
+        lambda: STORAGE.rename_new(f"{base}/one", f"{base}/other"),
+        lambda: write(f"{base}/two"),
+        lambda: STORAGE.replace(f"{base}/one", b"new"),
+    ):
+        with pytest.raises(MutatorError, match="refused; ") as caught:
+            act()
+        assert caught.value.kind == kind
+        assert kind in CERTAIN
+    assert names(base) == ["one"]
+    assert read(f"{base}/one") == b"rows\n"
+
+
+def test_a_refused_lookup_after_a_lost_answer_leaves_the_rename_in_doubt(base, faulty, monkeypatch):
+    write(f"{base}/one")
+    faulty(LOST)
+    client = backend._clients[os.getpid(), base.split("/")[2]]
+    look_up, looked_up = client.get_file_info, []
+
+    def refuse_the_second(path):
+        looked_up.append(path)
+        if len(looked_up) > 1:
+            raise RuntimeError('RPCError("org.apache.hadoop.security.AccessControlException", "no entry")')
+        return look_up(path)
+
+    monkeypatch.setattr(client, "get_file_info", refuse_the_second, raising=False)
+    with pytest.raises(MutatorError, match="disconnected") as caught:
+        STORAGE.rename_new(f"{base}/one", f"{base}/other")
+    assert caught.value.kind == "storage"
+    assert len(looked_up) > 1
+
+
+def as_user(name, monkeypatch):
+    monkeypatch.setenv("HADOOP_USER_NAME", name)
+    monkeypatch.setattr(backend, "_clients", {})
+
+
+def test_a_user_without_permission(base, monkeypatch):
+    write(f"{base}/one")
+    with monkeypatch.context() as other:
+        as_user("somebody", other)
+        for act in (
+            lambda: write(f"{base}/two"),
+            lambda: STORAGE.rename_new(f"{base}/one", f"{base}/two"),
+            lambda: STORAGE.make_directory(f"{base}/directory"),
+            lambda: STORAGE.remove(f"{base}/one"),
+        ):
+            with pytest.raises(MutatorError, match=r"Permission denied: user=somebody.*check the owner") as caught:
+                act()
+            assert caught.value.kind == "storage.refused"
+    assert names(base) == ["one"]
+
+
+@pytest.mark.thorough(keep=0)
+def test_quotas_and_safe_mode(base, hdfs):
+    write(f"{base}/one")
+    STORAGE.make_directory(f"{base}/full")
+    STORAGE.make_directory(f"{base}/small")
+    directory = base.removeprefix(hdfs)
+    admin(hdfs, "-setQuota", "1", f"{directory}/full")
+    admin(hdfs, "-setSpaceQuota", "1000", f"{directory}/small")
+    acts = [lambda: write(f"{base}/full/one"), lambda: STORAGE.rename_new(f"{base}/one", f"{base}/full/one")]
+    for act in (*acts, lambda: write(f"{base}/small/one"), lambda: STORAGE.replace(f"{base}/small/one", b"rows")):
+        with pytest.raises(MutatorError, match=r"quota .*have the quota raised") as caught:
+            act()
+        assert caught.value.kind == "storage.quota"
+    assert names(f"{base}/full") == names(f"{base}/small") == []
+    admin(hdfs, "-safemode", "enter")
+    try:
+        for act in (lambda: write(f"{base}/two"), lambda: STORAGE.rename_new(f"{base}/one", f"{base}/two")):
+            with pytest.raises(MutatorError, match="Name node is in safe mode") as caught:
+                act()
+            assert caught.value.kind == "storage.paused"
+    finally:
+        admin(hdfs, "-safemode", "leave")
+    assert names(base) == ["full", "one", "small"]
 
 
 def test_the_loser_of_a_race_for_a_source_does_not_believe_that_it_won(base, faulty):

@@ -26,7 +26,7 @@ from hdfs_native import Client
 from tests.support.cluster import GUARD, ROOT, environment
 from tests.support.patience import PATIENCE
 
-__all__ = ["Hdfs", "hdfs", "hdfs_server"]
+__all__ = ["Hdfs", "admin", "hdfs", "hdfs_server"]
 
 JARS = Path(pyspark.__file__).parent / "jars"
 NAMENODE = "namenode.NameNode"
@@ -62,6 +62,12 @@ def hdfs() -> Iterator[str]:
         yield url
 
 
+def admin(url: str, *words: str) -> None:
+    """Carry out a command of Hadoop's DFSAdmin, such as ``-setQuota 1 /directory``; this takes seconds."""
+    command = [*_java(), "org.apache.hadoop.hdfs.tools.DFSAdmin", "-fs", url, *words]
+    subprocess.run(command, env=environment(), capture_output=True, timeout=PATIENCE, check=True)
+
+
 class Hdfs:
     """The processes and their address; a test may kill one of them and start it again."""
 
@@ -80,7 +86,6 @@ class Hdfs:
                 "dfs.datanode.ipc.address": "127.0.0.1:0",
                 "dfs.datanode.http.address": "127.0.0.1:0",
                 "dfs.replication": 2,
-                "dfs.permissions.enabled": "false",
                 "dfs.namenode.safemode.extension": 0,
                 # The DataNode is up before the NameNode: it asks again at once, and not after a second.
                 "ipc.client.connect.retry.interval": 50,
@@ -91,9 +96,7 @@ class Hdfs:
                 "dfs.namenode.resource.du.reserved": 0,
             }
         )
-        jars = [directory / "conf", _minicluster(), *(jar for jar in JARS.iterdir() if jar.name.startswith(NEEDED))]
-        java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
-        self._java = [java, *JAVA, f"-Djava.io.tmpdir={directory}", "-cp", ":".join(map(str, jars))]
+        self._java = _java(directory / "conf", f"-Djava.io.tmpdir={directory}")
 
     def start_all(self) -> None:
         """Create the NameNode's directory, start all servers, and wait until a file can be written."""
@@ -173,6 +176,13 @@ class Hdfs:
 
     def _log(self, role: str) -> Path:
         return self._directory / f"{role}.log"
+
+
+def _java(conf: Path | None = None, *options: str) -> list[str]:
+    """Return the command that runs a class of Hadoop; conf: a directory before the jars."""
+    jars = [_minicluster(), *(jar for jar in JARS.iterdir() if jar.name.startswith(NEEDED))]
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    return [java, *JAVA, *options, "-cp", ":".join(map(str, [*([] if conf is None else [conf]), *jars]))]
 
 
 def _minicluster() -> Path:

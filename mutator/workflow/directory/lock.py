@@ -161,11 +161,11 @@ def _newest(base: Base) -> _Lock | None:
 def _is_alive(base: Base, lock: _Lock) -> bool:
     if lock.owner is not None and lock.owner.has_ended():
         return False
-    return _storage_time(base) - lock.entry.modified <= (lock.owner.timeout if lock.owner is not None else _UNKNOWN)
+    return storage_time(base) - lock.entry.modified <= (lock.owner.timeout if lock.owner is not None else _UNKNOWN)
 
 
-def _storage_time(base: Base) -> float:
-    """Return the time by the clock of the storage: that of a file created now."""
+def storage_time(base: Base) -> float:
+    """Return the seconds since 1970 by the clock of the storage: the time of a file created now."""
     files, name = _files(base), f".clock-{uuid.uuid4().hex}"
     files.create(name, b"")
     entry = base.storage.stat(files.path(name))

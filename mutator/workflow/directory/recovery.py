@@ -18,10 +18,10 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, StorageError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
-from mutator.storage import entries_of
+from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
-from mutator.workflow.directory.lock import locked
+from mutator.workflow.directory.lock import locked, storage_time
 from mutator.workflow.directory.merged_content import merged_content
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
 from mutator.workflow.directory.versions import REMOVING, back_up, hide, publish, remove_hidden
@@ -157,11 +157,19 @@ def locked_with_room(base: Base, run: str, timeout: float) -> Iterator[None]:
 
 def _sweep(base: Base) -> None:
     """Remove unfinished files of killed processes: their names are hidden."""
-    for directory in ("runs", "log", "lock"):
-        for entry in entries_of(base.at("_mutator", directory)):
-            # Other processes may be reading the lock just now, each with a clock file.
-            if entry.name.startswith(".") and (directory != "lock" or time.time() - entry.last_write > _LONG):
-                base.storage.remove(entry.path)
+    for directory in ("runs", "log"):
+        for entry in _hidden(base, directory):
+            base.storage.remove(entry.path)
+    # Other processes may be reading the lock just now, each with a clock file.
+    litter = _hidden(base, "lock")
+    now = storage_time(base) if litter else 0.0
+    for entry in litter:
+        if now - entry.last_write > _LONG:
+            base.storage.remove(entry.path)
+
+
+def _hidden(base: Base, directory: str) -> list[Entry]:
+    return [entry for entry in entries_of(base.at("_mutator", directory)) if entry.name.startswith(".")]
 
 
 def _after(log: Log, number: int) -> list[int]:
