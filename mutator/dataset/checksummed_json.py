@@ -74,12 +74,18 @@ def parse(data: bytes, name: str, known: int) -> dict[str, Any]:
         expected = members.pop("checksum")
         form, version = members.pop("format"), members.pop("version")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
-        raise ValueError(f"it is no {name}: {fault}") from None
+        raise ValueError(f"it cannot be read: {_why_unreadable(fault)}") from None
     if form == name and isinstance(version, int) and version > known:
         raise Newer(version)
     # The bytes are checked, not the members: earlier versions of this program wrote other white space.
     if _sealed(data[: data.rfind(_SEAL.encode("ascii"))]) != data:
         raise ValueError(f"its content does not have the checksum {expected}")
     if form != name:
-        raise ValueError(f"it is no {name}, but of the format {form!r}")
+        raise ValueError(f"its format is {form!r} and should be {name!r}")
     return members
+
+
+def _why_unreadable(fault: Exception) -> str:
+    if isinstance(fault, KeyError):
+        return f"it has no member {fault}"
+    return str(fault) if isinstance(fault, ValueError | RecursionError) else "it is not a JSON object"

@@ -1,14 +1,17 @@
 """A dataset that this program wrote: its directory compared with its manifest."""
 
 import posixpath
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from mutator.dataset import manifest, split_record
 from mutator.dataset.manifest import Manifest
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.rules import file_names
-from mutator.storage import Entry, Storage, read_file
+from mutator.storage import Entry, Storage, entries_of, read_file
+
+_COPY = re.compile(r"manifest-(.+)\.json")  # its name without the directory
 
 
 class RecordedFile(Protocol):
@@ -29,18 +32,76 @@ def read_manifest(storage: Storage, directory: str) -> Manifest | None:
     if storage.stat(path) is None:
         split = storage.stat(posixpath.join(directory, split_record.PATH)) is not None
         if not split and storage.stat(posixpath.join(directory, manifest.DIRECTORY)) is not None:
-            raise error("manifest.damaged", path=path, why="it is missing beside the rest of its directory")
+            raise _damaged(storage, directory, "it is missing beside the rest of its directory")
         return None
-    return manifest.parse(read_file(path), path)
+    try:
+        return manifest.parse(read_file(path), path)
+    except MutatorError as fault:
+        if fault.kind != "manifest.damaged":
+            raise
+        raise _damaged(storage, directory, fault.fields["why"]) from None
+
+
+def _damaged(storage: Storage, directory: str, why: str) -> MutatorError:
+    """Return the error of a damaged manifest, with the command that puts it back where its copy is whole."""
+    path = posixpath.join(directory, manifest.PATH)
+    try:
+        whole_copy(storage, directory)
+    except MutatorError:
+        return manifest.damaged(path, why)
+    return manifest.damaged(path, why, f"put it back from its copy: mutator verify --repair {directory}")
+
+
+def whole_copy(storage: Storage, directory: str, commits: Collection[str] | None = None) -> Manifest:
+    """Return the manifest that the copies of a damaged one prove.
+
+    commits: IDs of the datasets that the directory may be, by a log; None without a log. Raises StateError of the kind
+    ``manifest.lost`` where no copy is whole, several are, or a file of the dataset is missing.
+    """
+    if commits is None and not storage.renames and storage.stat(posixpath.join(directory, manifest.PATH)) is None:
+        raise error("manifest.lost", path=directory, why="it has no manifest, so its run may not have committed it")
+    copies = _copies(directory)
+    found = [copy for copy in copies if commits is None or copy.commit in commits]
+    if len(found) != 1:
+        none = "the log does not name the dataset of its copy" if copies else "it has no whole copy of its manifest"
+        why = "it has several copies of manifests" if found else none
+        raise error("manifest.lost", path=directory, why=why)
+    problems = differing_parts(storage, directory, found[0].parts())
+    if problems:
+        raise error("manifest.lost", path=directory, why=file_names.first_few(problems))
+    return found[0]
+
+
+def _copies(directory: str) -> list[Manifest]:
+    found = []
+    for entry in entries_of(posixpath.join(directory, manifest.DIRECTORY)):
+        if entry.type != "file" or not _COPY.fullmatch(entry.name):
+            continue
+        try:
+            known = manifest.parse(read_file(entry.path), entry.path)
+        except MutatorError:
+            continue  # it proves nothing
+        if known.copy == f"{manifest.DIRECTORY}/{entry.name}":
+            found.append(known)
+    return found
 
 
 def check_files(storage: Storage, master: str, parts: Sequence[RecordedFile], listed: Iterable[Entry]) -> None:
     """Raise StateError if the files of a directory differ from its manifest. listed: entries of the directory."""
-    listed = list(listed)
-    problems = differing_parts(storage, master, parts, listed)
-    problems += [f"{path} is not one of its files" for path in unrecorded_files(storage, master, parts, listed)]
+    problems = differing_files(storage, master, parts, listed)
     if problems:
         raise error("manifest.files", path=master, what=file_names.first_few(problems))
+
+
+def differing_files(
+    storage: Storage, directory: str, parts: Sequence[RecordedFile], listed: Iterable[Entry]
+) -> list[str]:
+    """Return how the files of a directory differ from its manifest. listed: entries of the directory."""
+    listed = list(listed)
+    problems = differing_parts(storage, directory, parts, listed)
+    return problems + [
+        f"{path} is not one of its files" for path in unrecorded_files(storage, directory, parts, listed)
+    ]
 
 
 def unrecorded_files(

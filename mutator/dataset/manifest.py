@@ -11,7 +11,7 @@ from typing import Any
 
 from mutator.dataset import checksummed_json
 from mutator.dataset.gc_pause import paused
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 
 # 2: "copy", "checked" of files, and "" as the lowest order value; 3: "header" in the specification
 FORMAT_VERSION = 3
@@ -119,7 +119,7 @@ def parse(data: bytes, path: str) -> Manifest:
     except checksummed_json.Newer as fault:
         raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None
     except (KeyError, TypeError, ValueError) as fault:
-        raise error("manifest.damaged", path=path, why=fault) from None
+        raise damaged(path, fault) from None
     beside = {part.path for part in manifest.beside}
     for what, named in (
         ("file of sequences", (part.order for part in manifest.files)),
@@ -127,11 +127,16 @@ def parse(data: bytes, path: str) -> Manifest:
     ):
         for other in named:
             if other is not None and other not in beside:
-                raise error("manifest.damaged", path=path, why=f"it does not name the {what} {other}")
+                raise damaged(path, f"it does not name the {what} {other}")
     for name in (*(part.path for part in manifest.parts()), manifest.copy or PATH):
         if not is_safe(name):
-            raise error("manifest.damaged", path=path, why=f"it names a file outside of the directory: {name}")
+            raise damaged(path, f"it names a file outside of the directory: {name}")
     return manifest
+
+
+def damaged(path: str, why: object, cure: str = "restore the directory from a copy") -> MutatorError:
+    """Return the error of a damaged manifest. why: an exception, or text. cure: besides adoption."""
+    return error("manifest.damaged", path=path, why=why, cure=cure)
 
 
 def copy_path(run: str) -> str:

@@ -6,52 +6,13 @@ dataset's.
 """
 
 import posixpath
-import re
 from collections.abc import Collection
 
 from mutator.dataset import manifest
-from mutator.dataset.directory import differing_parts, read_manifest
-from mutator.dataset.manifest import Manifest
-from mutator.errors import MutatorError, error
+from mutator.dataset.directory import read_manifest, whole_copy
+from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
-from mutator.rules import file_names
-from mutator.storage import Storage, entries_of, read_file, read_if_exists
-
-_COPY = re.compile(r"manifest-(.+)\.json")
-
-
-def whole_copy(storage: Storage, directory: str, commits: Collection[str] | None = None) -> Manifest:
-    """Return the manifest that the copies of a damaged one prove.
-
-    commits: IDs of the datasets that the directory may be, by a log; None without a log. Raises StateError of the kind
-    ``manifest.lost`` where no copy is whole, several are, or a file of the dataset is missing.
-    """
-    if commits is None and not storage.renames and storage.stat(posixpath.join(directory, manifest.PATH)) is None:
-        raise error("manifest.lost", path=directory, why="it has no manifest, so its run may not have committed it")
-    copies = _copies(directory)
-    found = [copy for copy in copies if commits is None or copy.commit in commits]
-    if len(found) != 1:
-        none = "the log does not name the dataset of its copy" if copies else "it has no whole copy of its manifest"
-        why = "it has several copies of manifests" if found else none
-        raise error("manifest.lost", path=directory, why=why)
-    problems = differing_parts(storage, directory, found[0].parts())
-    if problems:
-        raise error("manifest.lost", path=directory, why=file_names.first_few(problems))
-    return found[0]
-
-
-def _copies(directory: str) -> list[Manifest]:
-    found = []
-    for entry in entries_of(posixpath.join(directory, manifest.DIRECTORY)):
-        if entry.type != "file" or not _COPY.fullmatch(entry.name):
-            continue
-        try:
-            known = manifest.parse(read_file(entry.path), entry.path)
-        except MutatorError:
-            continue  # it proves nothing
-        if known.copy == f"{manifest.DIRECTORY}/{entry.name}":
-            found.append(known)
-    return found
+from mutator.storage import Storage, read_file, read_if_exists
 
 
 def repair(storage: Storage, directory: str, commits: Collection[str] | None = None) -> str | None:

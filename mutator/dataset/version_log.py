@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from mutator.dataset import checksummed_json
@@ -76,8 +77,19 @@ class Log:
         self._known: dict[int, Version] = {}  # entries never change
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all versions, ascending."""
-        return self._entries.numbers()
+        """Return the numbers of all versions, ascending. Raises StateError if one before the newest has no entry.
+
+        Whether a run has committed, or which version a dataset was, cannot be known without every entry.
+        """
+        numbers = self._entries.numbers()
+        faults = self._missing(numbers)
+        if faults:
+            raise faults[0]
+        return numbers
+
+    def newest(self) -> int:
+        """Return the number of the newest version, also of one that cannot be read; 0 before the first."""
+        return max(self._entries.numbers(), default=0)
 
     def latest(self) -> Version:
         """Return the newest version; ``NONE`` before the first."""
@@ -93,21 +105,26 @@ class Log:
 
     def readable(self) -> tuple[list[Version], list[MutatorError]]:
         """Return every version that can be read, oldest first, and the errors of those that cannot."""
-        versions, faults, expected = list[Version](), list[MutatorError](), 1
-        for number in self.numbers():
-            if number > expected:
-                why = (
-                    "it is missing"
-                    if number == expected + 1
-                    else f"it and the next {number - expected - 1} are missing"
-                )
-                faults.append(error("log.damaged", path=self._entries.path(expected), why=why))
-            expected = number + 1
+        numbers = self._entries.numbers()
+        versions, faults = list[Version](), self._missing(numbers)
+        for number in numbers:
             try:
                 versions.append(self.read(number))
             except MutatorError as fault:
                 faults.append(fault)
         return versions, faults
+
+    def _missing(self, numbers: Sequence[int]) -> list[MutatorError]:
+        """Return an error for each gap in the numbers of the entries."""
+        if len(numbers) == (numbers[-1] if numbers else 0):
+            return []
+        faults = []
+        for before, number in pairwise((0, *numbers)):
+            gap = number - before - 1
+            if gap:
+                why = "it is missing" if gap == 1 else f"it and the next {gap - 1} are missing"
+                faults.append(error("log.damaged", path=self._entries.path(before + 1), why=why))
+        return faults
 
     def read(self, number: int) -> Version:
         """Read one version. Raises StateError."""

@@ -3,7 +3,7 @@
 An exception that is raised in an executor loses its class on the way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mutator.errors import MutatorError
@@ -23,6 +23,7 @@ class TaskError(NamedTuple):
 
     kind: str
     text: str
+    fields: Mapping[str, str]
 
 
 def guarded(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -30,7 +31,7 @@ def guarded(work: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return work(*arguments)
     except MutatorError as fault:
-        return TaskError(fault.kind, str(fault))
+        return TaskError(fault.kind, str(fault), fault.fields)
 
 
 def checked(results: Sequence[Any]) -> list[Any]:

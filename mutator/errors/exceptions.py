@@ -5,6 +5,7 @@ the catalogue is a bug. Rows that cannot be read are not errors but data (reject
 """
 
 import re
+from collections.abc import Mapping
 
 from mutator.errors.display import one_line, printable, without_secrets
 from mutator.errors.many_errors import MANY
@@ -25,8 +26,13 @@ class MutatorError(Exception):
     exit_code = 70
     kind = "bug"
 
+    def __init__(self, message: str, fields: Mapping[str, str] | None = None) -> None:
+        """Keep the message, and the texts that were put into it, by their names in the catalogue."""
+        super().__init__(message)
+        self.fields = fields or {}
+
     def __reduce__(self) -> tuple[object, ...]:
-        return (rebuilt, (self.kind, str(self)))
+        return (rebuilt, (self.kind, str(self), self.fields))
 
 
 class ConfigError(MutatorError):
@@ -70,7 +76,7 @@ def error(kind: str, **fields: object) -> MutatorError:
     """
     _, template = CATALOGUE[kind]
     shown = {name: _shown(name, value) for name, value in fields.items()}
-    return rebuilt(kind, template.format(**shown))
+    return rebuilt(kind, template.format(**shown), {name: str(value) for name, value in fields.items()})
 
 
 def _shown(name: str, value: object) -> str:
@@ -96,9 +102,9 @@ class suppressed:  # noqa: N801  # as contextlib's ``suppress``
         return isinstance(fault, MutatorError) and fault.kind in self._kinds
 
 
-def rebuilt(kind: str, message: str) -> MutatorError:
-    """Return the error that had this text, on the other side of a pickle."""
-    made = CATALOGUE[kind][0](message)
+def rebuilt(kind: str, message: str, fields: Mapping[str, str] | None = None) -> MutatorError:
+    """Return the error that had this text, on the other side of a pickle. fields: as in ``MutatorError``."""
+    made = CATALOGUE[kind][0](message, fields)
     made.kind = kind
     made.add_note(NOTE.format(kind))  # a traceback is all that comes back from a task that failed
     return made

@@ -217,7 +217,9 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: has old masters, but the log, _mutator/log/, is missing; restore the log from a copy of the base, "
             "or start a new base with a copy of the newest dataset (master/; on S3, in output/) as its master/"
         ),
-        "base.version": "{path}: {why}; mutator workflow history shows the versions that can be restored",
+        "base.files": "{path}: differs from its manifest: {what}; {cures}",
+        "base.damage": "{path}: {why}; the master's file is damaged: {cures}",
+        "base.version": "{path}: {why}; {others}",
         "log.damaged": (
             "{path}: the log entry is damaged ({why}); restore it from a copy of the base, or start a new base with a "
             "copy of the newest dataset (master/; on S3, in output/) as its master/"
@@ -226,13 +228,13 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program"
         ),
         "manifest.damaged": (
-            "{path}: the manifest is damaged ({why}); put it back from its copy with mutator verify --repair DIR; "
-            "where that is impossible, restore it from a backup, or set master.adopt=true to use the directory's files "
-            "as an unmanaged master, which loses tombstones and row sequences"
+            "{path}: the manifest is damaged ({why}); {cure}, or set master.adopt=true to use the directory's files as "
+            "an unmanaged master, which forgets tombstones, row sequences and which feed files were merged"
         ),
         "manifest.lost": (
-            "{path}: the manifest cannot be put back ({why}); restore it from a backup, or set master.adopt=true to "
-            "use the directory's files as an unmanaged master, which loses tombstones and row sequences"
+            "{path}: the manifest cannot be put back ({why}); restore the directory from a copy, or set "
+            "master.adopt=true to use its files as an unmanaged master, which forgets tombstones, row sequences and "
+            "which feed files were merged"
         ),
         "split.damaged": (
             "{path}: the record of a split feed is damaged ({why}); remove the directory, and split the feed again"
@@ -250,9 +252,9 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: the manifest has format version {version}, but this program knows {known}; use a newer program"
         ),
         "manifest.files": (
-            "{path}: the directory differs from its manifest: {what}; restore it, or set master.adopt=true to use "
-            "the files that are there as an unmanaged master, which loses tombstones, row sequences and the rows of "
-            "missing files"
+            "{path}: the directory differs from its manifest: {what}; restore it from a copy, or set "
+            "master.adopt=true to use the files that are there as an unmanaged master, which forgets tombstones, row "
+            "sequences, which feed files were merged, and the rows of missing files"
         ),
         "manifest.spec": (
             "{path}: the master was written with {name} = {before}, but this run has {now}; use the same setting, or "
@@ -262,7 +264,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: the master has tombstones of records without a partition, which key.scope=partition cannot use; "
             "set key.scope=table, or set master.adopt=true to start anew from its rows"
         ),
-        "manifest.damage": "{path}: {why}; the master's file is damaged: restore it from a copy",
+        "manifest.damage": (
+            "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, because on one disk "
+            "the datasets before and after it may have the same file, as hard links"
+        ),
         "snapshot.older": (
             "the snapshot's highest order value is {now}, but the master has already had one with {before}; if the "
             "older one is intended, run again with -D allow.older.snapshot=true"

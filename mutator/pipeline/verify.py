@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.dataset.manifest_repair import repair
-from mutator.engine.receipts import LedgerReceipt
+from mutator.engine.receipts import Fault, LedgerReceipt
 from mutator.engine.spark.shuffle import each_on, on_partitions, shared_with, spark_faults
 from mutator.engine.split_content import checksum_of
 from mutator.errors import MutatorError, error
@@ -29,6 +29,25 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
+_RESTORE = "restore it from a copy on another disk"
+
+
+class Difference(NamedTuple):
+    """A difference between a dataset and its manifest."""
+
+    what: str
+    file: str | None = None  # relative to the dataset; None: of no single file
+    cure: str | None = None
+
+    def __str__(self) -> str:
+        return self.what if self.file is None else f"{self.file}: {self.what}"
+
+    def text(self, directory: str) -> str:
+        """Return a line with the full path and the cure. directory: of the dataset."""
+        where = "" if self.file is None else f"{directory.rstrip('/')}/"
+        return f"{where}{self}{f'; {self.cure}' if self.cure else ''}"
+
+
 @dataclass(frozen=True)
 class Verification:
     """The size of a dataset, and its differences from its manifest."""
@@ -38,9 +57,14 @@ class Verification:
     rows: int
     tombstones: int
     bytes: int
-    problems: tuple[str, ...]
+    differences: tuple[Difference, ...]
     filters: bool = False  # its files have filters of their keys
     keyed: bool = True  # False: it was exported or imported, and no run has set its key
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The differences, with paths relative to the dataset."""
+        return tuple(map(str, self.differences))
 
     def text(self) -> str:
         """Return lines for a terminal."""
@@ -50,8 +74,8 @@ class Verification:
                 f"{counted(self.bytes, 'byte')}, {counted(self.tombstones, 'tombstone')}"
             )
         ]
-        lines += [f"differs: {printable(problem)}" for problem in self.problems]
-        if not self.problems:
+        lines += [f"differs: {printable(difference.text(self.path))}" for difference in self.differences]
+        if not self.differences:
             compared = "files, sizes, rows, checksums, one row per key" if self.keyed else "files, sizes, checksums"
             compared += ", filters of keys" if self.filters else ""
             lines.append(f"as its manifest says: {compared}")
@@ -80,7 +104,7 @@ def verify(sc: SparkContext, path: str) -> Verification:
         rows=sum(part.rows for part in known.files),
         tombstones=sum(part.rows for part in known.beside if part.role == "tombstones"),
         bytes=sum(part.bytes for part in known.files),
-        problems=tuple(problems),
+        differences=tuple(problems),
         filters=any(part.role == "filters" for part in known.beside),
         keyed=not is_without_key(known),
     )
@@ -95,28 +119,29 @@ def repair_dataset(path: str) -> tuple[list[str], list[str]]:
         return [], [str(fault)]
 
 
-def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
+def _files(path: str, known: Manifest) -> tuple[list[Difference], set[str]]:
     """Compare names and sizes; return the problems and the paths of the files that can be read."""
     storage = storage_for(path)
     found = {posixpath.relpath(entry.path, path): (entry.type, entry.bytes) for entry in walk(path)}
-    problems, readable = [], set()
+    problems, readable = list[Difference](), set()
     for name, size in sorted((part.path, part.bytes) for part in known.parts()):
         entry_type, bytes_ = found.pop(name, (None, None))
         if entry_type is None:
-            problems.append(f"{name}: is missing")
+            problems.append(Difference("is missing", name, _RESTORE))
         elif entry_type != "file":
-            problems.append(f"{name}: is a {entry_type}, not a file")
+            problems.append(Difference(f"is a {entry_type}, not a file", name, _RESTORE))
         elif bytes_ != size:
-            problems.append(f"{name}: has {bytes_} bytes and should have {size}")
+            problems.append(Difference(f"has {bytes_} bytes and should have {size}", name, _RESTORE))
         else:
             readable.add(posixpath.join(path, name))
     problems += _copy_problems(storage, path, known.copy)
     others = sorted(found.keys() - {manifest.PATH, known.copy, SUCCESS})
-    problems += [f"{name}: is not in the manifest" for name in others if not is_straggler(storage, name)]
+    foreign = [name for name in others if not is_straggler(storage, name)]
+    problems += [Difference("is not in the manifest", name, "move it away") for name in foreign]
     if SUCCESS not in found:
-        problems.append(f"{SUCCESS}: is missing")
+        problems.append(Difference("is missing", SUCCESS, "create it, without content"))
     elif found[SUCCESS] != ("file", 0):
-        problems.append(f"{SUCCESS}: is not empty")
+        problems.append(Difference("is not empty", SUCCESS, "replace it by an empty file"))
     data_files = {part.path for part in known.files}
     for part in known.beside:
         full_path = posixpath.join(path, part.path)
@@ -125,12 +150,12 @@ def _files(path: str, known: Manifest) -> tuple[list[str], set[str]]:
             continue
         difference = checksum.difference(full_path, part.checksum)
         if difference is not None:
-            problems.append(f"{part.path}: {difference}")
+            problems.append(Difference(difference, part.path, _RESTORE))
             readable.discard(full_path)
     return problems, readable
 
 
-def _copy_problems(storage: Storage, path: str, copy: str | None) -> list[str]:
+def _copy_problems(storage: Storage, path: str, copy: str | None) -> list[Difference]:
     """Compare the copy of the manifest with it. copy: its path in the dataset; earlier datasets have none."""
     if copy is None:
         return []
@@ -138,14 +163,14 @@ def _copy_problems(storage: Storage, path: str, copy: str | None) -> list[str]:
     if found == read_file(posixpath.join(path, manifest.PATH)):
         return []
     what = "is missing" if found is None else "differs from the manifest, which is whole"
-    return [f"{copy}: {what}; mutator verify --repair writes it anew"]
+    return [Difference(what, copy, f"write it anew: mutator verify --repair {path}")]
 
 
-def _checksums(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> list[str]:
+def _checksums(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> list[Difference]:
     """Compare the checksums of files whose rows have no key yet."""
     parts = [(posixpath.join(path, part.path), part.checksum) for part in known.files]
     found = each_on(sc)([part for part in parts if part[0] in readable], _checksum_task)
-    return [f"{posixpath.relpath(name, path)}: {problem}" for name, problem in found if problem]
+    return [Difference(problem, posixpath.relpath(name, path), _RESTORE) for name, problem in found if problem]
 
 
 def _checksum_task(part: tuple[str, str], number: int, attempt: int) -> tuple[str, str | None]:
@@ -155,7 +180,7 @@ def _checksum_task(part: tuple[str, str], number: int, attempt: int) -> tuple[st
         return part[0], str(fault)
 
 
-def _rows(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> list[str]:
+def _rows(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> list[Difference]:
     """Read all rows; compare their number, checksums, buckets, partitions and keys."""
     plan = plan_of_dataset(path, known, readable)
     with spark_faults(sc), shared_with(sc, plan) as shared:
@@ -163,16 +188,16 @@ def _rows(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> l
     problems = _contents(path, plan, known, ledger)
     counts, samples = sum_of_receipts(groups)
     for name, count in sorted(counts.items()):
-        problems.append(f"{count:,} {name}, for example {'; '.join(map(key_text, samples[name]))}")
+        problems.append(Difference(f"{count:,} {name}, for example {'; '.join(map(key_text, samples[name]))}"))
     return problems
 
 
-def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> list[str]:
+def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> list[Difference]:
     """Compare the receipts of the files that were read with the manifest."""
-    problems = []
+    problems = list[Difference]()
     damaged = set()
     for fault in sorted(ledger.damage, key=lambda fault: (fault.path, str(fault.error))):
-        problems.append(str(fault.error))
+        problems.append(_damage(path, fault))
         damaged.add(fault.path)
     rows = {posixpath.join(path, part.path): part.rows for part in known.parts()}
     for index, part in enumerate(plan.inputs):
@@ -182,15 +207,27 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> 
         name = posixpath.relpath(source.path, path)
         found = checksum_of(plan, index, ledger.splits)
         if found != source.checksum:
-            problems.append(f"{name}: its checksum is {found} and should be {source.checksum}")
+            what = f"its checksum is {found} and should be {source.checksum}"
+            problems.append(Difference(what, name, _RESTORE))
         of_file = [receipt for (number, _), receipt in ledger.splits.items() if number == index]
         count, rejected = sum(one.rows for one in of_file), sum(one.rejected for one in of_file)
         if count != rows[source.path]:
-            problems.append(f"{name}: has {counted(count, 'row')} and should have {rows[source.path]:,}")
+            what = f"has {counted(count, 'row')} and should have {rows[source.path]:,}"
+            problems.append(Difference(what, name, _RESTORE))
         if rejected:
-            problems.append(f"{name}: has {counted(rejected, 'row')} that cannot be read as records")
+            what = f"has {counted(rejected, 'row')} that cannot be read as records"
+            problems.append(Difference(what, name, _RESTORE))
     for rejects in ledger.rejects.values():
         problems += [
-            f"{posixpath.relpath(file, path)}: {position}: {reason}" for file, _, _, position, reason, _ in rejects
+            Difference(f"{position}: {reason}", posixpath.relpath(file, path))
+            for file, _, _, position, reason, _ in rejects
         ]
     return problems
+
+
+def _damage(path: str, fault: Fault) -> Difference:
+    """Return the difference of a file that a task could not read."""
+    text, fields = str(fault.error), fault.error.fields
+    if fault.error.kind == "manifest.damage" and fields["path"].startswith(f"{path}/"):
+        return Difference(fields["why"], posixpath.relpath(fields["path"], path), _RESTORE)
+    return Difference(text)

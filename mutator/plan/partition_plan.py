@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from mutator.dataset.manifest import Part, SideFile
+from mutator.dataset.manifest import Part, SideFile, damaged
 from mutator.dataset.partition_index import Files
-from mutator.errors import error
 from mutator.plan.inspect.managed import file_source, tombstone_source
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
@@ -38,7 +37,7 @@ def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
         for split in splits_of(made, plan.chunks.master, plan.chunks.feed):
             source = made[split.input].source
             if source.bucket is None:
-                raise error("manifest.damaged", path=source.path, why="the manifest has no bucket for this file")
+                raise damaged(source.path, "the manifest has no bucket for this file")
             splits[source.bucket % groups].append(replace(split, input=len(inputs) + split.input))
         inputs += made
         units += [MergeUnit(group, groups, buckets, directory) for group in range(groups)]

@@ -13,7 +13,7 @@ import numpy as np
 from mutator.config import Config
 from mutator.dataset import checksum
 from mutator.dataset.file_checks import due_files
-from mutator.dataset.manifest import DataFile, Manifest, is_without_key
+from mutator.dataset.manifest import DataFile, Manifest, damaged, is_without_key
 from mutator.dataset.partition_index import SPEC
 from mutator.errors import error
 from mutator.errors.display import without_secrets
@@ -297,6 +297,6 @@ def _tasks(
         source = inputs[split.input].source
         bucket = source.bucket
         if bucket is None:
-            raise error("manifest.damaged", path=source.path, why="the manifest has buckets, and none for this file")
+            raise damaged(source.path, "the manifest has buckets, and none for this file")
         groups[bucket % strategy.groups].append(split)
     return tasks, tuple(map(tuple, groups))

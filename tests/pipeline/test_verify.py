@@ -564,7 +564,8 @@ def test_exit_codes_of_the_command(sc, copy, capsys):
     with changed(part, flipped(part.read_bytes(), 5)):
         assert cli.main(["verify", str(copy)]) == 3
     printed = capsys.readouterr().out
-    assert f"differs: {part.name}: its checksum is" in printed
+    assert f"differs: {part}: its checksum is" in printed
+    assert "; restore it from a copy on another disk" in printed
     assert "as its manifest says" not in printed
 
     with changed(copy / manifest.PATH, b"{"):

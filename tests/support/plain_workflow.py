@@ -21,9 +21,8 @@ from mutator.rules import file_names
 from mutator.storage import blocks, entries_of, storage_for
 from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory import status
-from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.run_phases import Merged, Task
-from mutator.workflow.directory.versions import master_of
 
 CONFIG = Config(id_fields=(0,), claim_min_age=0, backup_keep=2)
 CONTROL = ".ctl"  # the suffix of control files, if a test has any

@@ -78,7 +78,7 @@ def test_file_that_was_only_linked_or_touched_by_a_backup_does_not_stop_the_run(
 
 def problems_of(place):
     """Return the differences of a base from its log, without those of rows."""
-    nothing = Verification(path="", files=0, rows=0, tombstones=0, bytes=0, problems=())
+    nothing = Verification(path="", files=0, rows=0, tombstones=0, bytes=0, differences=())
     return verify_base(str(place.path), lambda _: nothing).problems
 
 

@@ -21,10 +21,9 @@ from mutator.storage import s3 as s3_module
 from mutator.workflow.directory import commands, history, journal, recovery, restore, status, versions
 from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory.journal import Journal
-from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.recovery import Recovered
 from mutator.workflow.directory.verification import is_base, repair_base
-from mutator.workflow.directory.versions import master_of
 from tests.support.child_process import in_child, points
 from tests.support.patience import PATIENCE
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge, put, read

@@ -8,9 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile
+from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile, damaged
 from mutator.dataset.partition_index import SPEC, Files, by_partition, form_of
-from mutator.errors import error
 from mutator.formats.files import lines
 from mutator.formats.files.contract import FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
@@ -109,4 +108,4 @@ def stored_schema(spec: Mapping[str, Any], path: str) -> FileSchema:
     try:
         return FILE_FORMATS[spec["format"]].stored(spec)
     except (KeyError, ValueError, pa.ArrowException) as fault:
-        raise error("manifest.damaged", path=path, why=f"its schema cannot be read: {fault}") from None
+        raise damaged(path, f"its schema cannot be read: {fault}") from None

@@ -1,6 +1,6 @@
 """The status of a base: what can be seen of it, and, as problems, what cannot, and why."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from typing import TypeVar
 
@@ -8,12 +8,13 @@ from mutator.config import Config
 from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.file_checks import oldest_check
 from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version
-from mutator.errors import MutatorError, StorageError
+from mutator.errors import MutatorError, StateError, StorageError
 from mutator.errors.exceptions import BUSY
-from mutator.workflow.directory import versions
+from mutator.rules import file_names
 from mutator.workflow.directory.arrivals import Arrivals, arrivals
+from mutator.workflow.directory.cures import has_whole_copy, lost_master, master_faults
 from mutator.workflow.directory.lock import holder
-from mutator.workflow.directory.paths import Base, open_base
+from mutator.workflow.directory.paths import Base, master_of, open_base
 from mutator.workflow.directory.recovery import Recovered, locked_with_room, recover
 from mutator.workflow.directory.results import Status
 from mutator.workflow.directory.sightings import sightings
@@ -29,10 +30,10 @@ class _View:
         self.problems: list[str] = []
 
     def see(self, act: Callable[[], Seen]) -> Seen | None:
-        """Return the result of a function; None, with a problem, if the storage fails."""
+        """Return the result of a function; None, with a problem, if the storage fails or what it reads is damaged."""
         try:
             return act()
-        except StorageError as fault:
+        except (StorageError, StateError) as fault:
             self.add(str(fault))
             return None
 
@@ -59,6 +60,40 @@ class _View:
             self.add(f"the recovery stopped: {problem}" if last else str(problem))
         return recovered
 
+    def versions(self) -> list[Version] | None:
+        """Return the versions that can be read, oldest first, from ``NONE``; None if the newest cannot be read."""
+        found = self.see(self.log.readable)
+        if found is None:
+            return None
+        versions, faults = found
+        for fault in faults:
+            self.add(str(fault))
+        versions.insert(0, NONE)
+        return versions if versions[-1].number == self.log.newest() else None
+
+    def check_master(self, master: str, latest: Version | None) -> None:
+        """Add a problem for each difference between the master and its manifest, and if it is not the latest version.
+
+        latest: None if the log does not show it.
+        """
+        base = self.base
+        try:
+            known = read_manifest(base.storage, master)
+        except StateError as fault:
+            # The cures of the version's own dataset depend on the log.
+            self.add(str(lost_master(base, self.log, latest) if latest is not None and latest.dataset else fault))
+            return
+        if latest is None or self.log.readable()[1]:
+            problems = differing_parts(base.storage, master, known.parts()) if known is not None else []
+            if problems:
+                self.add(f"{master}: {file_names.first_few(problems)}")
+        elif latest.dataset is not None and (known is None or known.commit != latest.dataset):
+            if not base.storage.renames:  # else the recovery has reported it
+                self.add(str(lost_master(base, self.log, latest)))
+        else:
+            for problem in master_faults(base, self.log):
+                self.add(str(problem))
+
     def arrivals(self) -> Arrivals:
         """Return the feed files in incr/."""
         return arrivals(self.base, self.config, () if self.base.storage.renames else self.log.all())
@@ -81,7 +116,7 @@ class _View:
         known = {base.at(version.path) for version in made if version.path and not base.storage.renames}
         committed = {version.dataset for version in made if version.dataset is not None}
         for path in outputs:
-            if versions.has_whole_copy(base, path, committed):
+            if has_whole_copy(base, path, committed):
                 self.add(f"{path}: its manifest is damaged; put it back: mutator verify --repair {base.given}")
             elif path not in known:
                 self.add(f"{path}: does not belong to any version of this base; move it away")
@@ -93,10 +128,12 @@ def status(path: str, config: Config) -> Status:
     view = _View(base, config)
     with ExitStack() as stack:
         recovered = view.recover(stack)
-        latest = view.see(view.log.latest)
+        versions = view.versions()
+        latest = versions[-1] if versions else None
         found = view.see(view.arrivals)
-        if latest is not None:
-            view.see(lambda: _check_master(view, latest))
+        master = base.master if base.storage.renames else None if latest is None else master_of(base, latest)
+        if master is not None:
+            view.see(lambda: view.check_master(master, latest))
         if recovered is not None and not recovered.stopped:  # it may have left a version's dataset in output/
             view.see(view.check_outputs)
         stuck = (view.see(lambda: view.stuck(found)) if found is not None else None) or set()
@@ -104,47 +141,27 @@ def status(path: str, config: Config) -> Status:
             base=base.given,
             running=view.see(lambda: holder(base)) if recovered is None else None,
             version=latest,
-            made=None if latest is None else view.see(lambda: _made(view.log, latest)),
-            master=None if latest is None else base.shown(versions.master_of(base, latest)),
+            made=None if versions is None else _made(versions),
+            master=None if master is None else base.shown(master),
             ready=None if found is None else tuple(one.feed.name for one in found.ready if one.feed.name not in stuck),
             waiting=None if found is None else found.waiting,
             recovered=tuple(recovered.actions) if recovered else (),
             problems=tuple(view.problems),
-            oldest_check=None if latest is None else _oldest_check(base, latest),
+            oldest_check=None if master is None else _oldest_check(base, master),
         )
 
 
-def _check_master(view: _View, latest: Version) -> None:
-    for problem in _differences(view.base, view.log, latest):
-        view.add(problem)
-
-
-def _differences(base: Base, log: Log, latest: Version) -> list[str]:
-    """Return the problems that show without reading data: in the log, and in the sizes of the master's files."""
-    try:
-        log.all()
-        master = versions.master_of(base, latest)
-        manifest = read_manifest(base.storage, master) if latest.dataset is not None else None
-    except MutatorError as fault:
-        return [base.shown(str(fault))]
-    if manifest is None or manifest.commit != latest.dataset:
-        if latest.dataset is None or base.storage.renames:  # the recovery has reported it
-            return []
-        return [base.shown(str(versions.lost_master(base, log, latest)))]
-    return [f"{base.shown(master)}: {part}" for part in differing_parts(base.storage, master, manifest.parts())]
-
-
-def _oldest_check(base: Base, latest: Version) -> tuple[str, str | None] | None:
+def _oldest_check(base: Base, master: str) -> tuple[str, str | None] | None:
     """Return the file of the master that was checked longest ago, and when; None if the manifest cannot be read."""
     with suppress(MutatorError):  # it is one of the problems
-        manifest = read_manifest(base.storage, versions.master_of(base, latest))
+        manifest = read_manifest(base.storage, master)
         part = oldest_check(manifest) if manifest is not None else None
         return (part.path, part.checked) if part is not None else None
     return None
 
 
-def _made(log: Log, latest: Version) -> Version:
-    """Return the version that made or restored the master."""
-    found = map(log.read, reversed(log.numbers()))
-    made = (version for version in found if version.action not in UNCHANGED and version.dataset == latest.dataset)
+def _made(versions: Sequence[Version]) -> Version:
+    """Return the version that made or restored the master. versions: oldest first."""
+    dataset = versions[-1].dataset
+    made = (one for one in reversed(versions) if one.action not in UNCHANGED and one.dataset == dataset)
     return next(made, NONE)

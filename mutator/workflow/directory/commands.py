@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
@@ -15,10 +15,10 @@ from mutator.errors.exceptions import BUSY, rebuilt, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
-from mutator.workflow.directory import journal, versions
+from mutator.workflow.directory import cures, damage, journal, versions
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.lock import holder
-from mutator.workflow.directory.paths import Base, Dataset, open_base, probe_dataset
+from mutator.workflow.directory.paths import Base, Dataset, given_master, open_base, probe_dataset
 from mutator.workflow.directory.recovery import Recovered, abandon, locked_with_room, recover
 from mutator.workflow.directory.results import KeptVersion, Outcome
 from mutator.workflow.directory.run_phases import Merge, Run
@@ -92,6 +92,7 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         _roll_back(one)
         if lost:  # the cause is that another run claimed the files or changed the master
             raise one.why_lost() from None
+        fault = _explained(one, fault)
         raise rebuilt(fault.kind, one.base.shown_put_back(str(fault), one.id)) from None
     except BaseException:
         if one.version is None:
@@ -111,6 +112,13 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         report=one.merged.report if one.merged else None,
         stopped=stopped,
     )
+
+
+def _explained(one: Run, fault: MutatorError) -> MutatorError:
+    try:
+        return cures.explained(one.base, one.log, fault)
+    except MutatorError:
+        return fault  # the base cannot be read; the first fault is the one to report
 
 
 def _finish(one: Run) -> None:
@@ -152,12 +160,31 @@ def history(path: str, config: Config) -> list[KeptVersion]:
     base = open_base(path)
     with _settled(base, config):
         log = Log(base.path)
-        paths = {dataset.commit: dataset.path for dataset in base.datasets() if dataset.commit is not None}
-        paths[probe_dataset(base.storage, base.master).commit or ""] = base.master
-        given = versions.given_master(base, log)
+        all_versions = log.all()
+        paths, damaged = dict[str, str](), dict[str, str]()
+        for dataset in (*base.datasets(), probe_dataset(base.storage, base.master)):
+            if dataset.commit is not None:
+                paths[dataset.commit] = dataset.path
+            elif dataset.foreign and (commit := _damaged_dataset(base, all_versions, dataset)) is not None:
+                damaged[commit] = dataset.path
+        given = given_master(base, log)
         first = given if base.storage.stat(given) is not None else None
-        found = [(version, paths.get(version.dataset) if version.dataset else first) for version in (NONE, *log.all())]
-        return [KeptVersion(version, base.shown(path) if path else None) for version, path in found]
+        found = []
+        for version in (NONE, *all_versions):
+            whole = paths.get(version.dataset) if version.dataset else first
+            where = whole or damaged.get(version.dataset or "")
+            found.append(KeptVersion(version, base.shown(where) if where else None, damaged=where != whole))
+        return found
+
+
+def _damaged_dataset(base: Base, all_versions: Sequence[Version], dataset: Dataset) -> str | None:
+    """Return the commit ID of a dataset whose manifest cannot be read, by its path; None if the path does not tell."""
+    if dataset.path == base.master:
+        return all_versions[-1].dataset if all_versions else None
+    relative = dataset.path.removeprefix(base.path + "/")
+    named = (version.dataset for version in all_versions if version.number == dataset.backup)
+    made = (version.dataset for version in all_versions if not base.storage.renames and version.path == relative)
+    return next((commit for commit in (*named, *made) if commit is not None), None)
 
 
 def restore(path: str, to: int, config: Config) -> Outcome:
@@ -180,7 +207,7 @@ def restore(path: str, to: int, config: Config) -> Outcome:
         failpoint("restore.journaled")
         if versions.is_going(base, manifest.commit):
             journal.end(base, name)
-            raise error("base.version", path=found.path, why=f"version {to} is being removed, because it is too old")
+            raise _cannot_restore(base, log, found.path, f"version {to} is being removed, because it is too old")
         version = before.next(
             "restore",
             name,
@@ -224,18 +251,29 @@ def _commit(base: Base, log: Log, version: Version, begun: Journal) -> None:
 
 def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
     if to not in (0, *log.numbers()):
-        raise error("base.version", path=base.given, why=f"there is no version {to}")
+        raise _cannot_restore(base, log, base.path, f"there is no version {to}")
     wanted = log.read(to).dataset if to else None
     if wanted is not None and wanted == log.latest().dataset == probe_dataset(base.storage, base.master).commit:
-        raise error("base.version", path=base.given, why=f"version {to} is the master already")
-    found = base.find(wanted) if wanted is not None else probe_dataset(base.storage, versions.given_master(base, log))
+        faults = cures.master_faults(base, log)
+        raise faults[0] if faults else _cannot_restore(base, log, base.path, f"version {to} is the master already")
+    found = base.find(wanted) if wanted is not None else probe_dataset(base.storage, given_master(base, log))
     if found is None or base.storage.stat(found.path) is None:
-        raise error("base.version", path=base.given, why=f"the dataset of version {to} is not in backup/ any more")
+        raise _cannot_restore(base, log, base.path, f"the dataset of version {to} is not in backup/ any more")
     manifest = read_manifest(base.storage, found.path)
     if manifest is None:
-        why = "the dataset from before the first run has no manifest: start a new base with it as its master"
-        raise error("base.version", path=found.path, why=why)
+        why = "the dataset from before the first run has no manifest, so it cannot be a version"
+        raise _cannot_restore(base, log, found.path, why)
     problems = differing_parts(base.storage, found.path, manifest.parts())
+    problems += [f"{part.path}: {why}" for part, why in damage.damaged_parts(base, found.path, manifest)]
     if problems:
-        raise error("base.version", path=found.path, why=file_names.first_few(problems))
+        raise _cannot_restore(base, log, found.path, file_names.first_few(problems))
     return found, manifest
+
+
+def _cannot_restore(base: Base, log: Log, path: str, why: str) -> MutatorError:
+    """Return the error of a version that cannot be restored, with what can be done instead."""
+    numbers = sorted(cures.restorable(base, log))
+    others = f"versions that can be restored: {', '.join(map(str, numbers))}"
+    if not numbers:
+        others = "; or ".join(["no other version can be restored", *cures.new_base(base, log)])
+    return error("base.version", path=base.shown(path), why=why, others=base.shown(others))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest
+from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError, error
 from mutator.storage import Storage, entries_of, located_to_write, storage_for
 
@@ -107,6 +108,21 @@ def open_base(given: str) -> Base:
         if entry.type != "directory":
             raise error("base.place", path=base.shown(entry.path), what=entry.type)
     return base
+
+
+def master_of(base: Base, version: Version) -> str:
+    """Return the path of the latest version's dataset."""
+    if base.storage.renames or version.path is None:
+        return base.master
+    return base.at(version.path)
+
+
+def given_master(base: Base, log: Log) -> str:
+    """Return the path of the master that existed before the first run."""
+    if not base.storage.renames or log.latest().dataset is None:
+        return base.master
+    first = log.first_run()
+    return base.at("backup", str(first.number - 1 if first is not None else 0))
 
 
 def probe_dataset(storage: Storage, path: str) -> Dataset:

@@ -20,6 +20,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.claim import archive, give_back
+from mutator.workflow.directory.damage import forget_repaired
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.lock import locked, storage_time
 from mutator.workflow.directory.merged_content import merged_content
@@ -41,12 +42,15 @@ class Recovered:
 def recover(base: Base, log: Log) -> Recovered:
     """Finish or undo the runs that have not ended. The caller holds the lock, so no run that respects it is at work.
 
-    A storage that fails stops it: the last problem says why, and the next command goes on.
+    A storage that fails, or a log that lacks an entry, stops it: the last problem says why, and the next command goes
+    on. Without every entry, the dataset of a version could be taken for litter.
     """
     done = Recovered()
     try:
         _recover(base, log, done)
-    except StorageError as fault:
+    except MutatorError as fault:
+        if not isinstance(fault, StorageError) and fault.kind not in ("log.damaged", "log.newer"):
+            raise
         done.problems.append(fault)
         done.stopped = True
     return done
@@ -85,6 +89,7 @@ def _recover(base: Base, log: Log, done: Recovered) -> None:
     for number in back_up(base, log):
         done.actions.append(f"version {number} was replaced, and is in backup/{number} now")
     remove_hidden(base)
+    forget_repaired(base)
     _sweep(base)
     failpoint("recover.done")
 

@@ -133,6 +133,7 @@ class KeptVersion:
 
     version: Version
     path: str | None  # None: the dataset was removed
+    damaged: bool = False  # its manifest cannot be read
 
 
 def history_text(versions: Sequence[KeptVersion]) -> str:
@@ -146,11 +147,15 @@ def history_text(versions: Sequence[KeptVersion]) -> str:
         size = f"{version.rows:,}" if version.dataset else ""
         files = str(len(version.feed)) if version.action == "run" else ""
         where = "as before" if version.action in UNCHANGED else kept.path or "removed"
+        where += " (its manifest is damaged)" if kept.damaged and version.action not in UNCHANGED else ""
         rows.append((str(version.number), version.committed[:19], what, files, *done, size, where))
     return text_of(aligned(rows, right=range(3, 8)))
 
 
 def history_json(versions: Sequence[KeptVersion]) -> str:
     """Return a JSON document: a list with an object for each version."""
-    objects = [{**asdict(kept.version, dict_factory=json_members), "path": kept.path} for kept in versions]
+    objects = [
+        {**asdict(kept.version, dict_factory=json_members), "path": kept.path, "damaged": kept.damaged}
+        for kept in versions
+    ]
     return json.dumps(objects, indent=1)

@@ -35,7 +35,7 @@ from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.merged_content import Stamp, merged_content, stamp
-from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.recovery import abandon, remove_output
 
 
@@ -160,7 +160,7 @@ class Run:
     def task(self) -> Task:
         """Return the inputs and the output of the merge."""
         base = self.base
-        master, output = masters.master_of(base, self.before), base.at("output", self.id)
+        master, output = master_of(base, self.before), base.at("output", self.id)
         if base.storage.renames:
             feed: tuple[str, ...] = (base.at("working", self.id),)
             after: dict[str, str | tuple[str, ...]] = {"feed": (base.at("archive", self.id),), "output": base.master}

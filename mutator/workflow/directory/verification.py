@@ -1,21 +1,23 @@
 """Compare a whole base with its log: every entry, every kept dataset, every merged feed file. Repair its manifests."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mutator.dataset import checksum, manifest
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest_repair import repair
 from mutator.dataset.version_log import NONE, Log, Version
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, StorageError, error
 from mutator.errors.display import printable, text_of
 from mutator.pipeline.verify import Verification
 from mutator.rules import file_names
 from mutator.storage import entries_of, storage_for
-from mutator.workflow.directory import versions as masters
+from mutator.workflow.directory.cures import lost_master
+from mutator.workflow.directory.damage import note
 from mutator.workflow.directory.lock import locked
 from mutator.workflow.directory.merged_content import rewritten_files
-from mutator.workflow.directory.paths import Base, open_base, probe_dataset
+from mutator.workflow.directory.paths import Base, master_of, open_base, probe_dataset
 from mutator.workflow.directory.recovery import has_old_datasets
 
 _LOCK_TIMEOUT = 60.0  # seconds
@@ -42,7 +44,13 @@ class BaseVerification:
         lines += [f"differs: {printable(problem)}" for problem in self.own_problems]
         if not self.own_problems:
             lines.append("as its log says: entries, master, archived feed files")
-        return text_of([*lines, *(line for one in self.datasets for line in one.text().split("\n"))])
+        lines += [line for one in self.datasets for line in one.text().split("\n")]
+        if any(one.differences for one in self.datasets):
+            lines.append(
+                f"cures  of master/: those that mutator workflow status {self.path} names; of an earlier master: as "
+                "above, or remove its directory, and it cannot be restored any more"
+            )
+        return text_of(lines)
 
 
 def is_base(path: str) -> bool:
@@ -54,19 +62,19 @@ def is_base(path: str) -> bool:
 
 
 def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerification:
-    """Compare a base with its log; nothing is changed. verify: verifies the dataset at a path.
+    """Compare a base with its log; nothing is changed, but damaged files are noted for ``status``.
 
-    Damage of one file does not keep the others from being compared.
+    Damage of one file does not keep the others from being compared. verify: verifies the dataset at a path.
     """
     base = open_base(path)
     log = Log(base.path)
     versions, faults = log.readable()
     problems = [str(fault) for fault in faults]
-    if not log.numbers() and has_old_datasets(base):
+    if not log.newest() and has_old_datasets(base):
         problems.append(str(error("base.log", path=base.path)))
     # Which dataset is the master, the newest entry decides: an older one proves nothing about it.
     latest = versions[-1] if versions else NONE
-    is_known = latest.number == max(log.numbers(), default=0)
+    is_known = latest.number == log.newest()
     found, unreadable = _datasets(base, latest, versions)
     problems += unreadable
     if is_known and latest.dataset is not None:
@@ -76,14 +84,26 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     if not faults:  # else the damaged entry may name the run
         problems += _unknown_runs(base, versions, found)
     verified = tuple(map(verify, found))
+    for one in verified:
+        _note_damage(base, one)
     return BaseVerification(path, len(versions), verified, len(archived), tuple(map(base.shown, problems)))
+
+
+def _note_damage(base: Base, found: Verification) -> None:
+    """Note the damaged files of a dataset, if the base can be written to."""
+    names = {difference.file for difference in found.differences}
+    known = read_manifest(base.storage, found.path) if names else None
+    with suppress(StorageError):
+        for part in known.parts() if known is not None else ():
+            if part.path in names:
+                note(base, part)
 
 
 def _datasets(base: Base, latest: Version, versions: Sequence[Version]) -> tuple[list[str], list[str]]:
     """Return the paths of the datasets whose manifests can be read, and the errors of those that cannot."""
     committed = {version.dataset for version in versions}
     found, problems = list[str](), list[str]()
-    for path in dict.fromkeys((masters.master_of(base, latest), base.master, *(one.path for one in base.datasets()))):
+    for path in dict.fromkeys((master_of(base, latest), base.master, *(one.path for one in base.datasets()))):
         is_output = path.startswith(base.at("output/"))  # a run that is under way has one, too
         try:
             known = read_manifest(base.storage, path)
@@ -119,14 +139,14 @@ def _unknown_runs(base: Base, versions: Sequence[Version], datasets: Sequence[st
 
 
 def _master_problems(base: Base, log: Log, latest: Version) -> list[str]:
-    master = masters.master_of(base, latest)
+    master = master_of(base, latest)
     if probe_dataset(base.storage, master).commit == latest.dataset:
         return []
     if base.find(str(latest.dataset)) is not None:
         return [
             f"{master}: is not the dataset of version {latest.number} yet; the next command on this base makes it so"
         ]
-    return [str(masters.lost_master(base, log, latest))]
+    return [str(lost_master(base, log, latest))]
 
 
 def repair_base(path: str) -> tuple[list[str], list[str]]:

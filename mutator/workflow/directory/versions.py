@@ -5,36 +5,19 @@ process knows, so a process that was paused halfway finds nothing when it goes o
 """
 
 import uuid
-from collections.abc import Collection
 from contextlib import suppress
 
-from mutator.dataset.directory import differing_parts, read_manifest
-from mutator.dataset.manifest_repair import whole_copy
+from mutator.dataset.directory import read_manifest
 from mutator.dataset.version_log import Log, Version
-from mutator.errors import MutatorError, error, suppressed
+from mutator.errors import MutatorError, suppressed
 from mutator.errors.failpoints import failpoint
-from mutator.rules import file_names
 from mutator.storage import entries_of, read_if_exists
+from mutator.workflow.directory.cures import lost_master
 from mutator.workflow.directory.journal import journals
-from mutator.workflow.directory.paths import Base, probe_dataset, run_of
+from mutator.workflow.directory.paths import Base, master_of, probe_dataset, run_of
 
 _TRIES = 5
 REMOVING = ".removing-"
-
-
-def master_of(base: Base, version: Version) -> str:
-    """Return the path of the latest version's dataset."""
-    if base.storage.renames or version.path is None:
-        return base.master
-    return base.at(version.path)
-
-
-def given_master(base: Base, log: Log) -> str:
-    """Return the path of the master that existed before the first run."""
-    if not base.storage.renames or log.latest().dataset is None:
-        return base.master
-    first = log.first_run()
-    return base.at("backup", str(first.number - 1 if first is not None else 0))
 
 
 def publish(base: Base, log: Log) -> str:
@@ -66,70 +49,6 @@ def publish(base: Base, log: Log) -> str:
     if version.dataset is None or probe_dataset(base.storage, base.master).commit == version.dataset:
         return how
     raise lost_master(base, log, version)
-
-
-def lost_master(base: Base, log: Log, version: Version) -> MutatorError:
-    """Return the error that the dataset of a version is nowhere, with every cure that works here."""
-    master = master_of(base, version)
-    cures = []
-    try:
-        known = read_manifest(base.storage, master)
-        why = "it has no manifest" if known is None else f"it is the dataset {known.commit}"
-        archived = known is not None and base.storage.stat(base.at("archive", known.run)) is not None
-        if known is not None and archived and log.newest_of(known.commit) is None:
-            why += ", which a run of this base has made, and no log entry names: the newest log entry is missing"
-            cures.append("put the log entry back from a copy of the base")
-    except MutatorError:
-        why = "its manifest cannot be read"
-    damaged = (dataset.path for dataset in base.datasets() if dataset.foreign)
-    if any(has_whole_copy(base, path, {str(version.dataset)}) for path in (master, *damaged)):
-        cures.append(f"put its manifest back from its copy: mutator verify --repair {base.given}")
-    older = restorable(base, log)
-    if older:
-        cures.append(
-            f"make version {older[0]} the master, without the rows of later runs: mutator workflow restore "
-            f"{base.given} --to {older[0]}"
-        )
-    if any(not file_names.is_hidden(entry.name) for entry in entries_of(master)):
-        cures.append(
-            "use the rows of its files, without tombstones and row sequences: run with -D master.adopt=true and the "
-            "other settings as before"
-        )
-    return error(
-        "base.master",
-        path=master,
-        version=version.number,
-        dataset=version.dataset,
-        why=why,
-        cures="".join(f"; or {cure}" for cure in cures),
-    )
-
-
-def has_whole_copy(base: Base, path: str, commits: Collection[str]) -> bool:
-    """Return whether ``verify --repair`` can put the damaged manifest of a dataset back. commits: its possible IDs."""
-    with suppress(MutatorError):
-        known = probe_dataset(base.storage, path)
-        return known.foreign and whole_copy(base.storage, path, commits) is not None
-    return False
-
-
-def restorable(base: Base, log: Log) -> list[int]:
-    """Return the versions whose datasets are in output/ or backup/ with all their files, the newest first."""
-    found = {given_master(base, log): 0}
-    for dataset in base.datasets():
-        version = log.newest_of(dataset.commit) if dataset.commit is not None else None
-        if version is not None:
-            found[dataset.path] = version.number
-    found.pop(master_of(base, log.latest()), None)
-    return sorted((number for path, number in found.items() if _is_whole(base, path)), reverse=True)
-
-
-def _is_whole(base: Base, path: str) -> bool:
-    """Return whether a dataset has a manifest, and every file that it names."""
-    with suppress(MutatorError):
-        known = read_manifest(base.storage, path)
-        return known is not None and not differing_parts(base.storage, path, known.parts())
-    return False
 
 
 def write_symlinks(base: Base, log: Log) -> None:

@@ -8,8 +8,7 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.rules.file_names import is_hidden
 from mutator.storage import located
-from mutator.workflow.directory.paths import open_base
-from mutator.workflow.directory.versions import master_of
+from mutator.workflow.directory.paths import master_of, open_base
 from mutator.workflow.many_tables.tables_file import Table
 
 

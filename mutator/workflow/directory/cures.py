@@ -1,0 +1,191 @@
+"""The cures of a damaged master: each is checked on this base before a message names it."""
+
+import posixpath
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from mutator.dataset.directory import differing_files, differing_parts, read_manifest, whole_copy
+from mutator.dataset.manifest import Manifest, Part
+from mutator.dataset.partition_index import SPEC
+from mutator.dataset.version_log import Log, Version
+from mutator.errors import MutatorError, error
+from mutator.rules import file_names
+from mutator.storage import entries_of, walk
+from mutator.workflow.directory.damage import damaged_parts, difference, note
+from mutator.workflow.directory.paths import Base, given_master, master_of, probe_dataset
+
+_FROM_COPY = "put {files} back from a copy on another disk, because files in backup/ may be hard links of the same file"
+_ADOPTION = (
+    "use the rows of its files, without tombstones and row sequences: run with -D master.adopt=true and the other "
+    "settings as before, once feed files have arrived; this also forgets which feed files were merged, so any that are "
+    "delivered again are merged again"
+)
+_COPIED = 3  # files whose copies a message names
+
+
+def lost_master(base: Base, log: Log, version: Version) -> MutatorError:
+    """Return the error that the dataset of a version is nowhere, with every cure that works here."""
+    master = master_of(base, version)
+    cures = []
+    try:
+        known = read_manifest(base.storage, master)
+        why = "it has no manifest" if known is None else f"it is the dataset {known.commit}"
+        archived = known is not None and base.storage.stat(base.at("archive", known.run)) is not None
+        if known is not None and archived and log.newest_of(known.commit) is None:
+            why += ", which a run of this base has made, and no log entry names: the newest log entry is missing"
+            cures.append("put the log entry back from a copy of the base")
+    except MutatorError:
+        why = "its manifest cannot be read"
+    damaged = (dataset.path for dataset in base.datasets() if dataset.foreign)
+    if any(has_whole_copy(base, path, {str(version.dataset)}) for path in (master, *damaged)):
+        cures.append(f"put its manifest back from its copy: mutator verify --repair {base.given}")
+    cures += [*_restore(base, log), *_adoption(base, master), *new_base(base, log)]
+    return error(
+        "base.master",
+        path=master,
+        version=version.number,
+        dataset=version.dataset,
+        why=why,
+        cures="".join(f"; or {cure}" for cure in cures),
+    )
+
+
+def master_faults(base: Base, log: Log) -> list[MutatorError]:
+    """Return what differs between the master and its manifest, each error with every cure that works here.
+
+    Only files that were found damaged are read. A master that is not the latest version's dataset has none of these.
+    """
+    latest = log.latest()
+    master = master_of(base, latest)
+    known = read_manifest(base.storage, master)
+    if known is None or latest.dataset not in (None, known.commit):
+        return []
+    visible = walk(master) if SPEC in known.spec else entries_of(master)
+    problems = differing_files(base.storage, master, known.parts(), visible)
+    differing = [part for part in known.parts() if differing_parts(base.storage, master, [part])] if problems else []
+    faults = [_differing_master(base, log, differing, problems)] if problems else []
+    damaged = damaged_parts(base, master, known)
+    return [*faults, *(_damaged_file(base, log, part, why) for part, why in damaged if part not in differing)]
+
+
+def explained(base: Base, log: Log, fault: MutatorError) -> MutatorError:
+    """Return the error of a run: that of a damaged master, which is noted, with the cures that work on this base."""
+    master = master_of(base, log.latest())
+    if fault.kind not in ("manifest.files", "manifest.damage") or not fault.fields["path"].startswith(master):
+        return fault
+    known = read_manifest(base.storage, master)
+    damaged = [part for part in known.parts() if fault.fields["path"] == f"{master}/{part.path}"] if known else []
+    if known is not None and damaged:
+        note(base, damaged[0])
+    return next(iter(master_faults(base, log)), fault)
+
+
+def _differing_master(base: Base, log: Log, parts: Sequence[Part], problems: Sequence[str]) -> MutatorError:
+    """Return the error of missing and other files. parts: those that differ. problems: what differs, in words."""
+    master = master_of(base, log.latest())
+    cures = ["move the files that the manifest does not name out of the directory"]
+    if parts:
+        cures = [*_whole_files(base, master, parts), _from_copy(parts), *_restore(base, log)]
+        cures += [*_adoption(base, master), *new_base(base, log)]
+    what = file_names.first_few(problems)
+    return error("base.files", path=master, what=what, cures="; or ".join(cures))
+
+
+def _damaged_file(base: Base, log: Log, part: Part, why: str) -> MutatorError:
+    master = master_of(base, log.latest())
+    cures = [*_whole_files(base, master, [part]), _from_copy([part]), *_restore(base, log), *new_base(base, log)]
+    return error("base.damage", path=posixpath.join(master, part.path), why=why, cures="; or ".join(cures))
+
+
+def _from_copy(parts: Sequence[Part]) -> str:
+    return _FROM_COPY.format(files="the file" if len(parts) == 1 else "the files")
+
+
+def _whole_files(base: Base, master: str, parts: Sequence[Part]) -> list[str]:
+    """Return the advice to copy the files of other datasets that have the content of files of the master.
+
+    It is only given where each file has such a copy.
+    """
+    paths = [dataset.path for dataset in base.datasets() if dataset.commit is not None]
+    others = [(path, read_manifest(base.storage, path)) for path in paths]
+    found = []
+    for part in parts:
+        whole = [path for path, known in others if known is not None and _is_part_whole(path, known, part)]
+        if not whole:
+            return []
+        found.append(f"{whole[-1]}/{part.path} to {master}/{part.path}")
+    return [f"copy {file_names.first_few(found, _COPIED)}"]
+
+
+def _is_part_whole(path: str, known: Manifest, wanted: Part) -> bool:
+    """Return whether a dataset has a file, with its content."""
+    named = any((part.path, part.checksum) == (wanted.path, wanted.checksum) for part in known.parts())
+    return named and difference(path, wanted) is None
+
+
+def has_whole_copy(base: Base, path: str, commits: Collection[str]) -> bool:
+    """Return whether ``verify --repair`` can put the damaged manifest of a dataset back. commits: its possible IDs."""
+    with suppress(MutatorError):
+        known = probe_dataset(base.storage, path)
+        return known.foreign and whole_copy(base.storage, path, commits) is not None
+    return False
+
+
+def restorable(base: Base, log: Log) -> list[int]:
+    """Return the versions whose datasets are in output/ or backup/ with all their files, the newest first."""
+    found = {given_master(base, log): 0}
+    for dataset in base.datasets():
+        version = log.newest_of(dataset.commit) if dataset.commit is not None else None
+        if version is not None:
+            found[dataset.path] = version.number
+    found.pop(master_of(base, log.latest()), None)
+    return sorted((number for path, number in found.items() if _is_whole(base, path)), reverse=True)
+
+
+def _is_whole(base: Base, path: str) -> bool:
+    """Return whether a dataset has a manifest, and every file that it names; files that were found damaged are read."""
+    with suppress(MutatorError):
+        known = read_manifest(base.storage, path)
+        return (
+            known is not None
+            and not differing_parts(base.storage, path, known.parts())
+            and not damaged_parts(base, path, known)
+        )
+    return False
+
+
+def _restore(base: Base, log: Log) -> list[str]:
+    return [
+        f"make version {number} the master, without the rows of later runs: mutator workflow restore "
+        f"{base.given} --to {number}"
+        for number in restorable(base, log)[:1]
+    ]
+
+
+def _adoption(base: Base, master: str) -> list[str]:
+    if all(file_names.is_hidden(entry.name) for entry in entries_of(master)):
+        return []
+    return [_ADOPTION]
+
+
+def new_base(base: Base, log: Log) -> list[str]:
+    """Return the advice to merge everything again, if the given master and all merged feed files are still there."""
+    versions, first, given = log.all(), log.first_run(), given_master(base, log)
+    feed = [(version.run, part) for version in versions for part in version.feed]
+    names = [part.name for _, part in feed]
+    if not base.storage.renames or first is None or len(set(names)) < len(names):
+        return []
+    if any(version.action == "restore" for version in versions):
+        return []  # the master does not have every merged file
+    entries = [(base.storage.stat(base.at("archive", run, part.name)), part) for run, part in feed]
+    if any(entry is None or entry.bytes != part.bytes for entry, part in entries):
+        return []
+    copies = "with copies of the feed files in archive/*/ in its incr/, and merge them all again"
+    if base.storage.stat(given) is None:
+        if first.counts.get("master rows", 0):
+            return []
+        return [f"start a new base without a master (allow.empty.master=true), {copies}"]
+    with suppress(MutatorError):
+        if read_manifest(base.storage, given) is None:
+            return [f"start a new base with a copy of {given} as its master/, {copies}"]
+    return []

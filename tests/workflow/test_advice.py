@@ -1,0 +1,359 @@
+"""Advice of messages on a damaged base: each piece is followed on a copy, until the base works again."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mutator import config as configuration
+from mutator.dataset import manifest
+from mutator.errors import MutatorError
+from mutator.pipeline.verify import repair_dataset, verify
+from mutator.workflow import directory
+from mutator.workflow.directory.results import history_text
+from mutator.workflow.directory.verification import repair_base, verify_base
+from tests.support.local_engine import on_partitions, shared_with
+from tests.support.workflow_base import BY_NAME, Place
+
+ROWS = [f"k{number},1" for number in range(40)]
+
+
+@pytest.fixture
+def base(tmp_path, monkeypatch):
+    """Return a base without versions, which is verified without Spark."""
+    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
+    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
+    place = Place(tmp_path / "base", BY_NAME)
+    (place.path / "master" / "base_1.txt").write_text("".join(f"{row}\n" for row in ROWS))
+    return place
+
+
+def merged(base, *names):
+    for name in names:
+        base.arrive(f"{name}.txt", f"k0,{name}")  # the other bucket is taken over
+        base.run(verify_fraction="0")
+    return base
+
+
+def verified(base):
+    return verify_base(str(base.path), lambda path: verify(None, path))
+
+
+def part_of(base, place="master", linked=False):
+    """Return a data file of a dataset, one that another dataset has as a hard link or one that none has."""
+    parts = sorted((base.path / place).glob("part-*"))
+    return next(path for path in parts if (path.stat().st_nlink > 1) == linked)
+
+
+def flip(path):
+    """Change the last value in a file, so that its rows can still be read."""
+    data = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(data[:-2] + b"9\n")
+
+
+def message_of(act, *arguments, **options):
+    with pytest.raises(MutatorError) as caught:
+        act(*arguments, **options)
+    assert caught.value.exit_code == 5
+    return str(caught.value)
+
+
+def advice(message):
+    """Return the pieces of advice of a message."""
+    known = ("copy ", "put ", "make ", "use ", "start ", "move ")
+    pieces = [piece for piece in re.split(r"; or |; |: (?=copy |put )", message) if piece.startswith(known)]
+    assert pieces, message
+    return pieces
+
+
+class Follow:
+    """A copy of a base and of its state before the damage, on which a piece of advice is followed."""
+
+    def __init__(self, base, whole, directory):
+        self.base, self.whole, self.directory = base, whole, directory
+
+    def __call__(self, piece):
+        """Follow a piece of advice; return the base that works then."""
+        base = self.base
+        if match := re.match(r"copy (.*)", piece):
+            for pair in re.findall(r"(\S+) to ([^\s,]+)", match[1]):
+                Path(pair[1]).unlink(missing_ok=True)
+                shutil.copy(*pair)
+        elif "back from a copy on another disk" in piece:
+            for path in (self.whole / "master").rglob("*"):
+                target = base.path / "master" / path.relative_to(self.whole / "master")
+                if path.is_file() and (not target.exists() or target.read_bytes() != path.read_bytes()):
+                    target.write_bytes(path.read_bytes())  # as ``cp``: hard links stay
+        elif match := re.search(r"mutator workflow restore \S+ --to (\d+)", piece):
+            base.restore(int(match[1]))
+        elif "master.adopt=true" in piece:
+            base.arrive("ups_70.txt", "new,70")
+            base.run(master_adopt="true")
+        elif match := re.match(r"move the files that the manifest does not name out of", piece):
+            for path in (base.path / "master").glob("stray*"):
+                path.rename(self.directory / path.name)
+        elif match := re.match(r"start a new base with a copy of (\S+) as its master/, .* archive/", piece):
+            new = Place(self.directory / "new", base.settings)
+            shutil.rmtree(new.path / "master")
+            shutil.copytree(match[1], new.path / "master")
+            for path in base.path.glob("archive/*/*"):
+                shutil.copy(path, new.path / "incr")
+            new.run()
+            return new
+        else:
+            pytest.fail(f"nobody can follow: {piece}")
+        return base
+
+
+def works(base):
+    """Check that a base works, once the advice of ``status`` and ``verify`` on the rest of the damage is followed."""
+    for problem in base.status().problems:
+        assert problem.endswith("move it away"), problem
+        shutil.rmtree(problem.partition(": ")[0])
+    for found in verified(base).datasets:
+        if found.differences:
+            assert "or remove its directory" in verified(base).text()
+            assert "/backup/" in found.path
+            shutil.rmtree(found.path)
+    assert verified(base).problems == ()
+    assert base.status().problems == ()
+    base.arrive("ups_90.txt", "z,90")
+    base.run(verify_fraction="1")
+    assert "z,90" in base.rows()
+    assert verified(base).problems == ()
+    assert base.status().problems == ()
+
+
+def check_every_piece(base, whole, messages, expected):
+    """Follow each piece of advice of some messages on a copy of the base of its own. expected: begins of the pieces."""
+    pieces = list(dict.fromkeys(piece for message in messages for piece in advice(message)))
+    assert sorted({piece.split()[0] for piece in pieces}) == sorted(expected)
+    damaged = base.path.with_name("damaged")
+    copy_tree(base.path, damaged)
+    for number, piece in enumerate(pieces):
+        shutil.rmtree(base.path)
+        copy_tree(damaged, base.path)
+        directory = base.path.parent / str(number)
+        directory.mkdir()
+        works(Follow(base, whole, directory)(piece))
+
+
+def copy_tree(source, target):
+    """Copy a directory; hard links stay hard links."""
+    copies = {}
+
+    def copy(path, to):
+        node = Path(path).stat().st_ino
+        if node in copies:
+            Path(to).hardlink_to(copies[node])
+        else:
+            copies[node] = shutil.copy2(path, to)
+
+    shutil.copytree(source, target, copy_function=copy)
+
+
+@pytest.fixture
+def whole(base):
+    """Return a function that copies a base before the damage."""
+
+    def saved():
+        copy_tree(base.path, base.path.with_name("whole"))
+        return base.path.with_name("whole")
+
+    return saved
+
+
+def history(base):
+    return history_text(directory.history(str(base.path), configuration.parse(base.settings)))
+
+
+# --- files that are missing, or too many
+
+
+def test_file_of_the_only_version_is_missing(base, whole):
+    merged(base, "ups_2")
+    saved = whole()
+    part = part_of(base)
+    part.unlink()
+    (problem,) = base.status().problems
+    base.arrive("ups_80.txt", *ROWS)
+    refused = message_of(base.run)
+    assert f"{base.path}/master: differs from its manifest: {part.name} is missing" in problem
+    assert problem in refused
+
+    first, given = message_of(base.restore, 1), message_of(base.restore, 0)
+    assert problem in first, "not only that it is the master already"
+    assert "has no manifest, so it cannot be a version; no other version can be restored; or start a new base" in given
+    check_every_piece(base, saved, [problem, first, given], ["put", "start", "use"])
+
+
+def test_file_of_a_later_version_is_missing(base, whole):
+    merged(base, "ups_2", "ups_3")
+    saved = whole()
+    part_of(base).unlink()
+
+    check_every_piece(base, saved, base.status().problems, ["put", "make", "start", "use"])
+
+
+def test_missing_file_that_a_backup_has(base, whole):
+    merged(base, "ups_2", "ups_3")
+    saved = whole()
+    part = part_of(base, linked=True)
+    part.unlink()
+    (problem,) = base.status().problems
+
+    assert f"; copy {base.path}/backup/1/{part.name} to {part}; or put the file back from" in problem
+    check_every_piece(base, saved, [problem], ["copy", "put", "make", "start", "use"])
+
+
+def test_files_that_the_manifest_does_not_name(base, whole):
+    merged(base, "ups_2")
+    saved = whole()
+    (base.path / "master" / "stray.txt").write_text("a,1\n")
+    (problem,) = base.status().problems
+
+    assert "stray.txt is not one of its files" in problem
+    check_every_piece(base, saved, [problem, message_of(merged, base, "ups_3")], ["move"])
+
+
+# --- damaged files
+
+
+def found_by_a_run(base):
+    base.arrive("ups_80.txt", "new,80")
+    return [message_of(base.run, verify_fraction="1")]
+
+
+def found_by_verify(base):
+    text = verified(base).text()
+    assert re.search(
+        rf"differs: {base.path}/master/part-\S+: its checksum is \S+ and should be \S+; restore it from a copy on anoth"
+        "er disk\n",
+        text,
+    )
+    assert f"cures  of master/: those that mutator workflow status {base.path} names" in text
+    return []
+
+
+@pytest.mark.parametrize("find", [found_by_a_run, found_by_verify])
+def test_damaged_file_stays_in_sight(base, whole, find):
+    merged(base, "ups_2", "ups_3")
+    saved = whole()
+    part = part_of(base, linked=True)
+    flip(part)
+    assert base.status().problems == (), "nothing has read it yet"
+    messages = find(base)
+    (problem,) = base.status().problems
+
+    assert problem.startswith(f"{part}: its checksum is ")
+    assert "the master's file is damaged: put the file back from a copy on another disk, because files in" in problem
+    assert "needs attention" in base.status().text()
+    assert "--to" not in problem, "version 1 has the same file, as a hard link"
+    assert "no other version can be restored" in message_of(base.restore, 1)
+    assert messages in ([], [problem])
+    check_every_piece(base, saved, [problem], ["put", "start"])
+
+
+def test_damaged_file_that_no_other_version_has(base, whole):
+    merged(base, "ups_2", "ups_3")
+    saved = whole()
+    flip(part_of(base))
+    found_by_a_run(base)
+
+    check_every_piece(base, saved, base.status().problems, ["put", "make", "start"])
+
+
+def test_damaged_file_of_which_a_backup_is_a_real_copy(base, whole):
+    """As on storages without hard links."""
+    merged(base, "ups_2", "ups_3")
+    saved = whole()
+    part = part_of(base, linked=True)
+    data = part.read_bytes()
+    part.unlink()
+    part.write_bytes(data[:-2] + b"9\n")
+    found_by_a_run(base)
+    (problem,) = base.status().problems
+
+    assert f"damaged: copy {base.path}/backup/1/{part.name} to {part}; or put the file back" in problem
+    check_every_piece(base, saved, [problem], ["copy", "put", "make", "start"])
+
+
+def test_damage_is_forgotten_once_it_is_repaired(base):
+    merged(base, "ups_2", "ups_3")
+    part = part_of(base)
+    data = part.read_bytes()
+    flip(part)
+    found_by_a_run(base)
+    note = base.path / "_mutator" / "damage.json"
+    assert base.status().problems != ()
+    assert note.exists()
+
+    part.write_bytes(data)
+    assert base.status().problems == ()
+    assert not note.exists()
+    (base.path / "_mutator" / "damage.json").write_text("no note")
+    assert base.status().problems == ()
+
+
+def test_given_master_that_mutator_wrote_is_compared_from_the_start(base, tmp_path):
+    merged(base, "ups_2")
+    other = Place(tmp_path / "other", BY_NAME)
+    shutil.rmtree(other.path / "master")
+    shutil.copytree(base.path / "master", other.path / "master")
+    assert other.status().problems == ()
+    part_of(other).unlink()
+
+    assert "is missing" in other.status().problems[0]
+
+
+# --- damaged manifests
+
+
+def damage_manifest(path, copy):
+    (path / manifest.PATH).write_bytes(b'{"format": "mut')
+    for other in path.glob("_mutator/manifest-*.json") if copy else ():
+        other.write_bytes(b"{")
+
+
+def test_repair_is_advised_only_where_a_copy_is_whole(base):
+    master = merged(base, "ups_2").path / "master"
+    damage_manifest(master, copy=False)
+    with pytest.raises(MutatorError) as caught:
+        verify(None, str(master))
+    message = str(caught.value)
+    assert "the manifest is damaged (it cannot be read: Unterminated string starting at: line 1 column 12" in message
+    assert f"put it back from its copy: mutator verify --repair {master}, or set master.adopt=true" in message
+    assert any(f"mutator verify --repair {base.path}" in problem for problem in verified(base).problems)
+
+    damage_manifest(master, copy=True)
+    with pytest.raises(MutatorError) as caught:
+        verify(None, str(master))
+    message = f"{caught.value} {verified(base).problems} {base.status().problems}"
+    assert "--repair" not in message
+    assert "forgets tombstones, row sequences and which feed files were merged" in message
+    assert "which feed files were merged, so any that are delivered again are merged again" in message
+    assert len(repair_base(str(base.path))[1]) == len(repair_dataset(str(master))[1]) == 1
+
+
+def test_adoption_merges_again_what_is_delivered_again(base):
+    merged(base, "ups_2")
+    damage_manifest(base.path / "master", copy=True)
+    base.arrive("ups_2.txt", "k0,again", "ups_2,1")
+
+    assert base.run(master_adopt="true").skipped == ()
+    assert "k0,again" in base.rows()
+
+
+def test_history_names_a_dataset_whose_manifest_is_damaged(base):
+    merged(base, "ups_2", "ups_3", "ups_4")
+    damage_manifest(base.path / "master", copy=True)
+    damage_manifest(base.path / "backup" / "1", copy=False)
+    shutil.rmtree(base.path / "backup" / "2")
+    lines = history(base).split("\n")
+
+    assert lines[-1].endswith(f"{base.path}/master (its manifest is damaged)")
+    assert lines[-2].endswith("removed")
+    assert lines[-3].endswith(f"{base.path}/backup/1 (its manifest is damaged)")
+    assert lines[-4].endswith(f"{base.path}/backup/0")
