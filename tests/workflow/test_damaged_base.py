@@ -142,7 +142,7 @@ def test_newest_log_entry_damaged(base):
     problems = verified(base).problems
 
     assert f"{2:020d}.json: the log entry is damaged" in problems[0]
-    assert any("/master/part-" in problem for problem in problems)
+    assert f"differs: {base.path}/master/part-" in verified(base).text()
 
 
 def test_gap_of_several_log_entries(base):
@@ -211,7 +211,7 @@ def test_repair_of_the_copy(base):
         damage(copy_of(base))
         (problem,) = verified(base).problems
         assert problem.startswith("_mutator/manifest-")
-        assert "mutator verify --repair" in problem
+        assert f"; write it anew: mutator verify --repair {base.path}/master" in verified(base).text()
         assert len(repair_base(str(base.path))[0]) == 1
         assert verified(base).problems == ()
     works(base)
@@ -280,18 +280,22 @@ def test_dataset_put_back_as_messages_advise(base):
     works(base)
 
 
-@pytest.mark.parametrize("how", ["one entry", "all entries"])
+@pytest.mark.parametrize("how", ["one entry", "first entry is missing", "all entries"])
 def test_log_put_back_or_base_started_anew_as_messages_advise(base, tmp_path, how):
     merged(base, 2)
     log = base.path / "_mutator" / "log"
     shutil.copytree(log, tmp_path / "log")
     if how == "one entry":
         flip(log / f"{2:020d}.json")
+    elif how == "first entry is missing":
+        (log / f"{1:020d}.json").unlink()
     else:
         shutil.rmtree(log)
+    base.arrive("ups_80.txt", "y,80")
     refused(base.run, 5, "from a copy of the base", "start a new base with a copy of the newest dataset (master/;")
     assert any("start a new base" in problem for problem in verified(base).problems)
 
+    (base.path / "incr" / "ups_80.txt").unlink()
     anew = Place(tmp_path / "anew", BY_NAME)
     shutil.rmtree(anew.path / "master")
     shutil.copytree(base.path / "master", anew.path / "master")
@@ -376,7 +380,7 @@ def test_dataset_without_a_base(base):
     master = base.path / "master"
     assert repair_dataset(str(master)) == ([], [])
     flip(manifest_of(base))
-    with pytest.raises(MutatorError, match="mutator verify --repair DIR"):
+    with pytest.raises(MutatorError, match=f"mutator verify --repair {master}"):
         verify(None, str(master))
     assert len(repair_dataset(str(master))[0]) == 1
     assert verify(None, str(master)).problems == ()
@@ -412,3 +416,56 @@ def test_log_entry_that_was_put_back(base):
     entry.write_bytes(saved)
     assert base.status().problems == ()
     assert verified(base).problems == ()
+
+
+@pytest.mark.parametrize("missing", [(1,), (2,), (1, 2), (2, 3)])
+def test_gap_in_the_log_stops_every_command_that_changes_something(base, missing):
+    merged(base, 4)
+    base.arrive("ups_80.txt", "y,80")
+    entries = [base.path / "_mutator" / "log" / f"{number:020d}.json" for number in missing]
+    for entry in entries:
+        entry.unlink()
+    # The dataset of a version without an entry looks like the output of a dead run.
+    if 2 in missing:
+        (base.path / "backup" / "2").rename(base.path / "output" / manifest_run(base.path / "backup" / "2"))
+    before = sorted(base.path.rglob("*"))
+    why = "it is missing" if len(missing) == 1 else "it and the next 1 are missing"
+    for act in (base.run, lambda: base.restore(4), lambda: base.run(master_adopt="true")):
+        refused(act, 5, f"{entries[0]}: the log entry is damaged ({why}); restore it from a copy of the base")
+    status = base.status()
+
+    assert any(f"{entries[0]}: the log entry is damaged ({why})" in problem for problem in status.problems)
+    assert (status.version.number, status.ready) == (4, ("ups_80.txt",))
+    assert sorted(base.path.rglob("*")) == before
+
+
+def manifest_run(directory):
+    return manifest.parse((directory / manifest.PATH).read_bytes(), "").run
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut"])
+def test_status_shows_the_rest_where_the_newest_log_entry_is_damaged(base, how):
+    merged(base, 2)
+    base.arrive("ups_80.txt", "y,80")
+    entry = base.path / "_mutator" / "log" / f"{2:020d}.json"
+    saved = entry.read_bytes()
+    DAMAGES[how](entry)
+    part = next((base.path / "master").glob("part-*"))
+    part.rename(base.path / "away")
+    status = base.status()
+    lines = status.text().split("\n")
+
+    assert "state    needs attention, see below" in lines
+    assert "version  cannot be seen, see below" in lines
+    assert f"master   {base.path}/master" in lines
+    assert "ready: ups_80.txt" in lines
+    assert any(line.startswith("checked  oldest check: ") for line in lines)
+    assert len(status.problems) == 2
+    assert status.problems[0].startswith(f"the recovery stopped: {entry}: the log entry is damaged (")
+    assert status.problems[1] == f"{base.path}/master: {part.name} is missing"
+    assert status.json()
+    refused(base.run, 5, f"{entry}: the log entry is damaged")
+    (base.path / "away").rename(part)
+    entry.write_bytes(saved)
+    (base.path / "incr" / "ups_80.txt").unlink()
+    works(base)
