@@ -10,6 +10,9 @@ from mutator.engine.receipts import Key, MergeReceipt
 from mutator.plan.run_plan import SAMPLES
 from mutator.rules.truth_table import Decision
 
+# Remark on a key: its delete has a partition field without a value, and its partition does not have the record.
+DELETE_WITHOUT_PARTITION = "delete without partition"
+
 
 @dataclass
 class Tally:

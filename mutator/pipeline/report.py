@@ -9,6 +9,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.errors.display import counted, key_text, text_of, without_secrets
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.text_tables import aligned, listed
+from mutator.pipeline.unmatched_deletes import unmatched_deletes
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
@@ -180,7 +181,7 @@ def report_of(
         buckets=strategy.buckets,
         tasks=len(plan.tasks),
         counts=made.counts,
-        samples={name: [key_text(key) for key in keys] for name, keys in result.samples.items()},
+        samples={name: [key_text(key) for key in keys] for name, keys in result.samples.items() if name in _NOTES},
         rejects={side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()},
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
@@ -193,7 +194,7 @@ def report_of(
         ignored=survey.ignored,
         litter=litter,
         notes=(*plan.notes, *_search_notes(result)),
-        warnings=plan.warnings,
+        warnings=(*plan.warnings, *unmatched_deletes(plan, result)),
         horizon=made.horizon,
         seconds=round(seconds, 3),
     )

@@ -28,6 +28,11 @@ class MergeUnit:
         """The directory of its files, with a slash; "" without partitions."""
         return f"{self.partition}/" if self.partition else ""
 
+    @property
+    def lacks_value(self) -> bool:
+        """Return whether a partition field has no value in the rows of its partition."""
+        return bool(self.partition) and None in dict(values_of(str(self.partition))).values()
+
     def described(self) -> dict[str, Any]:
         """Return the members of a file's entry in the manifest that describe its partition."""
         if self.partition is None:

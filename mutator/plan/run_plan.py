@@ -81,6 +81,7 @@ class Plan:
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
     memory: int = 0  # bytes of the feed that a worker has in memory at once
     bucket_bytes: int = 64 << 20  # of a partition's bucket
+    delete_files: tuple[str, ...] = ()  # names of the feed files whose rows are all deletes
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
@@ -187,6 +188,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         forget_feed_before=None if feed_retention is None else now / 1000 - feed_retention,
         memory=config.memory_bytes,
         bucket_bytes=config.bucket_bytes,
+        delete_files=tuple(source.name for source in survey.feed if is_delete_source(config, source)),
         notes=(*survey.notes, *rows.notes, *_notes(config, survey)),
         warnings=(*config.warnings, *rows.warnings, *_warnings(config, survey)),
         master=_with_forms(survey, rows),

@@ -216,9 +216,14 @@ def keep_tombstones(plan: Plan, table: Any, output: Output) -> None:
     output.tombstones.append(table)
 
 
-def insert_and_bury(winners: Winners, output: Output) -> None:
-    """Insert or bury the winners that met nothing, and count the remarks on all winners."""
+def insert_and_bury(winners: Winners, output: Output, remark: str | None = None) -> None:
+    """Insert or bury the winners that met nothing, and count the remarks on all winners.
+
+    remark: on those that are buried.
+    """
     insert, bury = winners.meet_nothing()
+    if remark is not None:
+        winners.note(remark, bury)
     winners.insert(insert)
     winners.bury(bury)
     winners.close()

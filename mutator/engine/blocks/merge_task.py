@@ -16,7 +16,7 @@ from mutator.engine.blocks.read import tombstones
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.receipts import MergeReceipt, SplitReceipt
 from mutator.engine.split_content import Damage, check_tombstones, damage_of
-from mutator.engine.tally import Tally
+from mutator.engine.tally import DELETE_WITHOUT_PARTITION, Tally
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Hashes
 from mutator.plan.merge_unit import MergeUnit
@@ -125,7 +125,8 @@ class UnitTask:
         """Let winners that have met all rows meet the tombstones; insert or bury the others."""
         tombstones = self.parts.filtered(self.tombstones(shuffled), winners)
         merge_tombstones(self.plan, winners, tombstones, self.output)
-        insert_and_bury(winners, self.output)
+        unplaced = self.plan.rows.partitioning.by_partition and self.unit.lacks_value
+        insert_and_bury(winners, self.output, DELETE_WITHOUT_PARTITION if unplaced else None)
 
     def close(self) -> None:
         """Write the inserted rows and the tombstones."""

@@ -1,0 +1,29 @@
+"""Warnings on deletes that found no record, where that is probably a mistake."""
+
+from collections.abc import Iterator
+
+from mutator.engine.tally import DELETE_WITHOUT_PARTITION
+from mutator.errors.display import counted, key_text
+from mutator.pipeline.accounting import Result
+from mutator.plan.run_plan import Plan
+from mutator.rules.file_names import first_few
+
+
+def unmatched_deletes(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield the warnings of a run that are known only after its merge."""
+    counts = result.counts
+    unknown = counts["feed delete of unknown"] - counts["inserted and deleted"]
+    live = counts["master rows"] - counts["master duplicate"] - counts["master rejected"]
+    if plan.delete_files and live and unknown > 0 and not counts["feed deleted"]:
+        yield (
+            f"{first_few(plan.delete_files)}: no record was deleted, and the master does not have "
+            f"{counted(unknown, 'ID')} of these deletes: compare them with the master's (quotes, blanks, a header "
+            "line, the order of the ID fields)"
+        )
+    if found := counts[DELETE_WITHOUT_PARTITION]:
+        shown = "; ".join(map(key_text, result.samples[DELETE_WITHOUT_PARTITION]))
+        yield (
+            f"{counted(found, 'delete')} without a value of a partition field found no record, for example {shown}: "
+            "with key.scope=partition, a delete removes a record of its own partition only, so deletes need their "
+            "partition fields; key.scope=table finds records by their ID alone"
+        )
