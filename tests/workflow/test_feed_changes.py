@@ -1,6 +1,7 @@
 """Feed files that change while a run has claimed them, and files whose age cannot be trusted."""
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -112,6 +113,26 @@ def test_file_rewritten_after_the_commit_goes_back_and_is_merged_by_the_next_run
 
     (place.path / "archive" / first.run / "_rewritten.json").write_text("{")
     assert problems_of(place) == (f"{place.path}/archive/{first.run}/ups_2.txt: is missing",)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("content", ["as merged before", "another"])
+def test_kill_before_a_file_that_the_given_master_contains_is_archived(place, tmp_path, content):
+    """The log knows nothing of it; the master's manifest does."""
+    place.run()
+    other = Place(tmp_path / "other", BY_FIELD)
+    shutil.rmtree(other.path / "master")
+    shutil.copytree(place.path / "master", other.path / "master")
+    other.arrive("ups_2.txt", "a,2,U")
+    other.arrive("ups_4.txt", "c,4,U")
+    assert in_child(other.run, "commit.done")[0] == signal.SIGKILL
+    if content == "another":
+        rewrite(next(other.path.glob("working/*/ups_2.txt")), "a,9,U\n")
+    actions = other.status().recovered
+
+    assert other.names("incr") == ([] if content == "as merged before" else ["ups_2.txt"])
+    assert any("rewritten" in action for action in actions) == (content == "another")
+    assert problems_of(other) == ()
 
 
 def test_kill_before_a_rewritten_file_goes_back(place, monkeypatch):

@@ -1,8 +1,11 @@
 """Claimed feed files compared with what was merged: a writer may go on after the claim, and leave the size as it is."""
 
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
 
 from mutator.dataset import checksum, checksummed_json
+from mutator.dataset.directory import read_manifest
 from mutator.dataset.version_log import Log
 from mutator.errors import suppressed
 from mutator.storage import Entry, read_if_exists
@@ -24,11 +27,13 @@ def stamp(entry: Entry) -> Stamp:
     return entry.bytes, entry.last_write, entry.modified, entry.tag
 
 
-def merged_content(log: Log, run: str) -> IsMerged:
+def merged_content(base: Base, log: Log, run: str) -> IsMerged:
     """Return a function that reads a file a run has claimed, and returns whether a version has its content.
 
-    A file that the run merged must have the content that this run read. Any other was merged by an earlier run.
+    A file that the run merged must have the content that this run read. Any other was merged by an earlier run: of this
+    base, by its log, or of ``mutator run`` that made the given master, by the manifest.
     """
+    merged_before = cache(lambda: _merged_before(base))  # most runs do not need it
 
     def is_merged(entry: Entry) -> bool:
         expected: set[str] = set()
@@ -39,11 +44,24 @@ def merged_content(log: Log, run: str) -> IsMerged:
                 expected = found
                 break
             expected |= found
+        else:
+            expected |= merged_before()[entry.name]
         with suppressed("storage.missing"):
             return any(checksum.difference(entry.path, text) is None for text in sorted(expected))
         return True  # another process has just moved it
 
     return is_merged
+
+
+def _merged_before(base: Base) -> Mapping[str, set[str]]:
+    """Return the checksums of the merged feed files that the manifests of the base list, by name."""
+    found = defaultdict[str, set[str]](set)
+    for path in (base.master, *(dataset.path for dataset in base.datasets())):
+        with suppressed("manifest.damaged", "manifest.newer", "storage.missing"):
+            known = read_manifest(base.storage, path)
+            for part in known.feed if known is not None else ():
+                found[part.name].add(part.checksum)
+    return found
 
 
 def note_rewritten(base: Base, run: str, names: Collection[str]) -> None:

@@ -214,7 +214,7 @@ def _put_back(base: Base, run: str, journal: Journal | None) -> list[str]:
 
 def _complete(base: Base, log: Log, run: str) -> list[str]:
     """Archive the feed files of a run that committed; return where the files went."""
-    names, rewritten = archive(base, run, merged_content(log, run))
+    names, rewritten = archive(base, run, merged_content(base, log, run))
     discard(base.at("output", run))
     went = [f"{file_names.first_few(names)} went to archive/"] if names else []
     if rewritten:

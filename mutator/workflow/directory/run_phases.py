@@ -249,7 +249,7 @@ class Run:
         if self.config.symlink_manifest:
             masters.write_symlinks(self.base, self.log)
         masters.back_up(self.base, self.log)
-        content = merged_content(self.log, self.id)
+        content = merged_content(self.base, self.log, self.id)
         _, rewritten = claim.archive(
             self.base, self.id, lambda entry: stamp(entry) == self._stamps.get(entry.name) or content(entry)
         )
