@@ -119,7 +119,7 @@ class LocalStorage(Storage):
                         raise
                     rename_noreplace(scratch, path)
                 failpoint("storage.linked")
-                self._sync_one(os.path.dirname(path))
+                _sync_change(os.path.dirname(path))
         except OSError as fault:
             raise _storage_error(path, fault) from None
 
@@ -131,7 +131,7 @@ class LocalStorage(Storage):
     def sync(self, path: str) -> None:
         """Make the entries of a directory durable; it may be missing."""
         with _translated(path), contextlib.suppress(FileNotFoundError):
-            self._sync_one(path)
+            _fsync(path)
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents durably; it may exist."""
@@ -143,7 +143,7 @@ class LocalStorage(Storage):
             for directory in reversed(missing):
                 with contextlib.suppress(FileExistsError):  # another process creates it as well
                     os.mkdir(directory)
-                self._sync_one(os.path.dirname(directory))
+                _sync_change(os.path.dirname(directory))
             if os.path.lexists(path) and not os.path.isdir(path):  # it may also be removed by now
                 raise NotADirectoryError(errno.ENOTDIR, f"{above} is in the way and is not a directory", path)
 
@@ -182,7 +182,7 @@ class LocalStorage(Storage):
                 if fault.errno != errno.EXDEV:
                     raise
                 raise error("storage.mount", path=source, other=os.path.dirname(target)) from None
-            self._sync_one(os.path.dirname(target))
+            _sync_change(os.path.dirname(target))
 
     def swap(self, one: str, other: str) -> bool:
         """Exchange two directories in one step, durably; False if the file system cannot, and nothing was changed.
@@ -197,7 +197,7 @@ class LocalStorage(Storage):
             if not exchange(one, other):
                 return False
             for directory in {os.path.dirname(one), os.path.dirname(other)}:
-                self._sync_one(directory)
+                _sync_change(directory)
         return True
 
     def remove_directory(self, path: str) -> bool:
@@ -220,7 +220,7 @@ class LocalStorage(Storage):
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(scratch, path)
-            self._sync_one(os.path.dirname(path))
+            _sync_change(os.path.dirname(path))
 
     def check_writable(self, path: str) -> None:
         """Raise StorageError if the nearest existing parent of a path is no directory, or may not be written to."""
@@ -236,9 +236,19 @@ class LocalStorage(Storage):
         with _translated(path):
             return local_directories.lock(path)
 
-    def _sync_one(self, directory: str) -> None:
-        with local_directories.opened(directory) as handle:
-            os.fsync(handle)
+
+def _fsync(directory: str) -> None:
+    with local_directories.opened(directory) as handle:
+        os.fsync(handle)
+
+
+def _sync_change(directory: str) -> None:
+    """Make a change in a directory durable. Raises StorageError of a kind that leaves it open whether it was made."""
+    try:
+        _fsync(directory)
+    except OSError as fault:
+        why = f"a change there was made, but may not be durable: {fault.strerror or fault}"
+        raise error("storage", path=directory, why=why) from None
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import pytest
 from mutator.errors import MutatorError, StorageError
 from mutator.storage import absolute, entries_of, local, local_directories, local_rename, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
+from mutator.storage.contract import CERTAIN
 from mutator.storage.local import LocalStorage
 from tests.support.storage_places import EmptyDirectory, check_race, create_in_race, race_of_threads
 
@@ -207,6 +208,40 @@ def test_full_disk_is_an_error_and_leaves_nothing(disk, monkeypatch):
     with pytest.raises(StorageError, match=r"file: No space left on device"):
         disk.write(disk / "file", b"content")
     assert disk.names() == []
+
+
+CHANGES = {
+    "create_new": lambda disk: disk.write(disk / "new", b"content"),
+    "replace": lambda disk: disk.storage.replace(disk / "new", b"content"),
+    "rename_new": lambda disk: disk.storage.rename_new(disk / "file", disk / "new"),
+    "make_directory": lambda disk: disk.storage.make_directory(disk / "new"),
+    "swap": lambda disk: disk.storage.swap(disk / "one", disk / "other"),
+}
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.ENOENT])
+@pytest.mark.parametrize("change", CHANGES)
+def test_change_that_was_made_and_is_not_durable_is_uncertain(disk, monkeypatch, change, code):
+    """After an error that is certain, callers act as if nothing had been changed."""
+    disk.write(disk / "file", b"content")
+    for name in ("one", "other"):
+        disk.write(f"{disk.directory(name)}/file", name.encode())
+    fsync = os.fsync
+
+    def fail(handle):
+        if os.path.isdir(f"/proc/self/fd/{handle}"):
+            raise OSError(code, os.strerror(code))
+        fsync(handle)
+
+    monkeypatch.setattr(local.os, "fsync", fail)
+    with pytest.raises(StorageError, match=f"may not be durable: {os.strerror(code)}") as caught:
+        CHANGES[change](disk)
+
+    assert caught.value.kind not in (*CERTAIN, "storage.missing", "storage.exists")
+    if change == "swap":
+        assert disk.read(disk / "one/file") == b"other"
+    else:
+        assert os.path.exists(disk / "new")
 
 
 def test_content_is_durable_before_its_name_is(disk, monkeypatch):

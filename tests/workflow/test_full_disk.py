@@ -128,3 +128,49 @@ def test_output_of_a_run_that_may_be_alive_is_not_removed(place, disk, monkeypat
 
     assert "No space left on device" in place.status().problems[0]
     assert len(list((place.path / "output").iterdir())) == 1
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES])
+def test_file_that_was_claimed_without_being_durable_goes_back(place, monkeypatch, code):
+    """It was moved, so it does not count as one that cannot be moved."""
+    fsync = os.fsync
+
+    def fail(handle):
+        if "/working/" in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(code, os.strerror(code))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    refused(place.run, 4, "may not be durable")
+    assert place.names("incr") == ["ups_2.txt"]
+    assert place.status().problems == (), "no file is stuck"
+
+    monkeypatch.undo()
+    assert place.run().claimed == ("ups_2.txt",)
+
+
+@pytest.mark.parametrize("step", ["output", "backup"])
+def test_another_process_hides_a_directory_first(place, monkeypatch, step):
+    """As where two processes make room on a full disk, which they do without the lock."""
+    if step == "output":
+        assert in_child(place.run, "commit.begin")[0] == signal.SIGKILL
+    else:
+        for number in (2, 3, 4):
+            place.arrive(f"ups_{number}.txt", f"a,{number}")
+            place.run(backup_keep="2")
+        place.arrive("ups_5.txt", "a,5")
+    rename = LocalStorage.rename_new
+
+    def lose(storage, source, target):
+        if "/.removing-" in target and "/other-" not in target:
+            rename(storage, source, target.replace("/.removing-", "/.removing-other-"))
+        rename(storage, source, target)
+
+    monkeypatch.setattr(LocalStorage, "rename_new", lose)
+    if step == "backup":
+        assert place.run(backup_keep="2").version == 4
+    status = place.status()
+
+    assert status.problems == ()
+    assert list((place.path / "output").iterdir()) == []
+    assert len(list((place.path / "backup").iterdir())) == (2 if step == "backup" else 0)

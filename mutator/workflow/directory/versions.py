@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.version_log import Log, Version
-from mutator.errors import MutatorError, suppressed
+from mutator.errors import suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists
 from mutator.workflow.directory.cures import lost_master
@@ -143,11 +143,8 @@ def prune(base: Base, log: Log, keep: int) -> list[int]:
     )
     removed = []
     for number in numbers[keep:]:
-        try:
-            hidden = hide(base, f"{backup}/{number}")
-        except MutatorError as fault:
-            if fault.kind != "storage.missing":
-                raise
+        hidden = hide(base, f"{backup}/{number}")
+        if hidden is None:
             continue
         failpoint("archive.pruned")
         if probe_dataset(storage, hidden).commit == log.latest().dataset:  # it is being restored
@@ -158,12 +155,14 @@ def prune(base: Base, log: Log, keep: int) -> list[int]:
     return removed
 
 
-def hide(base: Base, path: str) -> str:
-    """Give a directory that will be removed a hidden name; return its path."""
+def hide(base: Base, path: str) -> str | None:
+    """Give a directory that will be removed a hidden name; return its path. None: another process has done so."""
     directory = path.rpartition("/")[0]
     hidden = f"{directory}/{REMOVING}{uuid.uuid4().hex[:12]}"
-    base.storage.rename_new(path, hidden)
-    return hidden
+    with suppressed("storage.missing"):
+        base.storage.rename_new(path, hidden)
+        return hidden
+    return None
 
 
 def remove_hidden(base: Base) -> None:
