@@ -154,7 +154,8 @@ def _client(authority: str) -> Client:
     if key not in _clients:
         from hdfs_native import Client  # an extra
 
-        if _clients and os.getpid() not in {process for process, _ in _clients}:
+        known = list(_clients)  # other threads may add to them
+        if known and os.getpid() not in {process for process, _ in known}:
             time.sleep(_FORGET_SECONDS)
         _clients[key] = Client(f"hdfs://{authority}")  # without an authority: fs.defaultFS of the configuration
     return _clients[key]

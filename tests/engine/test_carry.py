@@ -1,12 +1,18 @@
 """Files of untouched partitions become files of the output without being read."""
 
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mutator.dataset.checksum import whole
 from mutator.dataset.directory import read_manifest
+from mutator.engine.blocks import carry
+from mutator.errors import MutatorError
 from mutator.storage import storage_for
+from mutator.storage.local import LocalStorage
 from tests.support import local_engine
 from tests.support.plain_workflow import put
 
@@ -41,3 +47,40 @@ def test_an_object_store_copies_several_files_at_once(s3: Any, monkeypatch: pyte
     assert len(known.files) == PARTITIONS
     print(f"{took[0]:.1f} s")  # noqa: T201  # with -s
     assert took[0] < PARTITIONS * WAIT  # one after the other they would take three requests each
+
+
+def files_to_copy(root: Path, count: int) -> list[tuple[str, str, str]]:
+    """Write files; return (source, target, checksum) of each."""
+    found = []
+    for number in range(count):
+        content = b"row %d\n" % number
+        (root / f"{number}.txt").write_bytes(content)
+        found.append((f"{root}/{number}.txt", f"{root}/copy-{number}.txt", whole(content)))
+    return found
+
+
+def test_a_task_copies_several_files_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each copy waits until another one has begun."""
+    both, copy = threading.Barrier(2, timeout=10), carry.carry_file
+
+    def together(*part: str) -> None:
+        both.wait()
+        copy(*part)
+
+    monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
+    monkeypatch.setattr(carry, "carry_file", together)
+    parts = files_to_copy(tmp_path, 4)
+    carry.copied(parts, 0, 0)
+
+    assert [Path(target).read_bytes() for _, target, _ in parts] == [b"row %d\n" % number for number in range(4)]
+
+
+def test_a_damaged_file_stops_the_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
+    parts = files_to_copy(tmp_path, 4)
+    (tmp_path / "1.txt").write_bytes(b"rot 1\n")
+    with pytest.raises(MutatorError, match=r"1\.txt: its checksum is "):
+        carry.copied(parts, 0, 0)
+
+    assert not (tmp_path / "copy-1.txt").exists()
+    assert not list(tmp_path.glob(".*"))

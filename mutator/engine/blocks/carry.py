@@ -32,6 +32,7 @@ from mutator.storage import Storage, blocks, storage_for, walk
 from mutator.storage.registry import same_storage
 
 _AT_ONCE = 16  # files that a task copies
+_COPIES = 8  # copies that it makes at once: on HDFS the copy of a small file is mostly waiting
 _REQUESTS = 16  # links that an object store makes at once; each is a copy, and takes a few requests
 
 
@@ -191,13 +192,18 @@ def check_carried(parts: Sequence[tuple[str, str, str]]) -> MergeReceipt:
 
 
 def copied(parts: Sequence[tuple[str, str, str]], number: int, attempt: int) -> None:
-    """Copy files that are carried over. Raises the error of a damaged one."""
-    for part in parts:
-        try:
-            carry_file(*part)
-        except Damage as fault:
-            raise fault.fault.error from None
-        failpoint("carry.copied", attempt)
+    """Copy files that are carried over, several at once. Raises the error of a damaged one."""
+    with ThreadPoolExecutor(_COPIES) as threads:
+        for _ in threads.map(partial(_copy, attempt), parts):
+            pass
+
+
+def _copy(attempt: int, part: tuple[str, str, str]) -> None:
+    try:
+        carry_file(*part)
+    except Damage as fault:
+        raise fault.fault.error from None
+    failpoint("carry.copied", attempt)
 
 
 def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> SideFile | None:
