@@ -42,7 +42,9 @@ def test_file_name_cannot_forge_a_line_of_a_report_or_status(tmp_path):
     (place.path / "output" / "mine\nbase  forged").mkdir(parents=True)
     done = place.run()
 
-    assert done.waiting == ((FORGED, "has a control character in its name"),)
+    assert done.waiting == (
+        (FORGED, "has a control character in its name, which no report can show safely: rename it"),
+    )
     for text in (done.text(), place.status().text()):
         assert "ups_2\\nversion 9 became the master.txt: has a control character in its name" in text
         assert not any(line.startswith("version 9") for line in text.splitlines())

@@ -228,10 +228,12 @@ def test_restore_that_messages_advise(base):
     assert "verify --repair" not in message
     command = re.search(r"mutator workflow restore \S+ --to (\d+)", message)
 
-    base.restore(int(command[1]))
+    done = base.restore(int(command[1]))
     (problem,) = base.status().problems
     assert "move it away" in problem
     path = Path(problem.partition(":")[0])
+    assert done.aside == (str(path),)
+    assert f"the directory that was the master is now {path}," in done.warnings[0]
     assert path.parent == base.path / "output"
     path.rename(base.path.parent / "away")
     works(base)
@@ -259,10 +261,14 @@ def test_adoption_that_messages_advise(base):
     assert "run with -D master.adopt=true" in str(caught.value)
 
     base.arrive("ups_70.txt", "y,70")
-    base.run(master_adopt="true")
+    done = base.run(master_adopt="true")
     assert base.rows() == sorted([*rows, "y,70"])
     (problem,) = base.status().problems
     assert "move it away" in problem
+    path = problem.partition(":")[0]
+    assert done.warnings == (
+        f"the directory that was the master is now {path}, because it is of no version: move it away",
+    )
     Path(problem.partition(":")[0]).rename(base.path.parent / "away")
     works(base, state=())
 

@@ -145,6 +145,7 @@ def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: flo
             ready[name] = ReadyFile(entry, directory.marker(entry), control)
     if config.full:
         waiting += _hold_back_later_snapshots(ready)
+    waiting.sort(key=lambda file: _is_set_aside(file[0]))  # reports show only the first
     return Arrivals(
         tuple(ready.values()), tuple(waiting), min(ages.seconds, default=None), config.control_suffix, tuple(ages.ahead)
     )
@@ -174,15 +175,20 @@ def _sequence(name: str) -> int:
     return -1 if found is None else found
 
 
+def _is_set_aside(name: str) -> bool:
+    """Return whether a file has a name that keeps it from being claimed, as its writer intends."""
+    return file_names.is_hidden(name) or name.lower().endswith(_UNFINISHED)
+
+
 def _unfit(entry: Entry) -> str | None:
     if entry.type != "file":
         return f"is a {entry.type}, and only regular files are claimed"
     if file_names.is_hidden(entry.name):
         return "has a hidden name"
-    if entry.name.lower().endswith(_UNFINISHED):
+    if _is_set_aside(entry.name):
         return "has the name of an unfinished file"
     if file_names.has_control(entry.name):
-        return "has a control character in its name"
+        return "has a control character in its name, which no report can show safely: rename it"
     return None
 
 

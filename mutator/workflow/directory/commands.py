@@ -108,6 +108,7 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         rewritten=one.rewritten,
         waiting=one.waiting,
         stuck=one.stuck,
+        aside=one.aside,
         recovered=recovered,
         report=one.merged.report if one.merged else None,
         stopped=stopped,
@@ -217,7 +218,8 @@ def restore(path: str, to: int, config: Config) -> Outcome:
             rows=sum(part.rows for part in manifest.files),
             restored=to,
         )
-        stopped = None
+        stopped: int | None = None
+        aside: tuple[str, ...] = ()
         try:
             with deferred_signals():
                 _commit(base, log, version, begun)
@@ -225,6 +227,7 @@ def restore(path: str, to: int, config: Config) -> Outcome:
                 with _after_commit(base, version):
                     mode = versions.publish(base, log)
                     versions.back_up(base, log)
+                    aside = versions.set_aside(base, name)
                     journal.end(base, name)
         except Interrupted as stop:
             stopped = stop.number  # all of it is done
@@ -234,6 +237,7 @@ def restore(path: str, to: int, config: Config) -> Outcome:
             version=version.number,
             mode=mode,
             recovered=tuple(recovered.actions),
+            aside=aside,
             stopped=stopped,
             restored=to,
         )

@@ -79,6 +79,7 @@ class Run:
         self.merged: Merged | None = None
         self.skipped: tuple[str, ...] = ()
         self.rewritten: tuple[str, ...] = ()  # names of claimed files that were rewritten after they were merged
+        self.aside: tuple[str, ...] = ()  # paths of former masters that are datasets of no version
         self.version: Version | None = None
         self.mode = ""
         self._committing = False
@@ -130,7 +131,7 @@ class Run:
         if not self.claimed:
             raise rebuilt(faults[name].kind, text)
         self.stuck = tuple(why.items())
-        self.waiting += self.stuck
+        self.waiting = (*self.stuck, *self.waiting)
 
     def _claimed_stamps(self, found: Arrivals) -> dict[str, Stamp]:
         """Return the stamps of the claimed files, where files are moved: a rename changes ``Entry.modified``."""
@@ -249,6 +250,7 @@ class Run:
         if self.config.symlink_manifest:
             masters.write_symlinks(self.base, self.log)
         masters.back_up(self.base, self.log)
+        self.aside = masters.set_aside(self.base, self.id)
         content = merged_content(self.base, self.log, self.id)
         _, rewritten = claim.archive(
             self.base, self.id, lambda entry: stamp(entry) == self._stamps.get(entry.name) or content(entry)

@@ -130,6 +130,13 @@ def _keep(base: Base, path: str, number: int) -> bool:
     return False
 
 
+def set_aside(base: Base, run: str) -> tuple[str, ...]:
+    """Return the paths of directories in output/ that ``run`` replaced as the master, and that are of no version."""
+    if not base.storage.renames:
+        return ()
+    return tuple(base.shown(entry.path) for entry in entries_of(base.at("output")) if run_of(entry.name) == run)
+
+
 def prune(base: Base, log: Log, keep: int) -> list[int]:
     """Remove all but the newest backups; return the versions of those removed. keep: number of backups to keep.
 
