@@ -1,7 +1,11 @@
 """Set how a worker's memory allocator treats freed memory."""
 
 import ctypes
+import os
 from functools import cache
+from typing import Any
+
+import pyarrow as pa
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt in malloc.h
 _KEPT = 64 << 20
@@ -15,10 +19,31 @@ def keep_freed_memory() -> bool:
     Each block is processed in arrays of a few MB. By default glibc gives such memory back and asks for it again, and
     the kernel clears every page each time: about a third of the cost of merging an unchanged master. Another C
     library stays as it is.
+
+    Arrow uses the same allocator, unless ``ARROW_DEFAULT_MEMORY_POOL`` names one: its own keeps much of what Arrow
+    has freed, and numpy cannot use it.
     """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return False
+    mallopt = _glibc("mallopt")
     settings = ((_MMAP_THRESHOLD, _LARGEST), (_TRIM_THRESHOLD, _KEPT), (_TOP_PAD, _LARGEST // 2))
-    return all(mallopt(option, value) for option, value in settings)
+    if mallopt is None or not all(mallopt(option, value) for option, value in settings):
+        return False
+    if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
+        pa.set_memory_pool(pa.system_memory_pool())
+    return True
+
+
+def release_freed_memory() -> None:
+    """Return freed memory to the system, after a step that needed much more than the next one."""
+    trim = _glibc("malloc_trim")
+    if trim is not None:
+        trim(0)
+    pa.default_memory_pool().release_unused()
+
+
+@cache
+def _glibc(name: str) -> Any:
+    """Return a function of glibc; None if this process has another C library."""
+    try:
+        return getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError):
+        return None

@@ -149,7 +149,7 @@ def measured(**case):
 
 JOINS = pytest.mark.parametrize("managed", [False, True], ids=["shuffle", "aligned"])
 # The bounds are one and a half times the measured values. About 50 MB of each is the minimum for one block, its columns
-# and the allocator (``engine.allocator`` keeps freed memory).
+# and the allocator (``engine.malloc`` keeps freed memory).
 CASES = {
     "one key": ({"master": 1000, "feed": 300_000, "feed_keys": 1, "files": 30, "width": 24, "memory": 4 * MB}, 50),
     "inserts of 1 MB": ({"master": 10, "feed": 100, "feed_keys": 100, "width": MB, "memory": 8 * MB}, 190),
@@ -165,6 +165,10 @@ CASES = {
     "inserts in several parts": (
         {"master": 250_000, "feed": 1_000_000, "feed_keys": 1_000_000, "width": 45, "memory": 64 * MB},
         360,
+    ),
+    "updates in several parts": (
+        {"master": 250_000, "feed": 1_000_000, "feed_keys": 250_000, "width": 45, "memory": 64 * MB},
+        300,
     ),
     "one large bucket": (
         {"master": 300_000, "feed": 30_000, "feed_keys": 300_000, "width": 60, "memory": 4 * MB},

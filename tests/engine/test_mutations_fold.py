@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections import Counter
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -10,14 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mutator.engine.blocks import mutations as mutations_module
 from mutator.engine.blocks import spool
 from mutator.engine.blocks.duplicates import duplicates
 from mutator.engine.blocks.mutations import (
     Mutations,
     fold,
+    fold_parts,
     groups_of_keys,
     joined_mutations,
     mutations_of_table,
@@ -163,6 +167,24 @@ def test_any_grouping_and_order_gives_the_same_winners(bag, space, rng):
     assert outcomes_of(fold(plan_of(), columns_of(bag, space=space))) == expected
     for _ in range(3):
         assert outcomes_of(grouped(rng, bag, plan_of(), space=space)) == expected
+
+
+@given(BAGS.filter(bool), st.sampled_from([0, 1, 2, 3]), st.integers(1, 4))
+def test_winners_do_not_depend_on_how_many_mutations_are_compared_at_a_time(bag, space, compared):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mutations_module, "_COMPARED", compared)
+        assert outcomes_of(fold(plan_of(), columns_of(bag, space=space))) == by_model(bag)
+
+
+def test_columns_of_parts_are_free_once_they_are_folded():
+    """Each part is in memory once more only while one of its columns is copied."""
+    rows = [Mutation((b"%05d" % n,), n, 1, n, b"x\n", False) for n in range(100)]
+    parts = [columns_of(rows[:50]), columns_of(rows[50:])]
+    columns = [weakref.ref(part.hashes) for part in parts]
+    folded = fold_parts(plan_of(), parts)
+    assert parts == []
+    assert len(folded) == 100
+    assert [column() for column in columns] == [None, None]
 
 
 @given(st.lists(mutations(st.sampled_from([b"", b"10", b"9", b"\xff"])), min_size=1, max_size=8), st.randoms())

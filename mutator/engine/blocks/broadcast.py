@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge import Output, insert_and_bury, merge_blocks, merge_tombstones
-from mutator.engine.blocks.mutations import fold, joined_mutations, mutations_of_table, table_of_mutations
+from mutator.engine.blocks.mutations import fold_parts, mutations_of_table, table_of_mutations
 from mutator.engine.blocks.read import Run, mutations_of_run, rejected, table_bytes, tombstones
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.bucket_files import BucketFiles
@@ -60,7 +60,7 @@ class Patch:
 def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
     """Return the winners of all runs; no bytes without mutations."""
     runs = [mutations_of_run(plan, Run(*value)) for _, value in elements]
-    return table_bytes(table_of_mutations(fold(plan, joined_mutations(runs)))) if runs else b""
+    return table_bytes(table_of_mutations(fold_parts(plan, runs))) if runs else b""
 
 
 def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: int) -> Patch:

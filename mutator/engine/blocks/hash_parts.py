@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.engine.blocks.mutations import Mutations, fold, joined_mutations, mutations_of_table, table_of_mutations
+from mutator.engine.blocks.mutations import (
+    Mutations,
+    fold_parts,
+    joined_mutations,
+    mutations_of_table,
+    table_of_mutations,
+)
 from mutator.engine.blocks.spool import scratch_directory, write_table
 from mutator.engine.blocks.winners import Winners
+from mutator.engine.malloc import release_freed_memory
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes
 from mutator.plan.run_plan import Plan
@@ -37,7 +44,7 @@ class Parts:
         self._held.append(found)
         self._bytes += found.nbytes
         if self._bytes > self._plan.memory:
-            whole = self._folded(self._held)
+            whole = fold_parts(self._plan, self._held)
             self._held, self._bytes = [whole], whole.nbytes
             if self._bytes > self._plan.memory // 2:  # most keys have one mutation: folding again would not help
                 self._spill()
@@ -54,7 +61,8 @@ class Parts:
         """Yield the winners, of as many neighbouring parts at a time as fit into memory."""
         if self._directory is None:
             if self._held:
-                self._held = [self._folded(self._held)]
+                self._held = [fold_parts(self._plan, self._held)]
+                release_freed_memory()
                 yield Winners(self._plan, self._held[0], self._tally, range(_PARTS))
             return
         self._spill()
@@ -66,14 +74,14 @@ class Parts:
                 end += 1
             found = [_read(os.path.join(self._directory, name)) for names in self._files[start:end] for name in names]
             assert self._none is not None
-            yield Winners(self._plan, self._folded(found or [self._none]), self._tally, range(start, end))
+            folded = fold_parts(self._plan, found or [self._none])
+            release_freed_memory()
+            winners = Winners(self._plan, folded, self._tally, range(start, end))
+            del folded
+            yield winners
+            del winners
+            release_freed_memory()
             start = end
-
-    def _folded(self, found: list[Mutations]) -> Mutations:
-        """Fold mutations; the list is emptied, because they, their copy and the result would be in memory at once."""
-        joined = joined_mutations(found)
-        found.clear()
-        return fold(self._plan, joined)
 
     def _spill(self) -> None:
         if not self._held:
@@ -90,7 +98,9 @@ class Parts:
             self._files[part].append(f"{part}.{len(self._files[part])}")
             self._sizes[part] += table.nbytes
             write_table(os.path.join(self._directory, self._files[part][-1]), table)
+        del found, table
         self._held, self._bytes = [], 0
+        release_freed_memory()
 
     def filtered(self, tables: Iterator[Any], winners: Winners) -> Iterator[Any]:
         """Yield the rows of tables with a column "hash" that belong to the parts of some winners."""

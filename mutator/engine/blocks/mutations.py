@@ -9,8 +9,8 @@ Rows are sorted by the 64-bit hash of their key; keys are compared only where ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from mutator.rules.partition_transforms import RowPartitions
 # is in another partition is revived, and the tombstone leaves.
 STAYS, LEAVES, ARRIVES, REVIVES = range(4)
 
+_COMPARED = 1 << 17  # mutations whose keys and precedence are compared at a time
 _NUMPY = {"hashes", "inputs", "offsets", "deletes", "counts", "mixed", "upserts", "moves"}  # columns of numpy arrays
 
 
@@ -70,8 +71,7 @@ class Mutations:
 
     def take(self, rows: Any) -> Mutations:
         """Return the mutations with some numbers. rows: int64 array."""
-        index = pa.array(rows)
-        return _each_once([self], lambda parts: parts[0][rows] if _is_numpy(parts) else parts[0].take(index))
+        return Mutations.of(_Columns([self]).take(rows))
 
 
 def mutations_of(
@@ -143,24 +143,55 @@ def joined_mutations(parts: Sequence[Mutations]) -> Mutations:
     """Concatenate mutations."""
     if len(parts) == 1:
         return parts[0]
-    return _each_once(parts, lambda columns: (np.concatenate if _is_numpy(columns) else pa.concat_arrays)(columns))
+    columns = _Columns(parts)
+    return Mutations.of({name: columns.joined(name) for name in columns})
 
 
-def _each_once(parts: Sequence[Mutations], make: Callable[[list[Any]], Any]) -> Mutations:
-    """Return mutations whose columns are made of those of the parts.
+class _Columns:
+    """The columns of mutations in several parts, joined when they are needed.
 
-    One column made of the same arrays as another is the same array, too: rows are often written as they were read.
+    Names that have the same arrays share the joined one, too: rows are often written as they were read.
     """
-    all_columns = [part.columns for part in parts]
-    made: dict[tuple[int, ...], Any] = {}
-    columns: dict[str, Any] = {}
-    for name in all_columns[0]:
-        sources = [own[name] for own in all_columns]
-        key = tuple(map(id, sources))
-        if key not in made:
-            made[key] = make(sources)
-        columns[name] = made[key]
-    return Mutations.of(columns)
+
+    def __init__(self, parts: Sequence[Mutations]) -> None:
+        all_columns = [part.columns for part in parts]
+        numbers: dict[tuple[int, ...], int] = {}
+        self._numbers: dict[str, int] = {}  # of the arrays of each column
+        self._arrays: list[list[Any]] = []
+        for name in all_columns[0]:
+            arrays = [columns[name] for columns in all_columns]
+            self._numbers[name] = numbers.setdefault(tuple(map(id, arrays)), len(self._arrays))
+            if self._numbers[name] == len(self._arrays):
+                self._arrays.append(arrays)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def joined(self, name: str) -> Any:
+        """Return a column as one array."""
+        return self._joined(self._numbers[name])
+
+    def _joined(self, number: int) -> Any:
+        arrays = self._arrays[number]
+        if len(arrays) > 1:
+            self._arrays[number] = [(np.concatenate if _is_numpy(arrays) else pa.concat_arrays)(arrays)]
+        return self._arrays[number][0]
+
+    def rows(self, name: str, rows: Any) -> Any:
+        """Return some rows of a column. rows: int64 array."""
+        return _rows(self.joined(name), rows)
+
+    def take(self, rows: Any) -> dict[str, Any]:
+        """Return some rows of all columns, and forget each column once its rows are copied."""
+        taken = []
+        for number in range(len(self._arrays)):
+            taken.append(_rows(self._joined(number), rows))
+            self._arrays[number] = []
+        return {name: taken[number] for name, number in self._numbers.items()}
+
+
+def _rows(column: Any, rows: Any) -> Any:
+    return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
 
 
 def _is_numpy(columns: Sequence[Any]) -> bool:
@@ -169,55 +200,78 @@ def _is_numpy(columns: Sequence[Any]) -> bool:
 
 def fold(plan: Plan, found: Mutations) -> Mutations:
     """Return one mutation a key, the one with the highest precedence, sorted by the hash of the key."""
+    return fold_parts(plan, [found])
+
+
+def fold_parts(plan: Plan, parts: list[Mutations]) -> Mutations:
+    """Fold mutations that are in several parts; see ``fold``.
+
+    The list is emptied, so that the memory of each column is free for the next ones as soon as it is copied.
+    """
+    columns = _Columns(parts)
+    parts.clear()
+    hashes = columns.joined("hashes")
     # A stable sort merges runs that are sorted already.
-    order = np.argsort(found.hashes, kind="stable")
-    hashes = found.hashes[order]
+    order = np.argsort(hashes, kind="stable")
     again = np.zeros(len(order) + 1, np.bool_)
-    again[1:-1] = hashes[1:] == hashes[:-1]
+    again[1:-1] = hashes[order[1:]] == hashes[order[:-1]]
     several = again[1:] | again[:-1]  # shares its hash with another
     if not several.any():
-        return found.take(order)
-    alone, rest = order[~several], found.take(order[several])
-    last, counts, mixed, upserts = _last_of_each(plan, rest)
-    folded = replace(rest.take(last), counts=counts, mixed=mixed, upserts=upserts)
-    if not len(alone):
-        return folded
-    both = joined_mutations([found.take(alone), folded])
-    return both.take(np.argsort(both.hashes, kind="stable"))
+        return Mutations.of(columns.take(order))
+    alone, rest = order[~several], order[several]
+    found = [_last_of_each(plan, columns, rest[part]) for part in _slices(hashes[rest])]
+    winners = np.concatenate([alone, *(last for last, _ in found)])
+    remarks = {name: np.concatenate([part[name] for _, part in found]) for name in found[0][1]}
+    order = np.argsort(hashes[winners], kind="stable")
+    changed = {name: np.concatenate([columns.rows(name, alone), column])[order] for name, column in remarks.items()}
+    return Mutations.of(columns.take(winners[order]) | changed)
 
 
-def _last_of_each(plan: Plan, found: Mutations) -> tuple[Ints, Ints, Flags, Flags]:
-    """Return, key by key in the order of their hashes: number of the winner, count, mixed, upserts."""
-    key = groups_of_keys(found.hashes, found.keys)
-    order = ranks(found.orders)
-    sequence = plan.sequences[found.inputs]
-    name = plan.ranks[found.inputs]
-    by = [found.offsets, name, sequence, order, key]
+def _slices(hashes: Hashes) -> Iterator[slice]:
+    """Cut sorted hashes between two that differ, so that few mutations are compared at a time."""
+    start = 0
+    while start < len(hashes):
+        last = min(start + _COMPARED, len(hashes)) - 1
+        end = int(np.searchsorted(hashes, hashes[last], side="right"))
+        yield slice(start, end)
+        start = end
+
+
+def _last_of_each(plan: Plan, columns: _Columns, rows: Ints) -> tuple[Ints, dict[str, Any]]:
+    """Return the winner of each key, one of the rows, and its columns counts, mixed and upserts.
+
+    rows: mutations in the order of their hashes; so are the winners.
+    """
+    keys = [columns.rows(name, rows) for name in columns if name.startswith("key_")]
+    inputs, deletes = columns.rows("inputs", rows), columns.rows("deletes", rows)
+    key = groups_of_keys(columns.rows("hashes", rows), keys)
+    order = ranks(columns.rows("orders", rows))
+    sequence = plan.sequences[inputs]
+    by = [columns.rows("offsets", rows), plan.ranks[inputs], sequence, order, key]
     sort = np.lexsort(by)
     equal = np.ones(len(sort) - 1, np.bool_)
     for column in by:
         equal &= column[sort[1:]] == column[sort[:-1]]
     if equal.any():  # files of one name in several directories: the row's bytes decide, where they have any
-        sort = np.lexsort([ranks(plan.block_type.contents(found.rows)), *by])
+        sort = np.lexsort([ranks(plan.block_type.contents(columns.rows("rows", rows))), *by])
     key, order, sequence = key[sort], order[sort], sequence[sort]
     begins = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     lengths = np.diff(np.append(begins, len(sort)))
     ends = begins + lengths - 1
     winner = np.repeat(ends, lengths)
     top = (order == order[winner]) & (sequence == sequence[winner])
-    mixed = found.mixed[sort] & top
+    mixed = columns.rows("mixed", rows)[sort] & top
     # Contents are compared only with those that have the winner's order value and sequence.
     rivals = np.flatnonzero(top & (winner != np.arange(len(sort))))
     if len(rivals):
         one, other = sort[rivals], sort[winner[rivals]]
-        mixed[rivals] |= found.deletes[one] != found.deletes[other]
-        mixed[rivals] |= unequal(found.written.take(pa.array(one)), found.written.take(pa.array(other)))
-    return (
-        sort[ends],
-        np.add.reduceat(found.counts[sort], begins),
-        np.logical_or.reduceat(mixed, begins),
-        np.logical_or.reduceat(found.upserts[sort], begins),
-    )
+        mixed[rivals] |= deletes[one] != deletes[other]
+        mixed[rivals] |= unequal(columns.rows("written", rows[one]), columns.rows("written", rows[other]))
+    return rows[sort[ends]], {
+        "counts": np.add.reduceat(columns.rows("counts", rows)[sort], begins),
+        "mixed": np.logical_or.reduceat(mixed, begins),
+        "upserts": np.logical_or.reduceat(columns.rows("upserts", rows)[sort], begins),
+    }
 
 
 def groups_of_keys(hashes: Hashes, keys: Sequence[Any]) -> Ints:

@@ -20,8 +20,7 @@ from mutator.dataset.side_columns import tombstone_tables
 from mutator.engine.blocks.mutations import (
     Mutations,
     directories_of,
-    fold,
-    joined_mutations,
+    fold_parts,
     key_columns,
     mutations_of,
 )
@@ -149,7 +148,7 @@ class Feed:
         plan = self.plan
         form = plan.block_type
         for layout, parts in self.waiting.items():
-            found = fold(plan, joined_mutations(parts))
+            found = fold_parts(plan, parts)
             whole = bool((found.counts > 1).any())
             order, pieces = grouped(found.hashes, plan.groups)
             rows = found.rows.take(pa.array(order))
