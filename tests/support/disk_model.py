@@ -126,7 +126,7 @@ def site() -> str:
     """Return the storage operation that asks for an fsync, and whether it syncs a file or a directory."""
     frame = sys._getframe(2)
     of = "file"
-    if frame.f_code.co_name == "_sync_one":
+    while frame.f_code.co_name in ("_fsync", "_sync_change"):
         frame, of = frame.f_back, "directory"  # type: ignore[assignment]
     return f"{frame.f_code.co_name}, {of}"
 
