@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mutator.errors.display import text_of
+from mutator.errors.display import counted, text_of
 from mutator.pipeline.report import Report
 from mutator.pipeline.text_tables import listed
 
@@ -34,9 +34,8 @@ class BridgeReport:
         if self.exported is None:
             lines.append("  export skipped: the text copy is that of the table as it is")
         else:
-            lines.append(
-                f"  export {self.exported['rows']:,} rows, {self.exported['bytes']:,} bytes: {self.exported['why']}"
-            )
+            size = f"{counted(self.exported['rows'], 'row')}, {counted(self.exported['bytes'], 'byte')}"
+            lines.append(f"  export {size}: {self.exported['why']}")
         lines += ["", *self.merged.text().split("\n"), ""]
         if not self.changed:
             lines.append(f"the table stays as it is: no row has changed; {self.seconds:.1f} s")
@@ -44,5 +43,6 @@ class BridgeReport:
             lines.append(f"the table was overwritten in one step; {self.seconds:.1f} s")
         else:
             lines += listed("overwritten", self.partitions)
-            lines.append(f"{len(self.partitions):,} partitions were overwritten in one step; {self.seconds:.1f} s")
+            overwritten = counted(len(self.partitions), "partition")
+            lines.append(f"overwrote {overwritten} in one step; {self.seconds:.1f} s")
         return text_of(lines)

@@ -18,7 +18,7 @@ from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Option, one_of, option
 from mutator.config import load
 from mutator.errors import error
-from mutator.errors.display import without_secrets
+from mutator.errors.display import counted, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
         exported = export(table, arguments.to, run, delimiter=delimiter)
     names = {"run": run, "table": table.given, "kind": table.format, "text": without_secrets(arguments.to)}
     shape = {"fields": len(table.schema), "partitioned_by": list(table.partition_fields)}
-    text = "exported {rows:,} rows of {table} ({kind}) to {text}"
+    text = "exported {rows} of {table} ({kind}) to {text}"
     yield _answer(text, names | shape, exported, started, arguments)
 
 
@@ -85,7 +85,7 @@ def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
             imported = import_to_table(spark, arguments.source, arguments.table, arguments.format, run)
     table = arguments.path if arguments.table is None else arguments.table
     names = {"run": run, "text": without_secrets(arguments.source), "table": without_secrets(table)}
-    yield _answer("imported {rows:,} rows of {text} into {table}", names, imported, started, arguments)
+    yield _answer("imported {rows} of {text} into {table}", names, imported, started, arguments)
 
 
 def _answer(
@@ -94,8 +94,9 @@ def _answer(
     """Return the report of an export or import. text: of its first half. members: of the JSON, before the figures."""
     figures = {"rows": written.rows, "files": written.files, "bytes": written.bytes, "litter": list(written.litter)}
     report = {**members, **figures, "seconds": round(time.monotonic() - started, 3)}
-    text += ": {files:,} files, {bytes:,} bytes; {seconds:.1f} s"
-    return Answer(json.dumps(report, indent=1) if arguments.json else text.format(**report))
+    text += ": {files}, {bytes}; {seconds:.1f} s"
+    shown = {name: counted(report[name], name.removesuffix("s")) for name in ("rows", "files", "bytes")}
+    return Answer(json.dumps(report, indent=1) if arguments.json else text.format(**report | shown))
 
 
 def _round_trip(arguments: argparse.Namespace) -> Iterator[Answer]:

@@ -16,7 +16,7 @@ from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
 from mutator.config import load
 from mutator.errors import error
-from mutator.errors.display import text_of, without_secrets
+from mutator.errors.display import counted, text_of, without_secrets
 
 if TYPE_CHECKING:
     from mutator.workflow.partitions.split import SplitFeed
@@ -86,12 +86,12 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     width = max((len(name) for name in [*partitions, *(file.name for file in record.files)]), default=0)
     for file in record.files:
         rejected = f", {file.rejected:,} rejected" if file.rejected else ""
-        ignored = f", {file.ignored:,} blank or header lines" if file.ignored else ""
+        ignored = f", {counted(file.ignored, 'blank or header line')}" if file.ignored else ""
         lines.append(f"{file.name:<{width}}{file.rows:>12,} rows{rejected}{ignored}")
     lines.append("")
     lines += [f"{name:<{width}}{rows:>12,}" for name, rows in list(partitions.items())[:_SHOWN]]
     if len(partitions) > _SHOWN:
-        lines.append(f"and {len(partitions) - _SHOWN:,} more partitions")
+        lines.append(f"and {counted(len(partitions) - _SHOWN, 'more partition')}")
     lines.append("")
     lines += [f"rejected: {reject.path}: {reject.position}: {reject.reason}" for reject in split.rejects]
     if record.beside:
@@ -100,7 +100,8 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     lines += [f"removed, left by a killed run: {path}" for path in split.litter]
     total = sum(partitions.values())
     files = sum(len(file.parts) for file in record.files)
-    lines.append(f"wrote {total:,} rows in {files:,} files of {len(partitions):,} partitions; {split.seconds:.1f} s")
+    size = f"{counted(total, 'row')} in {counted(files, 'file')} of {counted(len(partitions), 'partition')}"
+    lines.append(f"wrote {size}; {split.seconds:.1f} s")
     return text_of(lines)
 
 

@@ -117,11 +117,11 @@ def _check_splits(plan: Plan, ledger: LedgerReceipt, splits: Splits, carried: Co
         if receipt.rejected
     )
     if ledger.rejected != shipped:
-        raise error("sums", problems=f"{shipped:,} rejected rows were sent and {ledger.rejected:,} met")
+        raise error("sums", problems=f"rejected rows sent: {shipped:,}, rejected rows met: {ledger.rejected:,}")
     lost = [split for split in plan.splits if (split.input, split.number) not in splits and split.input not in carried]
     if lost:
         path = plan.inputs[lost[0].input].source.path
-        raise error("sums", problems=f"{len(lost)} byte ranges have no receipt, one of {path}")
+        raise error("sums", problems=f"{counted(len(lost), 'byte range')} without a receipt, one of {path}")
 
 
 def _count_inputs(plan: Plan, counts: Counter[str], splits: Splits, carried: Collection[int]) -> None:
@@ -223,7 +223,7 @@ def check(plan: Plan, known: Manifest | None, result: Result) -> None:
         )
     problems = check_sums(counts)
     if counts["tombstones read"] != counts["tombstones in"]:
-        problems.append(f"{counts['tombstones read']:,} tombstones were read and {counts['tombstones in']:,} met")
+        problems.append(f"tombstones read: {counts['tombstones read']:,}, tombstones met: {counts['tombstones in']:,}")
     if problems:
         raise error("sums", problems="; ".join(problems))
 

@@ -16,12 +16,12 @@ from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 
 _PARTITIONS = 20  # shown as text; the JSON has them all
 
-_NOTES = {
-    "tied": "tied keys: mutations with the highest order value that differ",
-    "inserted and deleted": "keys inserted and deleted within this feed",
-    "revived": "keys inserted again after a remembered delete",
-    "duplicate IDs": "IDs with more than one row in the master, of which the last was kept",
-    "below horizon": "inserts older than the newest expired tombstone",
+_NOTES = {  # count -> noun, and the rest of a line
+    "tied": ("tied key", ": mutations with the highest order value that differ"),
+    "inserted and deleted": ("key", " inserted and deleted within this feed"),
+    "revived": ("key", " inserted again after a remembered delete"),
+    "duplicate IDs": ("ID", " with more than one row in the master, of which the last was kept"),
+    "below horizon": ("insert", " older than the newest expired tombstone"),
 }
 
 
@@ -89,20 +89,20 @@ class Report:
         lines.append("")
         if self.partitions:
             lines += [*_table(self.partitions), ""]
-        for name, meaning in _NOTES.items():
+        for name, (noun, rest) in _NOTES.items():
             if n.get(name):
-                lines.append(f"{n[name]:,} {meaning}, for example {'; '.join(self.samples[name])}")
+                lines.append(f"{counted(n[name], noun)}{rest}, for example {'; '.join(self.samples[name])}")
         if n["expired"]:
-            lines.append(
-                f"{n['expired']:,} tombstones expired; the horizon is {self.horizon or 'the lowest order value'}"
-            )
+            horizon = self.horizon or "the lowest order value"
+            lines.append(f"{counted(n['expired'], 'tombstone')} expired; the horizon is {horizon}")
         for side in ("master", "feed"):
             for reject in self.rejects.get(side, []):
                 lines.append(f"rejected: {reject['path']}: {reject['place']}: {reject['reason']}")
         if self.rejected_file:
             lines.append(f"all rejected rows: {self.rejected_file}")
         if n["feed ignored"] or n["master ignored"]:
-            lines.append(f"{n['feed ignored'] + n['master ignored']:,} blank or header lines ignored")
+            ignored = n["feed ignored"] + n["master ignored"]
+            lines.append(f"{counted(ignored, 'blank or header line')} ignored")
         for what, paths in (
             ("skipped, consumed before", self.consumed),
             ("ignored, hidden name", self.ignored),
@@ -212,4 +212,4 @@ def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
     shown = [names, *([f"{one[name]:,}" if name != "partition" else one[name] for name in names] for one in partitions)]
     lines = aligned(shown[: _PARTITIONS + 1], right=range(1, len(names)))
     more = len(partitions) - _PARTITIONS
-    return [*lines, f"and {more:,} more partitions"] if more > 0 else lines
+    return [*lines, f"and {counted(more, 'more partition')}"] if more > 0 else lines

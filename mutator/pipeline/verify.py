@@ -188,7 +188,10 @@ def _rows(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> l
     problems = _contents(path, plan, known, ledger)
     counts, samples = sum_of_receipts(groups)
     for name, count in sorted(counts.items()):
-        problems.append(Difference(f"{count:,} {name}, for example {'; '.join(map(key_text, samples[name]))}"))
+        noun, _, rest = name.partition(" ")
+        problems.append(
+            Difference(f"{counted(count, noun)} {rest}, for example {'; '.join(map(key_text, samples[name]))}")
+        )
     return problems
 
 

@@ -206,16 +206,16 @@ def check_keys(plan: Plan, partition: int, elements: Iterable[Any]) -> MergeRece
     first[number[::-1]] = np.arange(len(number))[::-1]
     where = "bucket" if plan.master_buckets is not None else "partition or bucket"
     faults = {
-        f"records are in the file of another {where}": np.flatnonzero(states & _MISPLACED),
-        "keys have more than one row": first[rows > 1],
-        "keys have both a row and a tombstone": first[(rows > 0) & (removed > 0)],
-        "keys have more than one tombstone": first[removed > 1],
+        f"record in the file of another {where}": np.flatnonzero(states & _MISPLACED),
+        "key with more than one row": first[rows > 1],
+        "key with both a row and a tombstone": first[(rows > 0) & (removed > 0)],
+        "key with more than one tombstone": first[removed > 1],
     }
     found = {fault: table.take(pa.array(positions)) for fault, positions in faults.items() if len(positions)}
     for file, parts in lacking.items():
         part = plan.inputs[file].source.part
         assert part is not None
-        found[f"keys of {part.path} are not in its filter in {part.filter}"] = pa.concat_tables(parts)
+        found[f"key of {part.path} missing from its filter in {part.filter}"] = pa.concat_tables(parts)
     counts = {fault: keys.num_rows for fault, keys in found.items()}
     return MergeReceipt(counts=counts, samples={fault: _smallest(keys) for fault, keys in found.items()})
 

@@ -73,7 +73,7 @@ def test_commands_and_jobs_print_the_same(sc, tmp_path, table, capsys, by):
     assert text_of(tmp_path / "text")[-2:] == [b"1;a,b;100;1", b"2;a,b;100;2"]
 
     assert call("run", *places(table)) == 0
-    assert "1 partitions were overwritten in one step" in capsys.readouterr().out
+    assert "overwrote 1 partition in one step" in capsys.readouterr().out
 
     assert call("import", "--from", tmp_path / "text", "--to", tmp_path / "back", "--format", "avro") == 0
     assert capsys.readouterr().out.startswith(f"imported 4 rows of {tmp_path}/text into {tmp_path}/back: 2 files, ")

@@ -318,7 +318,7 @@ def test_partitions_with_changes_change(hive, how):
         printed = merged(root)
         assert "there was no text copy yet" in printed
         assert "overwritten: dt=a" in printed
-        assert "1 partitions were overwritten in one step" in printed
+        assert "overwrote 1 partition in one step" in printed
         rows = ["1|ONE|20|a", "2|two|10|a", "3|three|10|b", "4|four|10|c", "6|six|10|f"]
         assert sales(spark) == sales(spark, through_hive=True) == rows
         assert {one for one in files_of(spark) if one[0] != "dt=a"} == {one for one in before if one[0] != "dt=a"}
@@ -334,7 +334,7 @@ def test_partitions_with_changes_change(hive, how):
         feed(root, "del_2.txt", "4|four|20|c")
         printed = merged(root)
         assert "export skipped" in printed
-        assert "5 partitions were overwritten in one step" in printed
+        assert "overwrote 5 partitions in one step" in printed
         rows = ["1|ONE|20|a", "2|two|10|a", "3|THREE|20|a", "5|five|20|e", "6|six|10|f", "7|seven|20|"]
         assert sales(spark) == sales(spark, through_hive=True) == rows
         assert partitions_of(spark) == {"dt=a", "dt=e", "dt=f", "dt=__HIVE_DEFAULT_PARTITION__"}

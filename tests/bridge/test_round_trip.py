@@ -162,7 +162,7 @@ def test_only_partitions_that_change_get_new_files(parted):
     assert {name: inode for name, inode in after.items() if "dt=c" not in name} == {
         name: inode for name, inode in before.items() if "dt=c" not in name
     }
-    assert "1 partitions were overwritten in one step" in report.shown()
+    assert "overwrote 1 partition in one step" in report.shown()
     assert {part.path for part in known(parted.table).files} == set(after)
     assert sum(part.rows for part in known(parted.table).files) == 7
 

@@ -123,6 +123,7 @@ def normal_text(text: str) -> str:
     text = relative(re.sub(RUN_ID, "RUN", text))
     # The clause on files that were taken over has other words since their checks are in it.
     text = re.sub(r", \d+ taken over unread(?= \()|, \d+ of them taken over .*?(?=; )", "", text)
+    text = re.sub(r"^1 ((?:tied )?(?:key|ID|insert))s\b", r"1 \1", text, flags=re.MULTILINE)
     return re.sub(r"\(([\d,]+) bytes\)|\d+\.\d s\b", "N", text)
 
 

@@ -323,7 +323,7 @@ def test_two_rows_of_a_key_are_found(plain, copy, row):
     first.append(first[3] if row == "the same" else key + b",77")
     rewrite(copy, rows)
 
-    assert plain(copy).problems == (f"1 keys have more than one row, for example {key.decode()}",)
+    assert plain(copy).problems == (f"1 key with more than one row, for example {key.decode()}",)
 
 
 def test_row_in_the_file_of_another_bucket_is_found(plain, copy):
@@ -334,7 +334,7 @@ def test_row_in_the_file_of_another_bucket_is_found(plain, copy):
     rewrite(copy, rows)
 
     key = row.split(b",")[0].decode()
-    assert plain(copy).problems == (f"1 records are in the file of another bucket, for example {key}",)
+    assert plain(copy).problems == (f"1 record in the file of another bucket, for example {key}",)
 
 
 def test_row_beside_its_tombstone_is_found(plain, copy):
@@ -343,7 +343,7 @@ def test_row_beside_its_tombstone_is_found(plain, copy):
     rows[by_bucket[bucket_of((b"k0",), 2)]].append(b"k0,9")  # deleted in the first generation
     rewrite(copy, rows)
 
-    assert plain(copy).problems == ("1 keys have both a row and a tombstone, for example k0",)
+    assert plain(copy).problems == ("1 key with both a row and a tombstone, for example k0",)
 
 
 def test_two_tombstones_of_a_key_are_found(plain, copy):
@@ -354,7 +354,7 @@ def test_two_tombstones_of_a_key_are_found(plain, copy):
     write_manifest(copy, replace(known, beside=(*known.beside, twin)))
 
     (problem,) = plain(copy).problems
-    assert problem.startswith(f"{one.rows} keys have more than one tombstone, for example k")
+    assert problem.startswith(f"{one.rows} keys with more than one tombstone, for example k")
 
 
 @pytest.mark.parametrize("row", [b"k999", b"k999,9,extra", b"k999,not a number", b"k999,"])
@@ -471,16 +471,16 @@ def test_forged_output_of_each_join_is_found(plain, joined):
             (joined / name).write_bytes(seal)
         return "\n".join(found)
 
-    doubled = f"1 keys have more than one row, for example {key}"
+    doubled = f"1 key with more than one row, for example {key}"
     assert doubled in problems({first: [*rows[first][1:], rows[first][1]]})  # as many rows as sequences
     moved = {first: [rows[second][0], *rows[first][1:]], second: [rows[first][0], *rows[second][1:]]}
-    assert ("2 records are in the file of another bucket" in problems(moved)) == (known.buckets is not None)
+    assert ("2 records in the file of another bucket" in problems(moved)) == (known.buckets is not None)
     lost = problems({first: rows[first][:-1]})
     assert "fewer rows than the file with their sequences" in lost
     tombstone = b"k0,1"  # deleted by the first feed
     by_bucket = {part.bucket: part.path for part in known.files}
     place = first if known.buckets is None else by_bucket[bucket_of((b"k0",), known.buckets)]
-    assert "1 keys have both a row and a tombstone, for example k0" in problems({place: [tombstone, *rows[place][1:]]})
+    assert "1 key with both a row and a tombstone, for example k0" in problems({place: [tombstone, *rows[place][1:]]})
     files = (replace(known.files[0], rows=known.files[0].rows + 1), *known.files[1:])
     write_manifest(joined, replace(known, files=files))
     assert (

@@ -120,7 +120,7 @@ def test_filter_that_lacks_a_key(verified, dataset, role):
     forge(dataset, part, lambda found: found._replace(words=filter_of(hashes(keys[1:]))))
 
     (problem,) = verified(dataset).problems
-    assert problem == f"1 keys of {part.path} are not in its filter in {part.filter}, for example {keys[0]}"
+    assert problem == f"1 key of {part.path} missing from its filter in {part.filter}, for example {keys[0]}"
 
 
 def test_filter_of_no_key(verified, dataset):
@@ -130,7 +130,7 @@ def test_filter_of_no_key(verified, dataset):
     assert not may_contain(filter_of(hashes([])), hashes(keys)).any()
 
     (problem,) = verified(dataset).problems
-    assert problem.startswith(f"{len(keys)} keys of {part.path} are not in its filter")
+    assert problem.startswith(f"{len(keys)} keys of {part.path} missing from its filter")
 
 
 @pytest.mark.parametrize("bound", ["low", "high"])
@@ -141,7 +141,7 @@ def test_bounds_that_exclude_a_key(verified, dataset, bound):
     forge(dataset, part, lambda found: found._replace(**{bound: least.encode()}))
 
     (problem,) = verified(dataset).problems
-    assert problem == f"1 keys of {part.path} are not in its filter in {part.filter}, for example {key}"
+    assert problem == f"1 key of {part.path} missing from its filter in {part.filter}, for example {key}"
 
 
 def test_unknown_highest_key_excludes_nothing(verified, dataset):
@@ -156,7 +156,7 @@ def test_pack_without_the_filter_of_a_file(verified, dataset):
     forge(dataset, part, lambda found: None)
 
     (problem,) = verified(dataset).problems
-    assert problem.startswith(f"{part.rows} keys of {part.path} are not in its filter")
+    assert problem.startswith(f"{part.rows} keys of {part.path} missing from its filter")
 
 
 @pytest.mark.parametrize("how", ["flipped", "missing"])

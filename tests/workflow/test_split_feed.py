@@ -312,7 +312,7 @@ def test_deletes_without_a_value_of_the_partition_field_are_noted(feed, name, se
     feed.put(name, b"a,x,D\nb,,D\nc,,D\n")
 
     (warning,) = feed.split("k=1", settings).warnings
-    assert warning.startswith("2 rows lack the value of a partition field, and are in k=__HIVE_DEFAULT_PARTITION__: a ")
+    assert warning.startswith("2 rows without the value of a partition field, in k=__HIVE_DEFAULT_PARTITION__: a ")
 
 
 def test_rows_without_a_value_of_the_partition_field_are_not_noted_in_a_feed_without_deletes(feed):

@@ -151,8 +151,8 @@ def test_status_shows_what_stopped_the_recovery(place, monkeypatch):
     [
         ("incr", "feed     cannot be seen, see below"),
         ("_mutator/log", "version  cannot be seen, see below"),
-        ("output", "feed     1 files ready, 0 waiting"),
-        ("backup", "feed     1 files ready, 0 waiting"),
+        ("output", "feed     1 file ready, 0 waiting"),
+        ("backup", "feed     1 file ready, 0 waiting"),
     ],
 )
 def test_status_says_which_directory_it_cannot_see(place, monkeypatch, directory, seen):

@@ -93,7 +93,7 @@ def test_feed_file_delivered_twice_is_skipped_and_archived(by_name):
     done = by_name.run()
 
     assert (done.version, done.skipped) == (None, ("ups_2.txt",))
-    assert "1 feed files were merged before" in done.text()
+    assert "1 feed file merged before" in done.text()
     assert by_name.names("incr") == []
     assert by_name.names(f"archive/{done.run}") == ["ups_2.txt"]
     by_name.arrive("ups_2.txt", "a,2")
@@ -511,7 +511,7 @@ def test_commands_of_an_operators_day(sample_base, capsys):
     assert lines[2].split()[2:] == ["run", "2", "30", "66", "30", "1,000", f"{base}/master"]
     assert main(["verify", str(base)]) == 0
     out = capsys.readouterr().out
-    assert "1 versions, 2 merged feed files in archive/" in out
+    assert "1 version, 2 merged feed files in archive/" in out
     assert "1,000 rows" in out
     deliver(base)
     assert command("run", base, "--json") == 0

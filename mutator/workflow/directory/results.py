@@ -8,7 +8,7 @@ from typing import Any
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
-from mutator.errors.display import text_of
+from mutator.errors.display import counted, text_of
 from mutator.pipeline.text_tables import aligned, listed
 
 _UNSEEN = "cannot be seen, see below"
@@ -64,7 +64,7 @@ class Outcome:
         if self.report is not None:
             lines += self.report.text().split("\n")
         if self.version is None:
-            merged_before = f": {len(self.skipped)} feed files were merged before" if self.skipped else ""
+            merged_before = f": {counted(len(self.skipped), 'feed file')} merged before" if self.skipped else ""
             lines.append(f"nothing to merge{merged_before}")
         elif self.restored is not None:
             lines.append(f"version {self.version} is version {self.restored} again; it became the master {self._how()}")
@@ -112,7 +112,7 @@ class Status:
         if made is None or latest is None:
             lines.append(f"version  {_UNSEEN}")
         elif made.number:
-            lines.append(f"version  {made.number}, {made.rows:,} rows, {made.action}, {made.committed}")
+            lines.append(f"version  {made.number}, {counted(made.rows, 'row')}, {made.action}, {made.committed}")
         else:
             lines.append("version  none yet: the master is the given one")
         if latest is not None and latest.action in UNCHANGED:
@@ -124,7 +124,7 @@ class Status:
         if self.ready is None or self.waiting is None:
             lines.append(f"feed     {_UNSEEN}")
         else:
-            lines.append(f"feed     {len(self.ready)} files ready, {len(self.waiting)} waiting")
+            lines.append(f"feed     {counted(len(self.ready), 'file')} ready, {len(self.waiting)} waiting")
             lines += listed("ready", self.ready)
             lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting])
         lines += [f"recovered: {action}" for action in self.recovered]

@@ -25,6 +25,7 @@ from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.version_log import Arrived, Log, Version, lost
 from mutator.errors import MutatorError, error, suppressed
+from mutator.errors.display import counted
 from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
@@ -187,7 +188,9 @@ class Run:
         self._check_content()
         missing = {one.name for one in self.claimed} - {part.name for part in self._merged_feed()} - set(self.skipped)
         if missing:
-            raise error("sums", problems=f"{len(missing)} feed files are in no account, one of them {min(missing)}")
+            raise error(
+                "sums", problems=f"{counted(len(missing), 'feed file')} in no account, for example {min(missing)}"
+            )
         # An adopted master has only its rows, and so no parent.
         if self.before.dataset is not None and made.parent != self.before.dataset and not self.config.master_adopt:
             raise lost(self.base.path, self.before.number + 1)

@@ -9,7 +9,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest_repair import repair
 from mutator.dataset.version_log import NONE, Log, Version
 from mutator.errors import MutatorError, StorageError, error
-from mutator.errors.display import printable, text_of
+from mutator.errors.display import counted, printable, text_of
 from mutator.pipeline.verify import Verification
 from mutator.rules import file_names
 from mutator.storage import entries_of, storage_for
@@ -40,7 +40,8 @@ class BaseVerification:
 
     def text(self) -> str:
         """Return lines for a terminal."""
-        lines = [f"{self.path}: {self.versions} versions, {self.feed_files} merged feed files in archive/"]
+        archived = f"{counted(self.feed_files, 'merged feed file')} in archive/"
+        lines = [f"{self.path}: {counted(self.versions, 'version')}, {archived}"]
         lines += [f"differs: {printable(problem)}" for problem in self.own_problems]
         if not self.own_problems:
             lines.append("as its log says: entries, master, archived feed files")
@@ -181,7 +182,7 @@ def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str
     if entry is None:
         return f"{path}: is missing" if entries_of(directory) and name not in rewritten_files(base, run) else None
     if entry.bytes != size:
-        return f"{path}: has {entry.bytes} bytes and should have {size}"
+        return f"{path}: has {counted(entry.bytes, 'byte')} and should have {size:,}"
     try:
         difference = checksum.difference(path, expected)
     except MutatorError as fault:

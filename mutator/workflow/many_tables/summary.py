@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from mutator.errors.display import text_of
+from mutator.errors.display import counted, text_of
 from mutator.pipeline.text_tables import aligned
 
 # Exit codes by priority: faults that need an operator come before those that only need another run.
@@ -108,7 +108,7 @@ class Summary:
         resumes = f", which resumes {self.resumes}" if self.resumes else ""
         lines = [f"run {self.run} of {self.tables}{resumes}", "", *aligned(rows, right=range(2, 7))]
         states = ", ".join(f"{count:,} {state}" for state, count in self._states().items())
-        lines += ["", f"{len(self.results):,} tables: {states}"]
+        lines += ["", f"{counted(len(self.results), 'table')}: {states}"]
         occupied = [one.table for one in self.results if one.kind == "output.exists"]
         others = [name for name in self.undone if name not in occupied]
         if occupied:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from mutator.errors.display import text_of
+from mutator.errors.display import counted, text_of
 from mutator.rules.truth_table import FEED_OUTCOMES
 
 _COLUMNS = ("inserted", "updated", "deleted")
@@ -63,7 +63,7 @@ class PartitionRuns:
                 else f"{unknown:,} deletes found no records in their partitions"
             )
         lines.append(
-            f"wrote {n['output rows']:,} rows in {len(self.partitions):,} partitions, {merged:,} merged and "
-            f"{len(self.partitions) - merged:,} carried over; {self.seconds:.1f} s"
+            f"wrote {counted(n['output rows'], 'row')} in {counted(len(self.partitions), 'partition')}, "
+            f"{merged:,} merged and {len(self.partitions) - merged:,} carried over; {self.seconds:.1f} s"
         )
         return text_of(lines)

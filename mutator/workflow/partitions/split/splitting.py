@@ -23,6 +23,7 @@ from mutator.engine.each import Each, checked, guarded
 from mutator.engine.ledger import rejected_line
 from mutator.engine.receipts import RejectSample
 from mutator.errors import error
+from mutator.errors.display import counted
 from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject
 from mutator.pipeline.accounting import check_rejects, shown_rejects
@@ -94,8 +95,9 @@ def _warnings(config: Config, record: SplitRecord) -> Iterator[str]:
         return  # the feed has no deletes
     found = {name: rows for name, rows in record.rows_by_partition().items() if None in dict(values_of(name)).values()}
     if found:
+        rows = counted(sum(found.values()), "row")
         yield (
-            f"{sum(found.values()):,} rows lack the value of a partition field, and are in {first_few(sorted(found))}: "
+            f"{rows} without the value of a partition field, in {first_few(sorted(found))}: "
             "a delete among them removes a record of that partition only; if its record may be in another one, merge "
             "the feed with mutator run --partitioned-by, which finds records by their ID"
         )
@@ -124,7 +126,7 @@ def _check_rows(done: Sequence[_Done]) -> None:
     for file, _ in done:
         written = sum(part.rows for part in file.parts)
         if file.rows != written + file.rejected:
-            what = f"{file.source} has {file.rows:,} rows; {written:,} were written and {file.rejected:,} rejected"
+            what = f"{file.source}: rows read: {file.rows:,}, written: {written:,}, rejected: {file.rejected:,}"
             raise error("sums", problems=what)
 
 
