@@ -112,6 +112,11 @@ class Plan:
         return BLOCK_TYPES[self.rows.block_type]
 
     @property
+    def set_aside(self) -> int:
+        """Bytes of sorted rows of one sort that a task has in memory beside the feed; more go to files."""
+        return self.memory // 4
+
+    @property
     def rejects_shipped(self) -> Mapping[str, int]:
         """How many rejected rows of a split travel to the ledger, by side."""
         return {side: allowed + SAMPLES for side, allowed in self.limits.rejects.items()}

@@ -66,6 +66,7 @@ def plan_of(order_type="long"):
         rows=SimpleNamespace(order_type=order_type),
         by_file_name=False,
         memory=0,
+        set_aside=0,
         horizon=None,
         block_type=BLOCK_TYPES["text"],
     )
@@ -271,11 +272,11 @@ MASTERS = st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 2), st.intege
 def test_duplicates_are_those_of_a_dict(monkeypatch, master, space, memory, batch, data):
     """The last by (order value, sequence, position) survives; the memory is enough for no row, a few rows, or all."""
     monkeypatch.setattr(spool, "BATCH", batch)
-    monkeypatch.setattr(spool.write_table, "__defaults__", (batch,))
+    monkeypatch.setattr(spool.write_tables, "__defaults__", (batch,))
     cuts = sorted({0, len(master), *data.draw(st.lists(st.integers(0, len(master)), max_size=4))})
     blocks = [_Block(start, master[start:end], space) for start, end in itertools.pairwise(cuts)]
     plan = plan_of()
-    plan.memory = memory
+    plan.memory = plan.set_aside = memory
     tally = Tally()
     with ExitStack() as stack:
         found = duplicates(plan, lambda: iter(blocks), tally, stack)

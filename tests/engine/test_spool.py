@@ -44,13 +44,12 @@ BAGS = st.lists(st.lists(ROWS, max_size=9), max_size=8)
 def test_spool_sorts_its_rows(monkeypatch, bags, by, most, batch):
     """Many runs, few bytes, equal keys across runs, several columns, and structs."""
     monkeypatch.setattr(spool, "BATCH", batch)
-    monkeypatch.setattr(spool.write_table, "__defaults__", (batch,))
+    monkeypatch.setattr(spool.write_tables, "__defaults__", (batch,))
     with ExitStack() as stack:
         made = SortedSpool(by, most, stack)
         for bag in bags:
             made.append(table_of(bag))
         given_rows = [row for bag in bags for row in bag]
-        assert made.rows == len(given_rows)
         for _ in range(2):  # it can be read again
             found = list(made.tables())
             assert all(table.schema == SCHEMA for table in found)
@@ -61,17 +60,49 @@ def test_spool_sorts_its_rows(monkeypatch, bags, by, most, batch):
             assert sorted(map(repeated, rows)) == sorted(map(repeated, given_rows))
 
 
+@given(BAGS, BAGS, BAGS, st.integers(0, 400))
+def test_spool_merges_runs_that_are_sorted_already(monkeypatch, bags, written, kept, most):
+    """Some runs go to files, some are read where they are, and others are sorted by the spool."""
+    monkeypatch.setattr(spool, "BATCH", 2)
+
+    def run(rows):
+        rows = sorted(rows, key=lambda row: row[0])
+        return (table_of(rows[start : start + 3]) for start in range(0, len(rows), 3))
+
+    with ExitStack() as stack:
+        made = SortedSpool(["key"], most, stack)
+        for rows in written:
+            made.write_run(run(rows))
+        for rows in kept:
+            made.keep_run(run(rows))
+        for rows in bags:
+            made.append(table_of(rows))
+        found = rows_of(made.tables())
+    assert [row[0] for row in found] == sorted(row[0] for row in found)
+    given_rows = [row for rows in (*written, *kept, *bags) for row in rows]
+    assert sorted(map(repeated, found)) == sorted(map(repeated, given_rows))
+
+
+def test_a_run_that_is_kept_needs_no_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    with ExitStack() as stack:
+        made = SortedSpool(["key"], 0, stack)
+        made.keep_run(iter([table_of([(b"a", 1, None)]), table_of([(b"b", 1, None)])]))
+        assert [row[0] for row in rows_of(made.tables())] == [b"a", b"b"]
+        assert left_in(tmp_path) == []
+
+
 def test_empty_spool():
     with ExitStack() as stack:
         made = SortedSpool(["key"], 0, stack)
         made.append(table_of([]))
-        assert (list(made.tables()), made.rows) == ([], 0)
+        assert list(made.tables()) == []
 
 
 def test_equal_keys_stay_together_over_batches(monkeypatch):
     """One key fills many batches of many runs: the merge must continue, and return all its rows."""
     monkeypatch.setattr(spool, "BATCH", 2)
-    monkeypatch.setattr(spool.write_table, "__defaults__", (2,))
+    monkeypatch.setattr(spool.write_tables, "__defaults__", (2,))
     with ExitStack() as stack:
         made = SortedSpool(["key"], 0, stack)
         for _ in range(5):

@@ -42,7 +42,7 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
     if not len(repeated):
         return np.zeros(0, np.int64)
     keys = key_names(plan.key_width)
-    spool = SortedSpool([*keys, "order", "sequence", "row"], plan.memory, stack)
+    spool = SortedSpool([*keys, "order", "sequence", "row"], plan.set_aside, stack)
     for one in blocks():
         rows = np.flatnonzero(is_in(one.hashes, repeated))
         if len(rows):

@@ -15,7 +15,7 @@ from mutator.engine.blocks.mutations import (
     mutations_of_table,
     table_of_mutations,
 )
-from mutator.engine.blocks.spool import scratch_directory, write_table
+from mutator.engine.blocks.spool import scratch_directory, write_tables
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import release_freed_memory
 from mutator.engine.tally import Tally
@@ -53,6 +53,7 @@ class Parts:
         return _PARTS if self._directory else len(self._held) and 1
 
     def _has(self, winners: Winners, hashes: Hashes) -> Flags:
+        assert winners.parts is not None
         part = (hashes >> _PART_BITS).astype(np.int64)
         found: Flags = (part >= winners.parts.start) & (part < winners.parts.stop)
         return found
@@ -63,7 +64,7 @@ class Parts:
             if self._held:
                 self._held = [fold_parts(self._plan, self._held)]
                 release_freed_memory()
-                yield Winners(self._plan, self._held[0], self._tally, range(_PARTS))
+                yield Winners(self._plan, self._held[0], self._tally)
             return
         self._spill()
         start = 0
@@ -97,7 +98,7 @@ class Parts:
                 table = table.drop_columns(["rows"])
             self._files[part].append(f"{part}.{len(self._files[part])}")
             self._sizes[part] += table.nbytes
-            write_table(os.path.join(self._directory, self._files[part][-1]), table)
+            write_tables(os.path.join(self._directory, self._files[part][-1]), iter([table]))
         del found, table
         self._held, self._bytes = [], 0
         release_freed_memory()

@@ -42,8 +42,8 @@ class Output:
         self.plan, self.tally, self.exact, self.hashed = plan, tally, exact, hashed
         self.run_together = plan.block_type.run_together
         keys = key_names(plan.key_width)
-        self.inserted = SortedSpool(keys, plan.memory, stack)
-        self.tombstones = SortedSpool(keys, plan.memory, stack)
+        self.inserted = SortedSpool(keys, plan.set_aside, stack)
+        self.tombstones = SortedSpool(keys, plan.set_aside, stack)
 
 
 def merge_blocks(
@@ -66,7 +66,7 @@ def merge_blocks(
         if winners is not None:
             finish(winners)
         return
-    decided = SortedSpool(["row"], output.plan.memory, stack)
+    decided = SortedSpool(["row"], output.plan.set_aside, stack)
     for winners in parts:
         for block in blocks() if len(winners) else ():
             met = _met(winners, block, dropped)
@@ -227,7 +227,8 @@ def insert_and_bury(winners: Winners, output: Output, remark: str | None = None)
     winners.insert(insert)
     winners.bury(bury)
     winners.close()
-    for table in winners.buried():
-        output.tombstones.append(table)
-    for table in winners.inserted():
-        output.inserted.append(table)
+    for spool, tables in ((output.tombstones, winners.buried()), (output.inserted, winners.inserted())):
+        if winners.parts is None:
+            spool.keep_run(tables)  # the winners stay in memory, without a copy
+        else:
+            spool.write_run(tables)

@@ -66,7 +66,7 @@ class Sections:
         """Take the elements of one group, as ``blocks.read`` makes them."""
         self._plan, self._elements = plan, iter(elements)
         self._head = next(self._elements, None)
-        self._tombstones = SortedSpool(["hash"], plan.memory, stack)
+        self._tombstones = SortedSpool(["hash"], plan.set_aside, stack)
 
     def _of(self, content: int) -> Iterator[Any]:
         while self._head is not None and self._head[0][2] == content:

@@ -5,6 +5,7 @@ which they will be read, and come back a batch at a time.
 """
 
 import bisect
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -28,11 +29,21 @@ def scratch_directory(stack: ExitStack) -> str:
     return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=spill_directory()))
 
 
-def write_table(path: str, table: Any, most: int | None = None) -> None:
-    """Write a table as an Arrow file that is read back in batches of at most some bytes, if its rows are not larger."""
-    with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        rows = BATCH if most is None else max(min(BATCH, most * table.num_rows // max(table.nbytes, 1)), 1)
-        writer.write_table(table, max_chunksize=rows)
+def write_tables(path: str, tables: Iterator[Any], most: int | None = None) -> None:
+    """Write tables as an Arrow file that is read back in batches of at most some bytes, if its rows are not larger.
+
+    tables: at least one.
+    """
+    first = next(tables)
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, first.schema) as writer:
+        for table in itertools.chain([first], tables):
+            writer.write_table(table, max_chunksize=BATCH if most is None else rows_within(most, table))
+
+
+def rows_within(most: int, table: Any) -> int:
+    """Return how many rows of a table have about so many bytes: at least one, and at most ``BATCH``."""
+    rows: int = most * table.num_rows // max(table.nbytes, 1)
+    return max(min(BATCH, rows), 1)
 
 
 def _batches(path: str) -> Iterator[Any]:
@@ -45,13 +56,13 @@ class SortedSpool:
     """Tables that come back sorted by some columns."""
 
     def __init__(self, by: list[str], most: int, stack: ExitStack) -> None:
-        """Keep at most ``most`` bytes in memory; files live as long as the stack."""
+        """Keep about ``most`` bytes in memory, twice as many while they are sorted; files live as long as the stack."""
         self._by, self._most, self._stack = by, most, stack
         self._tables: list[Any] = []
         self._bytes = 0
         self._directory: str | None = None
         self._files: list[str] = []
-        self.rows = 0
+        self._last_runs: list[Iterator[Any]] = []
 
     def append(self, table: Any) -> None:
         """Add the rows of a table."""
@@ -59,16 +70,26 @@ class SortedSpool:
             return
         self._tables.append(table)
         self._bytes += table.nbytes
-        self.rows += table.num_rows
         if self._bytes > self._most:
-            if self._directory is None:
-                self._directory = scratch_directory(self._stack)
-            self._files.append(os.path.join(self._directory, f"{len(self._files)}.arrow"))
-            write_table(self._files[-1], self._sorted(), max(self._most // _BATCHES, _SMALLEST))
+            self.write_run(iter([self._sorted()]))
+
+    def write_run(self, tables: Iterator[Any]) -> None:
+        """Add tables that follow each other in order, by way of a file."""
+        first = next(tables, None)
+        if first is None:
+            return
+        if self._directory is None:
+            self._directory = scratch_directory(self._stack)
+        self._files.append(os.path.join(self._directory, f"{len(self._files)}.arrow"))
+        write_tables(self._files[-1], itertools.chain([first], tables), max(self._most // _BATCHES, _SMALLEST))
+
+    def keep_run(self, tables: Iterator[Any]) -> None:
+        """Add tables that follow each other in order; they are read when all rows are, which is possible once."""
+        self._last_runs.append(tables)
 
     def tables(self) -> Iterator[Any]:
         """Yield all rows in their order, in tables of about ``BATCH`` rows."""
-        runs = [_batches(path) for path in self._files]
+        runs = [*map(_batches, self._files), *self._last_runs]
         if self._tables:
             rest = self._sorted()
             self._tables, self._bytes = [rest], rest.nbytes  # for the next call

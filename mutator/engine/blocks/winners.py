@@ -28,8 +28,8 @@ _ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE}
 class Winners:
     """One mutation a key, sorted by hash, and the decisions so far."""
 
-    def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range = range(0)) -> None:
-        """Take the winners of a task. parts: the numbers of their hash parts, if the feed of a task is divided."""
+    def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range | None = None) -> None:
+        """Take the winners of a task. parts: the numbers of their hash parts; None if the feed is not divided."""
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
         self.met = np.zeros(len(found), np.bool_)
         self.mixed = found.mixed.copy()
@@ -188,21 +188,34 @@ class Winners:
         self._buried.append(positions)
 
     def inserted(self) -> Iterator[Any]:
-        """Yield the winners to insert, as pa.Tables of key columns, "hash", "row" and "order"."""
+        """Yield the winners to insert, by key, as pa.Tables of key columns, "hash", "row" and "order"."""
         found = self.found
         columns = [*found.keys, pa.array(found.hashes), found.written, found.orders]
         names = [*key_names(len(found.keys)), "hash", "row", "order"]
-        for positions in _cut(self._inserted):
+        for positions in self._by_key(self._inserted):
             index = pa.array(positions)
             yield pa.table([column.take(index) for column in columns], names)
 
     def buried(self) -> Iterator[Any]:
-        """Yield the new tombstones, as ``tombstone_table`` returns them."""
-        for positions in _cut(self._buried):
+        """Yield the new tombstones, by key, as ``tombstone_table`` returns them."""
+        for positions in self._by_key(self._buried):
             index = pa.array(positions)
             keys = [column.take(index) for column in self.found.keys]
             orders = self.found.orders.take(index)
             yield tombstone_table(self.plan, self.found.hashes[positions], keys, orders, self.plan.now)
+
+    def _by_key(self, positions: Sequence[Ints]) -> Iterator[Ints]:
+        """Yield positions in the order of the keys, so many at a time that their rows are few."""
+        whole = np.concatenate([*positions, np.zeros(0, np.int64)])
+        if not len(whole):
+            return
+        names = key_names(len(self.found.keys))
+        keys = pa.table([column.take(pa.array(whole)) for column in self.found.keys], names)
+        order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names]).to_numpy()
+        del keys
+        size = max(min(BATCH, self.plan.set_aside * len(self.found) // max(self.found.nbytes, 1)), 1)
+        for start in range(0, len(whole), size):
+            yield whole[order[start : start + size]]
 
     def note_horizon(self, positions: Ints) -> None:
         """Note inserts below the horizon, also where a tombstone is forgotten: a newer one may have expired."""
@@ -229,13 +242,6 @@ def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, co
         [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)],
         [*key_names(len(keys)), "order", "committed", "hash"],
     )
-
-
-def _cut(positions: Sequence[Ints]) -> Iterator[Ints]:
-    """Yield positions, a bounded number at a time, so that no copy of all winners is made."""
-    whole = np.concatenate([*positions, np.zeros(0, np.int64)])
-    for start in range(0, len(whole), BATCH):
-        yield whole[start : start + BATCH]
 
 
 def _cases(known: str, deletes: Flags, late: Flags, same: Flags) -> Any:

@@ -111,7 +111,7 @@ class ByUnit:
     def __init__(self, plan: Plan, section: int, stack: ExitStack) -> None:
         # Tombstones are written as they come, and a file of them is sorted by key.
         keys = key_names(plan.key_width) if section == TOMBSTONES else []
-        self._spool = SortedSpool([*_SORTED[section], *keys], plan.memory, stack)
+        self._spool = SortedSpool([*_SORTED[section], *keys], plan.set_aside, stack)
         self._ahead: Ahead | None = None
 
     def append(self, table: Any) -> None:
