@@ -12,6 +12,7 @@ from typing import Any
 
 from mutator.config.settings import Config
 from mutator.config.sources import shown
+from mutator.errors.display import counted
 
 Given = Mapping[str, Any]  # key to value, without the prefix
 Messages = Iterator[str]
@@ -61,7 +62,7 @@ def _field_count(config: Config, _: Given) -> Messages:
             if isinstance(field, int) and field >= count:
                 yield f"{key}: field {field} is beyond field.count = {count}"
     if config.field_names and len(config.field_names) != count:
-        yield f"field.names: {len(config.field_names)} names, but field.count = {count}"
+        yield f"field.names: {counted(len(config.field_names), 'name')}, but field.count = {count}"
 
 
 def _op_codes(config: Config, given: Given) -> Messages:

@@ -8,6 +8,7 @@ from typing import Protocol
 from mutator.dataset import manifest, split_record
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
+from mutator.errors.display import counted
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, entries_of, read_file
 
@@ -136,7 +137,7 @@ def differing_parts(
         if entry is None:
             problems.append(f"{part.path} is missing")
         elif entry.type != "file" or entry.bytes != part.bytes:
-            problems.append(f"{part.path} has {entry.bytes} bytes and should have {part.bytes}")
+            problems.append(f"{part.path} has {counted(entry.bytes, 'byte')} and should have {part.bytes:,}")
     return problems
 
 

@@ -63,7 +63,7 @@ def test_file_with_another_size(managed, role):
     path.write_bytes(path.read_bytes() + b"z,1,100\n")
 
     managed.refused(
-        StateError, f"{path.relative_to(managed.master)} has {size + 8} bytes and should have {size}", ADOPT
+        StateError, f"{path.relative_to(managed.master)} has {size + 8:,} bytes and should have {size:,}", ADOPT
     )
 
 

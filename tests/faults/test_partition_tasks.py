@@ -298,7 +298,7 @@ def test_carried_file_that_differs_from_the_manifest(place, tmp_path, scope, rol
         refused(own, scope, tmp_path, f"{name} is missing")
     else:
         path.write_bytes(path.read_bytes() + b"x")
-        refused(own, scope, tmp_path, f"{name} has {size + 1} bytes and should have {size}")
+        refused(own, scope, tmp_path, f"{name} has {size + 1:,} bytes and should have {size:,}")
 
 
 @every_scope

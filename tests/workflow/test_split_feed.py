@@ -530,6 +530,17 @@ def test_command_on_spark(sc, feed, capfd):
     assert "--by k=" in capfd.readouterr().err
 
 
+def test_report_counts_one_of_each(sc, feed, capfd):
+    feed.put("ups_1.txt", b"a,1\n")
+    feed.put("ups_2.txt", b"".join(b"%c,1\n" % letter for letter in b"bcdef"))
+
+    assert cli.main(["partition", "--feed", str(feed.feed), "--to", str(feed.to), "--by", "k=0"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[2].split() == ["ups_1.txt", "1", "row"]
+    assert "and 1 more partition" in lines
+    assert lines[-1].startswith("wrote 6 rows in 6 files of 6 partitions; ")
+
+
 def test_json_of_a_submitted_command_has_the_warnings_that_stderr_cannot_show(sc, feed, capfd, monkeypatch):
     feed.put("ups_1.txt", b"a,1\n")
     words = ["partition", "--feed", str(feed.feed), "--by", "k=0", "-D", "mapreduce.job.name=x", "--json"]

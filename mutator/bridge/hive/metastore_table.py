@@ -20,6 +20,7 @@ from mutator.bridge.tasks import read_range
 from mutator.bridge.text_dataset import Written, text_ranges
 from mutator.engine.spark.shuffle import each_on
 from mutator.errors import error, suppressed
+from mutator.errors.display import counted
 from mutator.rules.partition_paths import values_of
 
 
@@ -114,7 +115,7 @@ def import_to_table(spark: Any, source: str, name: str, file_format: str | None,
         if table.files() != before:
             raise error("table.changed", table=table.name, what="was replaced")
         if record["rows"] != rows:
-            what = f"{table.name}: {record['rows']:,} rows were written, and the text has {rows:,}"
+            what = f"{table.name}: wrote {counted(record['rows'], 'row')}, and the text has {rows:,}"
             raise error("sums", problems=what)
     except BaseException:
         table.discard(run)

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from mutator.cli.sample.tables import PRODUCTS, Draw, Fields, Key, Table
+from mutator.errors.display import counted
 
 INSERT, UPDATE, DELETE = b"I", b"U", b"D"
 
@@ -132,7 +133,7 @@ def _choose(table: Table[Any], wanted: int, salt: str, rows: Iterable[Fields]) -
             chosen[key] = (time, fields)
     if len(chosen) < wanted:
         raise ValueError(
-            f"{wanted} records of the master are to change, but it has only {len(chosen)}; "
+            f"the master has only {counted(len(chosen), 'record')}, but {wanted:,} are to change; "
             "ask for fewer rows or give a larger master"
         )
     return [chosen[key][1] for _, key in sorted(largest)], newest
@@ -147,7 +148,7 @@ def _rows_of(table: Table[Any], master: Iterable[bytes]) -> Iterator[Fields]:
             yield fields
         elif row:
             raise ValueError(
-                f"row {number} of the master has {len(fields)} fields, not the {len(table.columns)} of "
+                f"row {number} of the master has {counted(len(fields), 'field')}, not the {len(table.columns)} of "
                 f"{','.join(table.columns)}: {row!r}; give a master made by mutator sample"
             )
 

@@ -21,6 +21,7 @@ from mutator.dataset.commit.staged_file import WORK
 from mutator.dataset.commit.staging import SUCCESS, Record, announcements, clear, published, record_path, staging
 from mutator.dataset.split_record import SplitRecord
 from mutator.errors import MutatorError, error
+from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import deferred_signals
 from mutator.storage import Storage, storage_for, walk
@@ -165,6 +166,7 @@ def _check(here: Mapping[str, int], made: Record) -> None:
     """Compare the sizes of written and carried files with the manifest."""
     for part in made.parts():
         if here.get(part.path) != part.bytes:
-            found = f"it has {here[part.path]} bytes, not {part.bytes}" if part.path in here else "it is missing"
-            raise error("receipt", path=part.path, why=found)
+            size = here.get(part.path)
+            why = "it is missing" if size is None else f"it has {counted(size, 'byte')}, not {part.bytes:,}"
+            raise error("receipt", path=part.path, why=why)
     failpoint("stage.verified")

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import fastavro
 from fastavro.write import Writer
 
+from mutator.errors.display import counted
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import collapsed, expanded, parsed, physical
 
@@ -92,7 +93,7 @@ def split_records(block: Any) -> tuple[list[Any], bytes, list[int]]:
             ends.append(tell())
     content = data.getvalue()
     if ends[-1] != len(content):
-        raise NotReadable(f"the block at byte {block.offset} is longer than its {len(values)} records")
+        raise NotReadable(f"the block at byte {block.offset} is longer than its {counted(len(values), 'record')}")
     return values, content, ends
 
 

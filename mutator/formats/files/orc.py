@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
+from mutator.errors.display import counted
 from mutator.formats.content import Content, NotReadable, Unfit
 from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, readable
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
@@ -58,7 +59,7 @@ class OrcFiles(ArrowFiles):
                         yield RowBatch(batch.select(list(names)), offsets, seen + positions + 1, lines=batch.num_rows)
                     seen += rows
             if start == 0 and end in (None, file.file_length) and seen != file.nrows:
-                why = f"its stripes have {seen} rows, and its footer says {file.nrows}"
+                why = f"its stripes have {counted(seen, 'row')}, and its footer says {file.nrows}"
                 raise NotReadable(f"it cannot be read as ORC: {why}")
 
     def position(self, offset: int, line: int) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mutator.errors.display import counted
 from mutator.formats.content import Content, NotReadable
 from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, readable
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
@@ -141,7 +142,8 @@ def _batches(file: Any, number: int, names: Sequence[str], before: int, seen: in
     if group.total_byte_size <= _GROUP_BYTES:  # read at once: this is fastest
         table = file.read_row_group(number, columns=list(names), use_threads=False).select(list(names))
         if table.num_rows != group.num_rows:
-            raise NotReadable(f"row group {number + 1} has {table.num_rows} rows, and the footer says {group.num_rows}")
+            found_rows = counted(table.num_rows, "row")
+            raise NotReadable(f"row group {number + 1} has {found_rows}, and the footer says {group.num_rows}")
         found = table.to_batches(_ROWS)
     else:
         size = batch_rows(group.num_rows, group.total_byte_size)
