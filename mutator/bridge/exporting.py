@@ -51,7 +51,7 @@ def _publish(
     """Publish a text copy. rows: writes its files, and returns their entries of the manifest."""
     _, to = located_to_write(to)
     if to != table.name:  # else ``publish`` reports that the output exists
-        check_apart(to, table.name, "table and text")
+        check_apart(to, table.name, role="text copy", other_role="table")
     schema, dialect = output_dialect(table.schema, TEXT, delimiter=delimiter)
     spec = spec_of(TEXT, schema, dialect, table.partition_fields)
 

@@ -48,7 +48,7 @@ def import_to_path(
     source, known = whole_copy(source)
     _, to = located_to_write(to)
     if to != source:  # then the output exists
-        check_apart(to, source, "text and table")
+        check_apart(to, source, role="table", other_role="text copy")
     text_schema, ranges = text_ranges(source, known)
     fields = tuple(known.spec.get("partitioned by", ()))
     schema, dialect = output_dialect(text_schema, file_format, codec=codec)

@@ -27,12 +27,13 @@ from mutator.bridge.state_log import Entry, State
 from mutator.bridge.tasks import FileRange, read_range
 from mutator.bridge.text_dataset import TEXT, Written, output_dialect, text_ranges
 from mutator.config import Config
+from mutator.dataset.commit.publish import check_apart
 from mutator.dataset.commit.staging import staging
 from mutator.dataset.manifest import DIRECTORY, Manifest
 from mutator.dataset.manifest import PATH as MANIFEST
 from mutator.engine.each import Each
 from mutator.errors import MutatorError, error
-from mutator.errors.display import without_secrets
+from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.formats.files.escaped import separates
@@ -106,8 +107,8 @@ def run(
 def _text_base(table: Table, base: str) -> TextBase:
     """Return the base directory of the text copy. Raises ConfigError if it overlaps the table or is a dataset."""
     storage, path = located_to_write(base)
-    if f"{path}/".startswith(f"{table.name}/") or f"{table.name}/".startswith(f"{path}/"):
-        raise error("path.roles", path=path, roles="text and table")
+    check_apart(path, table.name, role="text copy", other_role="table")
+    check_apart(table.name, path, role="table", other_role="text copy")
     if storage.stat(posixpath.join(path, MANIFEST)) is not None:
         why, cure = "is a dataset, and cannot store text copies", "name another directory; it is created"
         raise error("table.place", path=path, why=why, cure=cure)
@@ -247,7 +248,7 @@ def _check_rows(table: Table, merged: _Merged, written: int) -> None:
         wanted = set(merged.partitions)
         expected = sum(rows for parts in merged.digests.values() for key, rows, _ in parts if tuple(key) in wanted)
     if written != expected:
-        raise error("sums", problems=f"{table.given}: {written:,} rows were written, and the text has {expected:,}")
+        raise error("sums", problems=f"{table.given}: wrote {counted(written, 'row')}, and the text has {expected:,}")
 
 
 def _has_changes(counts: Mapping[str, int]) -> bool:

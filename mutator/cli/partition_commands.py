@@ -87,7 +87,7 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     for file in record.files:
         rejected = f", {file.rejected:,} rejected" if file.rejected else ""
         ignored = f", {counted(file.ignored, 'blank or header line')}" if file.ignored else ""
-        lines.append(f"{file.name:<{width}}{file.rows:>12,} rows{rejected}{ignored}")
+        lines.append(f"{file.name:<{width}}{counted(file.rows, 'row'):>17}{rejected}{ignored}")
     lines.append("")
     lines += [f"{name:<{width}}{rows:>12,}" for name, rows in list(partitions.items())[:_SHOWN]]
     if len(partitions) > _SHOWN:

@@ -178,5 +178,5 @@ def _check_paths(master: str, feed: Sequence[str], output: str) -> str:
     _, output = located_to_write(output)
     check_output(output)
     for role, given in (("master", master), *(("feed", path) for path in feed)):
-        check_apart(output, located(given)[1], f"{role} and output")
+        check_apart(output, located(given)[1], role="output", other_role=role)
     return output

@@ -396,7 +396,7 @@ def test_impossible_paths_are_refused(in_memory):
     refused(
         in_memory,
         ConfigError,
-        "path.roles",
+        "path.inside",
         "text",
         call=lambda: exported(in_memory / "table", in_memory / "table" / "text"),
     )
@@ -410,7 +410,7 @@ def test_impossible_paths_are_refused(in_memory):
     refused(
         in_memory,
         ConfigError,
-        "path.roles",
+        "path.inside",
         "x",
         call=lambda: imported(in_memory / "text", in_memory / "text" / "x", "orc"),
     )

@@ -674,15 +674,15 @@ def test_new_field_comes_before_the_partition_fields(parted):
     assert (1, "w", 300, 15, "c") in parted.rows()
 
 
-@pytest.mark.parametrize("text", ["", "inside"])
-def test_text_in_the_table_is_refused(flat, text):
-    flat.text = flat.table / text
+@pytest.mark.parametrize(("text", "kind"), [("", "path.roles"), ("inside", "path.inside"), ("..", "path.inside")])
+def test_text_and_table_inside_each_other_are_refused(flat, text, kind):
+    flat.text = (flat.table / text).resolve()
     before = snapshot(flat.root)
 
     with pytest.raises(ConfigError) as caught:
         flat.run()
 
-    assert caught.value.kind == "path.roles"
+    assert caught.value.kind == kind
     assert snapshot(flat.root) == before
 
 

@@ -74,9 +74,8 @@ def test_existing_output(job, there, dry_run):
 def test_output_inside_an_input(job, inside):
     job.put("ups.txt")
     role = inside.split("/")[0]
-    expected = (
-        (ConfigError, f"{role} and output must be different directories") if "/" in inside else (StateError, "exists")
-    )
+    why = f"{inside}: the output is inside the {role}, {job.root / role}; name a path outside of that directory"
+    expected = (ConfigError, why) if "/" in inside else (StateError, "exists")
 
     job.refused(*expected, job.root / inside, output=str(job.root / inside))
 
@@ -85,12 +84,26 @@ def test_output_inside_an_input_behind_a_link(job):
     job.put("ups.txt")
     (job.root / "link").symlink_to(job.feed)
 
-    job.refused(ConfigError, "feed and output must be different directories", output=str(job.root / "link" / "new"))
+    why = f"new: the output is inside the feed, {job.feed}; name"
+    job.refused(ConfigError, why, output=str(job.root / "link" / "new"))
 
 
 @pytest.mark.parametrize("feed", ["master", "master/base.txt", "master/*"])
 def test_master_as_feed(job, feed):
-    job.refused(ConfigError, "master and feed must be different directories", feed=[f"{job.root}/{feed}"])
+    job.refused(ConfigError, f"the feed is inside the master, {job.master}; name", feed=[f"{job.root}/{feed}"])
+
+
+def test_output_is_a_missing_master(job):
+    job.put("ups.txt")
+    settings = {**CONFIG, "allow.empty.master": "true"}
+
+    job.refused(
+        ConfigError,
+        "master and output must be different directories",
+        settings=settings,
+        master=str(job.output),
+        output=str(job.output),
+    )
 
 
 def test_a_file_in_the_way_of_the_output(job):

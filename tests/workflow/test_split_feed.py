@@ -415,7 +415,7 @@ def test_two_files_with_the_same_name(feed):
 def test_paths_that_must_not_overlap(feed):
     feed.put("ups_1.txt", b"a\n")
 
-    feed.refused(ConfigError, "feed and split feed", by="0", to=feed.feed / "split")
+    feed.refused(ConfigError, f"the split feed is inside the feed, {feed.feed}; name", by="0", to=feed.feed / "split")
     feed.to.mkdir()
     feed.refused(StateError, "already exists", by="0")
 

@@ -66,10 +66,12 @@ def check_output(output: str) -> None:
         raise error("output.exists", path=output)
 
 
-def check_apart(path: str, other: str, roles: str) -> None:
-    """Raise ConfigError if a path that will be written is another path or is below it. roles: of the two."""
-    if f"{path}/".startswith(f"{other.rstrip('/')}/"):
-        raise error("path.roles", path=path, roles=roles)
+def check_apart(path: str, other: str, *, role: str, other_role: str) -> None:
+    """Raise ConfigError if a path that will be written is another path or is inside it."""
+    if path == other:
+        raise error("path.roles", path=path, roles=f"{other_role} and {role}")
+    if path.startswith(f"{other.rstrip('/')}/"):
+        raise error("path.inside", path=path, role=role, other_role=other_role, other=other)
 
 
 def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str], Made]) -> Made:

@@ -65,8 +65,10 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
     adopted = masters_below(master, survey.ignored)
     entries, ignored = feed_entries(paths, config.control_suffix)
     for path in entries:
-        if path == master or posixpath.dirname(path) == master:
+        if path == master:
             raise error("path.roles", path=path, roles="master and feed")
+        if posixpath.dirname(path) == master:
+            raise error("path.inside", path=path, role="feed", other_role="master", other=master)
     named = named or (known is not None and "fields" in known.spec["key"])
     found = _probe_feed(config, entries, named, survey.field_names)
     if not named and any(source.file_format != "text" for source in (*survey.master, *found)):

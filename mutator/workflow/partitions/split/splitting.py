@@ -60,7 +60,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     _, to = located_to_write(to)
     check_output(to)
     for path in feed:
-        check_apart(to, located(path)[1], "feed and split feed")
+        check_apart(to, located(path)[1], role="split feed", other_role="feed")
     files, ignored = feed_files(config, fields, feed)
     run, allowed = new_run_id(time.time()), limits_of(config).rejects["feed"]
     samples: list[RejectSample] = []
