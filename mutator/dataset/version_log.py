@@ -81,11 +81,19 @@ class Log:
 
         Whether a run has committed, or which version a dataset was, cannot be known without every entry.
         """
-        numbers = self._entries.numbers()
+        numbers = self._listed()
         faults = self._missing(numbers)
         if faults:
             raise faults[0]
         return numbers
+
+    def _listed(self) -> list[int]:
+        """Return the numbers of the entries, ascending."""
+        numbers = self._entries.numbers()
+        if len(numbers) == (numbers[-1] if numbers else 0):
+            return numbers
+        # A listing may miss an entry that is created meanwhile, and have the next one. A second listing has both.
+        return [number for number in self._entries.numbers() if number <= numbers[-1]]
 
     def newest(self) -> int:
         """Return the number of the newest version, also of one that cannot be read; 0 before the first."""
@@ -105,7 +113,7 @@ class Log:
 
     def readable(self) -> tuple[list[Version], list[MutatorError]]:
         """Return every version that can be read, oldest first, and the errors of those that cannot."""
-        numbers = self._entries.numbers()
+        numbers = self._listed()
         versions, faults = list[Version](), self._missing(numbers)
         for number in numbers:
             try:

@@ -86,6 +86,11 @@ class Follow:
                 target = base.path / "master" / path.relative_to(self.whole / "master")
                 if path.is_file() and (not target.exists() or target.read_bytes() != path.read_bytes()):
                     target.write_bytes(path.read_bytes())  # as ``cp``: hard links stay
+        elif "put that dataset back from a copy of the base" in piece:
+            shutil.rmtree(base.path / "master")
+            shutil.copytree(self.whole / "master", base.path / "master")
+        elif match := re.search(r"mutator verify --repair (\S+)", piece):
+            assert repair_base(match[1])[1] == []
         elif match := re.search(r"mutator workflow restore \S+ --to (\d+)", piece):
             base.restore(int(match[1]))
         elif "master.adopt=true" in piece:
@@ -98,18 +103,31 @@ class Follow:
             new = Place(self.directory / "new", base.settings)
             shutil.rmtree(new.path / "master")
             shutil.copytree(match[1], new.path / "master")
-            for path in base.path.glob("archive/*/*"):
-                shutil.copy(path, new.path / "incr")
-            new.run()
-            return new
+            return self.merged_again(new)
+        elif "start a new base without a master (allow.empty.master=true), with copies" in piece:
+            return self.merged_again(Place(self.directory / "new", base.settings))
         else:
             pytest.fail(f"nobody can follow: {piece}")
         return base
+
+    def merged_again(self, new):
+        for path in self.base.path.glob("archive/*/*"):
+            shutil.copy(path, new.path / "incr")
+        new.run(allow_empty_master="true")
+        assert new.rows() == rows_of_a_copy(self.whole)
+        return new
+
+
+def rows_of_a_copy(whole):
+    return sorted(line for path in (whole / "master").glob("part-*") for line in path.read_text().split())
 
 
 def works(base):
     """Check that a base works, once the advice of ``status`` and ``verify`` on the rest of the damage is followed."""
     for problem in base.status().problems:
+        if f"put it back: mutator verify --repair {base.path}" in problem:
+            assert repair_base(str(base.path))[1] == []
+            continue
         assert problem.endswith("move it away"), problem
         shutil.rmtree(problem.partition(": ")[0])
     for found in verified(base).datasets:
@@ -335,6 +353,46 @@ def test_repair_is_advised_only_where_a_copy_is_whole(base):
     assert "forgets tombstones, row sequences and which feed files were merged" in message
     assert "which feed files were merged, so any that are delivered again are merged again" in message
     assert len(repair_base(str(base.path))[1]) == len(repair_dataset(str(master))[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "copy", "expected"),
+    [
+        (["ups_2"], True, ["put", "start", "use"]),
+        (["ups_2", "ups_3"], True, ["make", "put", "start", "use"]),
+        (["ups_2", "ups_3"], False, ["make", "put", "start", "use"]),
+    ],
+)
+def test_master_whose_manifest_is_damaged(base, whole, names, copy, expected):
+    merged(base, *names)
+    saved = whole()
+    damage_manifest(base.path / "master", copy=copy)
+    (problem,) = base.status().problems
+    assert (f"mutator verify --repair {base.path}" in problem) == (not copy)
+
+    check_every_piece(base, saved, [problem], expected)
+
+
+def test_master_that_is_empty(base, whole):
+    merged(base, "ups_2")
+    saved = whole()
+    shutil.rmtree(base.path / "master")
+    (base.path / "master").mkdir()
+
+    check_every_piece(base, saved, base.status().problems, ["put", "start"])
+
+
+def test_base_that_began_without_a_master(base, whole):
+    (base.path / "master" / "base_1.txt").unlink()
+    base.arrive("ups_1.txt", *ROWS)
+    base.run(allow_empty_master="true")
+    merged(base, "ups_2")
+    saved = whole()
+    part_of(base).unlink()
+    part_of(base, linked=True).unlink()
+    shutil.rmtree(base.path / "backup" / "1")
+
+    check_every_piece(base, saved, base.status().problems, ["put", "start"])
 
 
 def test_adoption_merges_again_what_is_delivered_again(base):

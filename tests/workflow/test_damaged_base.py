@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from mutator.dataset import manifest
+from mutator.dataset.numbered_log import NumberedLog
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.pipeline.verify import repair_dataset, verify
 from mutator.workflow.directory.verification import is_base, repair_base, verify_base
@@ -233,7 +235,7 @@ def test_restore_that_messages_advise(base):
     assert "move it away" in problem
     path = Path(problem.partition(":")[0])
     assert done.aside == (str(path),)
-    assert f"the directory that was the master is now {path}," in done.warnings[0]
+    assert f"the directory that was the master is now {path}:" in done.warnings[0]
     assert path.parent == base.path / "output"
     path.rename(base.path.parent / "away")
     works(base)
@@ -267,7 +269,7 @@ def test_adoption_that_messages_advise(base):
     assert "move it away" in problem
     path = problem.partition(":")[0]
     assert done.warnings == (
-        f"the directory that was the master is now {path}, because it is of no version: move it away",
+        f"the directory that was the master is now {path}: move it away, unless status names a repair",
     )
     Path(problem.partition(":")[0]).rename(base.path.parent / "away")
     works(base, state=())
@@ -475,3 +477,18 @@ def test_status_shows_the_rest_where_the_newest_log_entry_is_damaged(base, how):
     entry.write_bytes(saved)
     (base.path / "incr" / "ups_80.txt").unlink()
     works(base)
+
+
+def test_listing_that_misses_an_entry_which_is_just_created_is_no_gap(base, monkeypatch):
+    merged(base, 3)
+    numbers, listings = NumberedLog.numbers, []
+
+    def racing(entries):
+        listings.append(entries)
+        return [number for number in numbers(entries) if number != 2 or len(listings) > 1]
+
+    monkeypatch.setattr(NumberedLog, "numbers", racing)
+    assert Log(str(base.path)).numbers() == [1, 2, 3]
+    listings.clear()
+    versions, faults = Log(str(base.path)).readable()
+    assert ([version.number for version in versions], faults) == ([1, 2, 3], [])

@@ -35,7 +35,7 @@ class Outcome:
     rewritten: tuple[str, ...] = ()  # claimed files that were rewritten after they were merged, and are back in incr/
     waiting: tuple[tuple[str, str], ...] = ()  # feed files that were not claimed, and why
     stuck: tuple[tuple[str, str], ...] = ()  # those of them that cannot be moved
-    aside: tuple[str, ...] = ()  # paths of former masters that are datasets of no version
+    aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
     recovered: tuple[str, ...] = ()  # actions that finished or undid earlier runs
     report: Any = None  # of the merge; None without one
     stopped: int | None = None  # signal that arrived when it was too late to stop
@@ -53,7 +53,7 @@ class Outcome:
             *(f"{name} is not merged: it {why}" for name, why in self.stuck),
             *(f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten),
             *(
-                f"the directory that was the master is now {path}, because it is of no version: move it away"
+                f"the directory that was the master is now {path}: move it away, unless status names a repair"
                 for path in self.aside
             ),
         )

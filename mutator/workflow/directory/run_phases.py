@@ -80,7 +80,7 @@ class Run:
         self.merged: Merged | None = None
         self.skipped: tuple[str, ...] = ()
         self.rewritten: tuple[str, ...] = ()  # names of claimed files that were rewritten after they were merged
-        self.aside: tuple[str, ...] = ()  # paths of former masters that are datasets of no version
+        self.aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
         self.version: Version | None = None
         self.mode = ""
         self._committing = False

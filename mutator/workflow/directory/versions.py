@@ -131,7 +131,7 @@ def _keep(base: Base, path: str, number: int) -> bool:
 
 
 def set_aside(base: Base, run: str) -> tuple[str, ...]:
-    """Return the paths of directories in output/ that ``run`` replaced as the master, and that are of no version."""
+    """Return the paths of directories in output/ that a run replaced as the master and did not back up."""
     if not base.storage.renames:
         return ()
     return tuple(base.shown(entry.path) for entry in entries_of(base.at("output")) if run_of(entry.name) == run)
