@@ -10,6 +10,7 @@ import difflib
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -143,10 +144,13 @@ def check_key(version: SchemaVersion, names: Sequence[str]) -> None:
 def in_directory(name: str, path: str) -> bool:
     """Return whether a file is in a directory that has the value of a field in its name, as in Hive tables.
 
-    >>> in_directory("shop", "/data/shop=1/a.parquet")
-    True
+    Only the partition directories right above the file count, not those further up, in which the whole dataset is.
+
+    >>> in_directory("shop", "/data/shop=1/day=2/a.parquet"), in_directory("shop", "/shop=1/data/day=2/a.parquet")
+    (True, False)
     """
-    return f"/{name}=" in posixpath.dirname(path)
+    above = reversed(posixpath.dirname(path).split("/"))
+    return any(directory.startswith(f"{name}=") for directory in takewhile(lambda part: "=" in part, above))
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:

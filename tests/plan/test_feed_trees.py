@@ -65,3 +65,15 @@ def test_a_field_in_the_names_of_directories_alone(tmp_path, feed):
 
     with pytest.raises(DataError, match=r"f_1\.parquet: field shop is missing: its value is only in the directory's"):
         work.run(feed=feed)
+
+
+def test_directories_above_the_feed_are_no_partitions(tmp_path):
+    """The base of a workflow may be below env=prod, and have a field env, which the newest file no longer has."""
+    work = Work(tmp_path / "env=prod", settings=dict(BY_ID))
+    work.put("master/m", pa.table({"id": ["a"], "at": [1], "env": ["1"]}), "parquet")
+    work.put("feed/f_1", pa.table({"id": ["a"], "at": [2]}), "parquet")
+    work.run()
+
+    assert work.rows() == [{"id": "a", "at": 2}]
+    with pytest.raises(DataError, match=r"field env is missing \(it has id, at\)"):
+        work.run({"partitioned.by": "env"})
