@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
 from mutator.config import load
+from mutator.config.sources import PREFIX, parse_overrides
 from mutator.errors.display import one_line
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ def config_of(arguments: argparse.Namespace) -> Config:
 
 def config_without_id(arguments: argparse.Namespace) -> Config:
     """Read the configuration of a command that merges nothing: without ``--config`` it needs no record ID."""
-    record_id = ["id.field.ordinals=0"] if arguments.config is None else []
-    return load(arguments.config, [*record_id, *arguments.settings])
+    given = {key.removeprefix(PREFIX) for key in parse_overrides(arguments.settings)}
+    has_id = arguments.config is not None or "id.field.ordinals" in given
+    return load(arguments.config, arguments.settings if has_id else ["id.field.ordinals=0", *arguments.settings])
 
 
 def is_quiet(arguments: argparse.Namespace) -> bool:

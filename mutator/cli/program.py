@@ -18,9 +18,10 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from itertools import takewhile
+from typing import Any, NoReturn
 
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.command import Answer, Command, Group, Rows
@@ -30,6 +31,7 @@ from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
 from mutator.cli.workflow_commands import WORKFLOW
+from mutator.config.sources import suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line, printable
 from mutator.errors.interrupts import Interrupted, catch_signals
@@ -82,6 +84,20 @@ _LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
 
 
 class _Parser(argparse.ArgumentParser):
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse words as argparse does, but name an unknown option before one that is missing."""
+        words = sys.argv[1:] if args is None else list(args)
+        # The options of a command follow its name.
+        self._check_options(words if self._subparsers is None else takewhile(lambda word: word[:1] == "-", words))
+        return super().parse_known_args(words, namespace)
+
+    def _check_options(self, words: Iterable[str]) -> None:
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        for word in takewhile(lambda word: word != "--", words):
+            name = word.partition("=")[0]
+            if name.startswith("--") and not any(option.startswith(name) for option in known):
+                self.error(f"there is no option {name}{suggestion(name, known)}")
+
     def error(self, message: str) -> NoReturn:
         super().error(one_line(message))
 

@@ -29,6 +29,8 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
     """Translate ``-Dconf.path=FILE IN_PATHS OUT_PATH`` into the options of ``mutator run``, and run."""
     path = "conf.path="
     configs = [setting.removeprefix(path) for setting in arguments.settings if setting.startswith(path)]
+    if len(set(configs)) > 1:
+        raise error("usage", what=f"conf.path is set to '{configs[0]}' and '{configs[-1]}': keep one of them")
     master, *feed = arguments.in_paths.split(",")
     if not feed or "" in (master, *feed):
         raise error("usage", what=f"IN_PATHS is {arguments.in_paths}: write master,feed[,feed…], the master first")

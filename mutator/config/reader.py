@@ -19,7 +19,7 @@ from typing import Any
 
 from mutator.config import conflicts, parsers
 from mutator.config.settings import Config
-from mutator.config.sources import PREFIX, parse_override, read_settings, shown, suggestion
+from mutator.config.sources import PREFIX, parse_overrides, read_settings, shown, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line
 
@@ -34,7 +34,7 @@ def load(path: str | Path | None, overrides: Iterable[str] = ()) -> Config:
     Raises ConfigError with every fault found.
     """
     overrides = tuple(overrides)
-    overridden = [parse_override(text)[0] for text in overrides]
+    overridden = parse_overrides(overrides)
     where = "the command line" if path is None else str(path)
     return parse(read_settings(path, overrides), where, overridden)
 

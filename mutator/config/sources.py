@@ -21,7 +21,7 @@ def read_settings(path: str | Path | None, overrides: Iterable[str] = ()) -> dic
     Raises ConfigError.
     """
     file = {} if path is None else _read_file(Path(path))
-    return layered([file, *(dict([parse_override(text)]) for text in overrides)])
+    return layered([file, parse_overrides(overrides)])
 
 
 def layered(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -50,6 +50,23 @@ def parse_override(text: str) -> tuple[str, str]:
     if not mark or not key.strip():
         raise error("usage", what=f"-D {text}: expected key=value, for example -D num.reducer=8")
     return key.strip(), value
+
+
+def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
+    """Return the settings of the command line. Raises ConfigError where two of them differ.
+
+    >>> parse_overrides(["sync.mode=full", "num.reducer=8", "sync.mode=full"])
+    {'sync.mode': 'full', 'num.reducer': '8'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        key, value = parse_override(text)
+        for other in (key.removeprefix(PREFIX), PREFIX + key.removeprefix(PREFIX)):
+            if found.get(other, value) != value:
+                what = f"the command line sets {other} to '{found[other]}', and {key} to '{value}'"
+                raise error("usage", what=f"{what}: keep one of them")
+        found[key] = value
+    return found
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

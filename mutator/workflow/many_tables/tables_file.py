@@ -19,7 +19,7 @@ from typing import Any
 
 from mutator import config as configuration
 from mutator.config import Config, parsers
-from mutator.config.sources import flat, layered, parse_override, parsed_file, read_settings, suggestion
+from mutator.config.sources import flat, layered, parse_overrides, parsed_file, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.workflow.many_tables.path_conflicts import TablePaths, clashes
 
@@ -74,10 +74,9 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
 
     Raises ConfigError with every fault found.
     """
-    for text in overrides:
-        parse_override(text)  # a fault in it is one of the command line
+    parsed = parse_overrides(overrides)  # first, because a fault in them is one of the command line
     given = parsed_file(Path(path), tomllib.loads)
-    reader = _Reader(Path(path), overrides)
+    reader = _Reader(Path(path), parsed)
     tables = reader.tables(given)
     run = reader.section(given, "run", _RUN)
     at_once = reader.value("run.at-once", run.get("at-once"), parsers.positive)
@@ -93,7 +92,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
 class _Reader:
     """Reads the sections of a file and collects the faults."""
 
-    def __init__(self, path: Path, overrides: Sequence[str]) -> None:
+    def __init__(self, path: Path, overrides: Mapping[str, str]) -> None:
         self.faults: list[str] = []
         self._directory = path.parent
         self._overrides = overrides
@@ -193,8 +192,7 @@ class _Reader:
                     self.faults.append(f"{whose}.settings: must be a section, [{whose}.settings]")
                     inline = {}
                 layers.append(flat(inline))
-            overrides = dict(map(parse_override, self._overrides))
-            return configuration.parse(layered([*layers, overrides]), where, overrides)
+            return configuration.parse(layered([*layers, self._overrides]), where, self._overrides)
         except MutatorError as fault:
             self.faults += _faults_of(str(fault), where)
             return None
