@@ -50,19 +50,24 @@ def _op_field(config: Config, _: Given) -> Messages:
 
 
 def _field_count(config: Config, _: Given) -> Messages:
-    count = config.field_count
-    if not isinstance(count, int):
+    count, names = config.field_count, config.field_names
+    if isinstance(count, int):
+        most, whose = count, f"field.count = {count}"
+    elif names and count == "auto":
+        most, whose = len(names), f"the {counted(len(names), 'name')} of field.names"
+    else:
         return
     for key, fields in (
         ("id.field.ordinals", config.id_fields),
         ("temporal.ordering.field.ordinal", (config.order_field,)),
         ("op.code.field.ordinal", (config.op_field,)),
+        ("partitioned.by", [field.source for field in config.partitioned_by]),
     ):
         for field in fields:
-            if isinstance(field, int) and field >= count:
-                yield f"{key}: field {field} is beyond field.count = {count}"
-    if config.field_names and len(config.field_names) != count:
-        yield f"field.names: {counted(len(config.field_names), 'name')}, but field.count = {count}"
+            if isinstance(field, int) and field >= most:
+                yield f"{key}: field {field} is beyond {whose}"
+    if isinstance(count, int) and names and len(names) != count:
+        yield f"field.names: {counted(len(names), 'name')}, but field.count = {count}"
 
 
 def _op_codes(config: Config, given: Given) -> Messages:

@@ -442,6 +442,14 @@ def test_faults_of_one_key_and_of_several_are_found_together():
             [f"op.code.field.ordinal: '4' {BESIDE_FULL}", f"deleted.op.code: 'D' {BESIDE_FULL}"],
         ),
         (
+            {"field.names": "id,a", "id.field.ordinals": "2", BY: "3", "partitioned.by": "4"},
+            [
+                "id.field.ordinals: field 2 is beyond the 2 names of field.names",
+                "temporal.ordering.field.ordinal: field 3 is beyond the 2 names of field.names",
+                "partitioned.by: field 4 is beyond the 2 names of field.names",
+            ],
+        ),
+        (
             {"sync.mode": "full", "reject.policy": "quarantine"},
             ["reject.policy: 'quarantine' conflicts with sync.mode = full, where a reject would be a delete"],
         ),
@@ -604,8 +612,7 @@ def test_the_command_line_wins(read):
     assert read(content).num_reducer == 4
     assert read(content, "num.reducer=8").num_reducer == 8
     assert read(content, "rsbm.num.reducer=8").num_reducer == 8
-    assert read(content, "num.reducer=8", "rsbm.num.reducer=9").num_reducer == 9
-    assert read(content, "rsbm.num.reducer=9", "num.reducer=8").num_reducer == 8
+    assert read(content, "rsbm.num.reducer=8", "num.reducer=8").num_reducer == 8
     assert read(content, "num.reducer=").num_reducer is None
     assert read(content, "num.reducer=8").reject_limit == 7
     assert load(None, ["id.field.ordinals=1,2"]).id_fields == (1, 2)
@@ -616,6 +623,17 @@ def test_overrides():
     for wrong in ("num.reducer", "=8", " =8"):
         with pytest.raises(ConfigError, match=f"-D {wrong}: expected key=value, for example -D num.reducer=8"):
             parse_override(wrong)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("num.reducer=2", "num.reducer=3"), ("rsbm.num.reducer=2", "num.reducer=3")]
+)
+def test_different_values_on_the_command_line(first, second):
+    (key, one), (other, two) = parse_override(first), parse_override(second)
+    with pytest.raises(ConfigError) as caught:
+        load(None, ["id.field.ordinals=0", first, "num.reducer=2", second])
+    assert str(caught.value) == f"the command line sets num.reducer to '2', and {other} to '{two}': keep one of them"
+    assert load(None, ["id.field.ordinals=0", first, f"{key}={one}"]).num_reducer == 2
 
 
 def test_faults_of_the_command_line_alone():

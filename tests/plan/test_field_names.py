@@ -99,3 +99,45 @@ def test_a_feed_to_be_split(job):
     config = parse({"id.field.ordinals": "id", "field.names": "id,ts"})
     with pytest.raises(ConfigError, match=r"ups_1.txt: its first row has 4 fields, and field.names has 2 names"):
         feed_files(config, parse_fields("ts"), [str(job.feed)])
+
+
+# --- all faults at once
+
+
+def test_all_settings_that_text_cannot_have(job):
+    message = job.refused(
+        ConfigError,
+        "the configuration: does not fit the files:\n  id.field.ordinals: 'id' is a name, and the fields of delimited",
+        "\n  temporal.ordering.field.ordinal: 'ts' is a name",
+        "\n  null.order: has no meaning for delimited text",
+        "\n  output.codec: has no meaning for delimited text, whose rows stay as they are; leave it out",
+        settings={**BY_TIME, "null.order": "lowest", "output.codec": "zstd"},
+    )
+    assert message.count("\n") == 4
+
+
+def test_all_ordinals_beyond_the_fields(job):
+    job.refused(
+        ConfigError,
+        "does not fit the files:\n  id.field.ordinals: field 7 is beyond the 4 fields of a row",
+        "\n  temporal.ordering.field.ordinal: field 8 is beyond the 4 fields of a row",
+        settings={"id.field.ordinals": "0,7", "temporal.ordering.field.ordinal": "8"},
+    )
+
+
+def test_all_names_that_no_file_has(job):
+    job.refused(
+        ConfigError,
+        "does not fit the files:\n  id.field.ordinals: no file has a field idd; did you mean id?",
+        "\n  temporal.ordering.field.ordinal: no file has a field when; they have id, a, b, ts",
+        "\n  default.none: no file has a field none; ",
+        settings={
+            "id.field.ordinals": "idd",
+            "temporal.ordering.field.ordinal": "when",
+            "default.none": "1",
+            "input.format": "csv",
+            "header.lines": "1",
+        },
+        feed=[str(job.put("f.csv", b"id,a,b,ts\n"))],
+        master=str(job.put("m.csv", b"id,a,b,ts\n", ".")),
+    )

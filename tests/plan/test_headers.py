@@ -101,6 +101,27 @@ def test_csv_beside_a_text_master_needs_an_output_format(work):
     assert work.rows()[0] == {"id": "x", "b": "BB", "a": "AA", "ts": "11"}
 
 
+@pytest.mark.parametrize("ids", ["id", "0"])
+def test_the_advice_on_csv_beside_a_text_master_is_all_that_is_needed(work, ids):
+    work.settings = {"id.field.ordinals": ids, "feed.format": "csv", "header.lines": "1"}
+    (work.path / "master/m.csv").rename(work.path / "master/m_0.txt")
+    work.put("feed/f_1.csv", b"id,b,a,ts\nx,BB,AA,11\n")
+    with pytest.raises(ConfigError) as caught:
+        work.run()
+
+    advice = (
+        "output.format: text cannot store what other formats can; set field.names, because the fields of m_0.txt have "
+        "no names, and set output.format to csv, escaped, avro, parquet or orc; or, if f_1.csv is text without quotes "
+        "and header, set feed.format=text"
+    )
+    assert str(caught.value) == advice + (" and give fields by ordinal" if ids == "id" else "")
+    work.run({"field.names": "id,a,b,ts", "output.format": "csv"})
+    assert work.rows()[0] == {"id": "x", "b": "BB", "a": "AA", "ts": "11"}
+    work.put("feed/f_1.csv", b"id,a,b,ts\nx,AA,BB,11\n")
+    work.run({"feed.format": "text", "id.field.ordinals": "0"})
+    assert rows(work.output) == [b"x,AA,BB,11", b"y,A,B,10"]
+
+
 def test_a_text_dataset_stays_text(work):
     work.put("feed/f_1.csv", b"x,AA,BB,11\n")
     work.put("master/m.csv", b"x,A,B,10\n")
@@ -158,7 +179,7 @@ def test_headers_of_feed_files_are_compared(job):
     job.put("ups_1.txt", b"t\nid,a,b,ts\nx,AA,BB,11\n")
     job.put("ups_2.txt", b"t\nid,b,a,ts\nx,BB,AA,12\n")
     (job.master / "base.txt").unlink()
-    settings = {**ORDINALS, "header.lines": "2"}
+    settings = {**ORDINALS, "header.lines": "2", "allow.empty.master": "true"}
 
     job.refused(
         DataError, "ups_2.txt: its header has b as field 1, where the header of", "ups_1.txt", settings=settings

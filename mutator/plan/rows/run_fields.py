@@ -16,6 +16,7 @@ from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
+from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.file_names import base_name
 from mutator.rules.partition_transforms import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion, in_directory, nearest
@@ -129,12 +130,12 @@ def check_names(
     named += [("op.code.field.ordinal", fields.op)] if fields.op is not None and feed else []
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in defaults]
-    for setting, name in named:
-        if name in known or any(in_directory(name, version.path) for version in versions):
-            continue
-        near = nearest(name, known)
-        cure = f"did you mean {near}?" if near else f"they have {', '.join(known)}"
-        raise error("width", where=setting, what=f"no file has a field {name}", cure=cure)
+    raise_all(
+        (setting, f"no file has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
+        for setting, name in named
+        for near in (nearest(name, known),)
+        if name not in known and not any(in_directory(name, version.path) for version in versions)
+    )
 
 
 def with_feed_names(version: SchemaVersion, base: SchemaVersion, fields: RunFields) -> SchemaVersion:

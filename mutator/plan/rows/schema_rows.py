@@ -64,7 +64,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
             before="known by position, as text",
             now="known by name",
         )
-    output = _output_format(config.output_format, survey)
+    output = _output_format(config, survey)
     stays_encoded = output == "avro" and _formats(survey) <= {"avro"}  # else types must be Arrow's own
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(config, survey, checked)
@@ -93,19 +93,30 @@ def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:
     return notes_on_ids(config, [source for source in headless if has_ids_alone(config, source, len(names))], names)
 
 
-def _output_format(wanted: str | None, survey: Survey) -> str:
+def _output_format(config: Config, survey: Survey) -> str:
     known = survey.manifest
     before = known.spec["format"] if known is not None else None
     first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
-    output = wanted or before or first
+    output = config.output_format or before or first
     if output == "text":
-        faults = "text cannot store what other formats can; set output.format to csv, escaped, avro, parquet or orc"
-        for side, sources in (("master", survey.master), ("feed", survey.feed)):
-            named_csv = next((source for source in sources if source.file_format == "csv"), None)
-            if named_csv is not None:
-                faults += f"; or, if {named_csv.name} is text without quotes and header, set {side}.format=text"
-        raise error("config", where="output.format", faults=faults)
+        raise error("config", where="output.format", faults=_cure_for_text(config, survey))
     return str(output)
+
+
+def _cure_for_text(config: Config, survey: Survey) -> str:
+    """Return why text cannot be written, and all that the user has to set."""
+    formats = "csv, escaped, avro, parquet or orc"
+    unnamed = [source.name for source in (*survey.master, *survey.feed) if source.file_format == "text"]
+    cure = f"set output.format to {formats}"
+    if unnamed and not config.field_names:
+        cure = f"set field.names, because the fields of {unnamed[0]} have no names, and {cure}"
+    called = [field for field in (*config.id_fields, config.order_field, config.op_field) if isinstance(field, str)]
+    for side, sources in (("master", survey.master), ("feed", survey.feed)):
+        named_csv = next((source for source in sources if source.file_format == "csv"), None)
+        if named_csv is not None:
+            cure += f"; or, if {named_csv.name} is text without quotes and header, set {side}.format=text"
+            cure += " and give fields by ordinal" if called else ""
+    return f"text cannot store what other formats can; {cure}"
 
 
 def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:

@@ -28,6 +28,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import by_age
+from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
@@ -157,17 +158,16 @@ def _fields_by_setting(config: Config, partition: Sequence[Any]) -> Iterator[tup
 
 
 def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
-    """Raise ConfigError for an ordinal beyond the row width, or sides whose rows cannot get one layout."""
-    if feed.width is not None:
-        for key, ordinal in _fields_by_setting(config, feed.partition_sources):
-            if ordinal >= feed.width:
-                raise error(
-                    "width",
-                    where=key,
-                    what=f"field {ordinal} is beyond the {counted(feed.width, 'field')} of a row, split by "
-                    f"field.delim.regex = {feed.delimiter.text!r}",
-                    cure="correct the ordinal (they count from 0), the delimiter or field.count",
-                )
+    """Raise ConfigError for ordinals beyond the row width, or sides whose rows cannot get one layout."""
+    width = feed.width
+    if width is not None:
+        beyond = f"is beyond the {counted(width, 'field')} of a row, split by field.delim.regex"
+        cure = "correct the ordinal (they count from 0), the delimiter or field.count"
+        raise_all(
+            (key, f"field {ordinal} {beyond} = {feed.delimiter.text!r}", cure)
+            for key, ordinal in _fields_by_setting(config, feed.partition_sources)
+            if ordinal >= width
+        )
     if config.op_field is not None and config.op_keep and not op_in_master and survey.master:
         raise error(
             "width",
@@ -313,19 +313,21 @@ def stored_text_row_plan(known: Manifest) -> RowPlan:
 
 def _check_settings(config: Config) -> None:
     """Raise ConfigError for settings that need field names or types, which delimited text lacks."""
-    for key, field in _fields_by_setting(config, [level.source for level in config.partitioned_by]):
-        if isinstance(field, str):
-            what = f"'{field}' is a name, and the fields of delimited text have none"
-            raise error("width", where=key, what=what, cure="give its ordinal (from 0), or set field.names")
-    for name, setting in (
-        ("null.order", config.null_order != "reject"),
-        ("output.schema", config.output_schema),
-        ("output.codec", config.output_codec),
-        *((f"default.{field}", True) for field in config.defaults),
-    ):
-        if setting:
-            what = "has no meaning for delimited text, whose rows stay as they are"
-            raise error("width", where=name, what=what, cure="leave it out")
+    cure = "give its ordinal (from 0), or set field.names"
+    fields = _fields_by_setting(config, [level.source for level in config.partitioned_by])
+    faults = [
+        (key, f"'{field}' is a name, and the fields of delimited text have none", cure)
+        for key, field in fields
+        if isinstance(field, str)
+    ]
+    given = {
+        "null.order": config.null_order != "reject",
+        "output.schema": config.output_schema,
+        "output.codec": config.output_codec,
+        **{f"default.{field}": True for field in config.defaults},
+    }
+    what = "has no meaning for delimited text, whose rows stay as they are"
+    raise_all([*faults, *((key, what, "leave it out") for key, is_given in given.items() if is_given)])
 
 
 def _delimiter(spec: dict[str, str]) -> Delimiter:
