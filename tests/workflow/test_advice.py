@@ -63,7 +63,7 @@ def message_of(act, *arguments, **options):
 def advice(message):
     """Return the pieces of advice of a message."""
     known = ("copy ", "put ", "make ", "use ", "start ", "move ")
-    pieces = [piece for piece in re.split(r"; or |; |: (?=copy |put )", message) if piece.startswith(known)]
+    pieces = [piece for piece in re.split(r"; or |; |: (?=copy |put |start )", message) if piece.startswith(known)]
     assert pieces, message
     return pieces
 
@@ -99,12 +99,14 @@ class Follow:
         elif match := re.match(r"move the files that the manifest does not name out of", piece):
             for path in (base.path / "master").glob("stray*"):
                 path.rename(self.directory / path.name)
-        elif match := re.match(r"start a new base with a copy of (\S+) as its master/, .* archive/", piece):
+        elif match := re.match(
+            r"start a new base with a copy of (\S+) as its master/ and copies of the feed files in archive/", piece
+        ):
             new = Place(self.directory / "new", base.settings)
             shutil.rmtree(new.path / "master")
             shutil.copytree(match[1], new.path / "master")
             return self.merged_again(new)
-        elif "start a new base without a master (allow.empty.master=true), with copies" in piece:
+        elif "start a new base without a master (allow.empty.master=true) and copies" in piece:
             return self.merged_again(Place(self.directory / "new", base.settings))
         else:
             pytest.fail(f"nobody can follow: {piece}")
@@ -203,7 +205,7 @@ def test_file_of_the_only_version_is_missing(base, whole):
 
     first, given = message_of(base.restore, 1), message_of(base.restore, 0)
     assert problem in first, "not only that it is the master already"
-    assert "has no manifest, so it cannot be a version; no other version can be restored; or start a new base" in given
+    assert "has no manifest, so it cannot be a version; no other version can be restored: start a new base" in given
     check_every_piece(base, saved, [problem, first, given], ["put", "start", "use"])
 
 
@@ -266,7 +268,7 @@ def test_damaged_file_stays_in_sight(base, whole, find):
     (problem,) = base.status().problems
 
     assert problem.startswith(f"{part}: its checksum is ")
-    assert "the master's file is damaged: put the file back from a copy on another disk, because files in" in problem
+    assert "the master's file is damaged: put the file back from a copy on another disk, because a file in" in problem
     assert "needs attention" in base.status().text()
     assert "--to" not in problem, "version 1 has the same file, as a hard link"
     assert "no other version can be restored" in message_of(base.restore, 1)
@@ -351,7 +353,10 @@ def test_repair_is_advised_only_where_a_copy_is_whole(base):
     message = f"{caught.value} {verified(base).problems} {base.status().problems}"
     assert "--repair" not in message
     assert "forgets tombstones, row sequences and which feed files were merged" in message
-    assert "which feed files were merged, so any that are delivered again are merged again" in message
+    assert (
+        "the list of merged feed files (one that is delivered again is merged again): run with -D master.adopt=true"
+        in message
+    )
     assert len(repair_base(str(base.path))[1]) == len(repair_dataset(str(master))[1]) == 1
 
 

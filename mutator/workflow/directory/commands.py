@@ -279,5 +279,5 @@ def _cannot_restore(base: Base, log: Log, path: str, why: str) -> MutatorError:
     numbers = sorted(cures.restorable(base, log))
     others = f"versions that can be restored: {', '.join(map(str, numbers))}"
     if not numbers:
-        others = "; or ".join(["no other version can be restored", *cures.new_base(base, log)])
+        others = ": ".join(["no other version can be restored", *cures.new_base(base, log)])
     return error("base.version", path=base.shown(path), why=why, others=base.shown(others))

@@ -14,11 +14,10 @@ from mutator.storage import entries_of, walk
 from mutator.workflow.directory.damage import damaged_parts, difference, note
 from mutator.workflow.directory.paths import Base, given_master, master_of, probe_dataset
 
-_FROM_COPY = "put {files} back from a copy on another disk, because files in backup/ may be hard links of the same file"
 _ADOPTION = (
-    "use the rows of its files, without tombstones and row sequences: run with -D master.adopt=true and the other "
-    "settings as before, once feed files have arrived; this also forgets which feed files were merged, so any that are "
-    "delivered again are merged again"
+    "use the rows of its files, without tombstones, row sequences and the list of merged feed files (one that is "
+    "delivered again is merged again): run with -D master.adopt=true and the other settings as before, once feed files "
+    "have arrived"
 )
 _COPIED = 3  # files whose copies a message names
 
@@ -34,8 +33,9 @@ def lost_master(base: Base, log: Log, version: Version) -> MutatorError:
         if known is not None and archived and log.newest_of(known.commit) is None:
             why += ", which a run of this base has made, and no log entry names: the newest log entry is missing"
             cures.append("put the log entry back from a copy of the base")
-    except MutatorError:
-        why = "its manifest cannot be read"
+    except MutatorError as fault:
+        what = fault.fields.get("why")
+        why = f"its manifest is damaged ({what})" if what is not None else "its manifest cannot be read"
     damaged = (dataset.path for dataset in base.datasets() if dataset.foreign)
     if any(has_whole_copy(base, path, {str(version.dataset)}) for path in (master, *damaged)):
         cures.append(f"put its manifest back from its copy: mutator verify --repair {base.given}")
@@ -85,7 +85,7 @@ def _differing_master(base: Base, log: Log, parts: Sequence[Part], problems: Seq
     master = master_of(base, log.latest())
     cures = ["move the files that the manifest does not name out of the directory"]
     if parts:
-        cures = [*_whole_files(base, master, parts), _from_copy(parts), *_restore(base, log)]
+        cures = [*_whole_files(base, master, parts), _from_copy(base, master, parts), *_restore(base, log)]
         cures += [*_adoption(base, master), *new_base(base, log)]
     what = file_names.first_few(problems)
     return error("base.files", path=master, what=what, cures="; or ".join(cures))
@@ -93,12 +93,20 @@ def _differing_master(base: Base, log: Log, parts: Sequence[Part], problems: Seq
 
 def _damaged_file(base: Base, log: Log, part: Part, why: str) -> MutatorError:
     master = master_of(base, log.latest())
-    cures = [*_whole_files(base, master, [part]), _from_copy([part]), *_restore(base, log), *new_base(base, log)]
+    cures = [
+        *_whole_files(base, master, [part]),
+        _from_copy(base, master, [part]),
+        *_restore(base, log),
+        *new_base(base, log),
+    ]
     return error("base.damage", path=posixpath.join(master, part.path), why=why, cures="; or ".join(cures))
 
 
-def _from_copy(parts: Sequence[Part]) -> str:
-    return _FROM_COPY.format(files="the file" if len(parts) == 1 else "the files")
+def _from_copy(base: Base, master: str, parts: Sequence[Part]) -> str:
+    cure = f"put the file{'' if len(parts) == 1 else 's'} back from a copy on another disk"
+    if all(base.storage.stat(posixpath.join(master, part.path)) is None for part in parts):
+        return cure
+    return f"{cure}, because a file in backup/ may be a hard link of the same file, with the same damage"
 
 
 def _whole_files(base: Base, master: str, parts: Sequence[Part]) -> list[str]:
@@ -180,12 +188,12 @@ def new_base(base: Base, log: Log) -> list[str]:
     entries = [(base.storage.stat(base.at("archive", run, part.name)), part) for run, part in feed]
     if any(entry is None or entry.bytes != part.bytes for entry, part in entries):
         return []
-    copies = "with copies of the feed files in archive/*/ in its incr/, and merge them all again"
+    copies = "and copies of the feed files in archive/*/ in its incr/, which merges them all again"
     if base.storage.stat(given) is None:
         if first.counts.get("master rows", 0):
             return []
-        return [f"start a new base without a master (allow.empty.master=true), {copies}"]
+        return [f"start a new base without a master (allow.empty.master=true) {copies}"]
     with suppress(MutatorError):
         if read_manifest(base.storage, given) is None:
-            return [f"start a new base with a copy of {given} as its master/, {copies}"]
+            return [f"start a new base with a copy of {given} as its master/ {copies}"]
     return []

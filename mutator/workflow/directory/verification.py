@@ -49,7 +49,7 @@ class BaseVerification:
         if any(one.differences for one in self.datasets):
             lines.append(
                 f"cures  of master/: those that mutator workflow status {self.path} names; of an earlier master: as "
-                "above, or remove its directory, and it cannot be restored any more"
+                "above, or remove its directory, if it need not be restored"
             )
         return text_of(lines)
 
@@ -77,9 +77,10 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     latest = versions[-1] if versions else NONE
     is_known = latest.number == log.newest()
     found, unreadable = _datasets(base, latest, versions)
-    problems += unreadable
-    if is_known and latest.dataset is not None:
-        problems += _master_problems(base, log, latest)
+    of_master = _master_problems(base, log, latest) if is_known and latest.dataset is not None else []
+    if of_master:  # with the cures that work on this base
+        unreadable.pop(master_of(base, latest), None)
+    problems += [*unreadable.values(), *of_master]
     archived = [(version.run, feed) for version in versions for feed in version.feed]
     problems += filter(None, (_feed_file(base, run, feed.name, feed.bytes, feed.checksum) for run, feed in archived))
     if not faults:  # else the damaged entry may name the run
@@ -100,17 +101,17 @@ def _note_damage(base: Base, found: Verification) -> None:
                 note(base, part)
 
 
-def _datasets(base: Base, latest: Version, versions: Sequence[Version]) -> tuple[list[str], list[str]]:
-    """Return the paths of the datasets whose manifests can be read, and the errors of those that cannot."""
+def _datasets(base: Base, latest: Version, versions: Sequence[Version]) -> tuple[list[str], dict[str, str]]:
+    """Return the paths of the datasets whose manifests can be read, and the errors of the others, by path."""
     committed = {version.dataset for version in versions}
-    found, problems = list[str](), list[str]()
+    found, problems = list[str](), dict[str, str]()
     for path in dict.fromkeys((master_of(base, latest), base.master, *(one.path for one in base.datasets()))):
         is_output = path.startswith(base.at("output/"))  # a run that is under way has one, too
         try:
             known = read_manifest(base.storage, path)
         except MutatorError as fault:
             if fault.kind != "storage.missing":
-                problems.append(str(fault))
+                problems[path] = str(fault)
             continue
         if known is not None and (known.commit in committed or not is_output):
             found.append(path)
