@@ -30,6 +30,15 @@ class TableFile:
         return values_of(self.partition) if self.partition else ()
 
 
+@dataclass(frozen=True)
+class StagedRows:
+    """The rows that were written where no reader sees them, as ``Table.stage`` returns them."""
+
+    files: tuple[TableFile, ...]  # of the table once it is committed, sorted
+    rows: int  # number of rows written
+    record: Mapping[str, Any]  # JSON values, for ``commit`` and ``retire``
+
+
 def files_of(found: Sequence[Mapping[str, Any]]) -> tuple[TableFile, ...]:
     """Return the files of a record, as ``asdict`` made them."""
     return tuple(sorted(TableFile(**one) for one in found))
@@ -58,12 +67,11 @@ class Table(Protocol):
 
     def stage(
         self, ranges: Sequence[Any], read: Callable[[Any], Batches], run: str, partitions: Sequence[Partition] | None
-    ) -> Mapping[str, Any]:
-        """Write rows where no reader sees them; return a record of them, as JSON values.
+    ) -> StagedRows:
+        """Write rows where no reader sees them.
 
         ranges, read: a task's input, and its reader. partitions: the ones to replace; rows of others are left out, and
-        a partition without rows is removed. None: the whole table. In the record, ``files`` are the files of the table
-        once it is committed, and ``rows`` is the number of rows written.
+        a partition without rows is removed. None: the whole table.
         """
 
     def commit(self, record: Mapping[str, Any]) -> None:

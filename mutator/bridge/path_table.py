@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from mutator.bridge.contract import Batches, Partition, TableFile, Work, files_of
+from mutator.bridge.contract import Batches, Partition, StagedRows, TableFile, Work, files_of
 from mutator.bridge.table_files import ProbedFile, list_files, milliseconds, probe_files, united
 from mutator.bridge.tasks import FileRange, read_range
 from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of, target_of
@@ -145,7 +145,7 @@ class PathTable:
         read: Callable[[FileRange], Batches],
         run: str,
         partitions: Sequence[Partition] | None,
-    ) -> Mapping[str, Any]:
+    ) -> StagedRows:
         """Write a new directory beside the table; files of unchanged partitions are linked or copied."""
         self._check_seen()
         staged = self._staging(run)
@@ -171,11 +171,12 @@ class PathTable:
             self._storage.sync(directory)
         seal(self._storage, staged, make_manifest(run, spec, [*carried, *made]))
         failpoint("bridge.table.written")
-        files = [
+        files = tuple(
             replace(one, path=posixpath.join(self._path, posixpath.relpath(one.path, staged)))
             for one in list_files(self._storage, staged)
-        ]
-        return StagedDirectory(staged, tuple(files), sum(one.rows for one in made), self._seen).record()
+        )
+        rows = sum(one.rows for one in made)
+        return StagedRows(tuple(sorted(files)), rows, StagedDirectory(staged, files, rows, self._seen).record())
 
     def _copy_foreign(self, directory: str, target: str) -> None:
         """Link or copy the files in the table's directories that are not its data: other programs own them."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mutator.bridge.contract import Partition, Table, files_of
+from mutator.bridge.contract import Partition, Table
 from mutator.bridge.digests import changed_partitions, digests_of
 from mutator.bridge.exporting import export, export_no_rows
 from mutator.bridge.importing import text_copy
@@ -227,18 +227,17 @@ def _stage(trip: _RoundTrip, merged: _Merged, noted: Entry) -> Entry:
     base.state.add(replace(noted, files=None))
     failpoint("bridge.begun")
     try:
-        record = table.stage(merged.ranges, partial(read_range, schema=table.schema), base.run, merged.partitions)
+        staged = table.stage(merged.ranges, partial(read_range, schema=table.schema), base.run, merged.partitions)
         failpoint("bridge.staged")
         check_signals()
         if table.files() != noted.files:
             raise error("table.changed", table=table.name, what="was merged")
-        _check_rows(table, merged, record["rows"])
+        _check_rows(table, merged, staged.rows)
     except BaseException:
         with suppress(MutatorError):  # the first error is raised; the next run discards the rest
             table.discard(base.run)
         raise
-    files = files_of(record["files"])
-    return replace(noted, number=noted.number + 1, files=files, staged=record, changed_by=base.run)
+    return replace(noted, number=noted.number + 1, files=staged.files, staged=staged.record, changed_by=base.run)
 
 
 def _check_rows(table: Table, merged: _Merged, written: int) -> None:

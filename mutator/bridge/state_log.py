@@ -29,7 +29,7 @@ class Entry:
     dataset: str  # commit id of its manifest
     files: tuple[TableFile, ...] | None  # None: a run began to write them
     fields: tuple[str, ...] = ()  # name and type of each field of the table
-    staged: Mapping[str, Any] | None = None  # what ``Table.stage`` returned; None: the run changed no row
+    staged: Mapping[str, Any] | None = None  # the record of ``Table.stage``; None: the run changed no row
     changed_by: str = ""  # the last run that wrote files of the table
     digests: Mapping[str, Any] = field(default_factory=dict)  # name and checksum of a text file -> digests of its rows
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.bridge.contract import Batches, Partition, TableFile, Work
+from mutator.bridge.contract import Batches, Partition, StagedRows, TableFile, Work
 from mutator.bridge.digests import changed_partitions, digests_of
 from mutator.bridge.hive.create import create_table
 from mutator.bridge.hive.frames import frame_of, on_batches
@@ -58,7 +58,7 @@ class MetastoreTable:
         read: Callable[[Any], Batches],
         run: str,
         partitions: Sequence[Partition] | None,
-    ) -> Mapping[str, Any]:
+    ) -> StagedRows:
         """Insert the rows into new locations."""
         fields, replaced = self.partition_fields, None
         if fields:
@@ -70,10 +70,11 @@ class MetastoreTable:
         if self._table.keeps_milliseconds:
             read = partial(_in_milliseconds, read)
         frame = frame_of(self._spark, ranges, read, self._table.read())
-        staged = self._table.stage(frame, run, replaced)
-        moved = {move.partition for move in staged.moves}
-        files = [*(one for one in self._table.files() if one.partition not in moved), *staged.files]
-        return {"files": [asdict(one) for one in sorted(files)], "rows": staged.rows, "staged": staged.record()}
+        change = self._table.stage(frame, run, replaced)
+        moved = {move.partition for move in change.moves}
+        files = sorted([*(one for one in self._table.files() if one.partition not in moved), *change.files])
+        record = {"files": [asdict(one) for one in files], "rows": change.rows, "staged": change.record()}
+        return StagedRows(tuple(files), change.rows, record)
 
     def _all(self, ranges: Sequence[Any]) -> list[Partition]:
         """Return the partitions of all rows."""
@@ -111,18 +112,18 @@ def import_to_table(spark: Any, source: str, name: str, file_format: str | None,
     table.adopt(schema)
     before, rows = table.files(), sum(part.rows for part in known.files)
     try:
-        record = table.stage(ranges, partial(read_range, schema=table.schema), run, None)
+        staged = table.stage(ranges, partial(read_range, schema=table.schema), run, None)
         if table.files() != before:
             raise error("table.changed", table=table.name, what="was replaced")
-        if record["rows"] != rows:
-            what = f"{table.name}: wrote {counted(record['rows'], 'row')}, and the text has {rows:,}"
+        if staged.rows != rows:
+            what = f"{table.name}: wrote {counted(staged.rows, 'row')}, and the text has {rows:,}"
             raise error("sums", problems=what)
     except BaseException:
         table.discard(run)
         raise
-    table.commit(record)
-    table.retire(record)
-    return Written(len(record["files"]), rows, sum(int(one["bytes"]) for one in record["files"]))
+    table.commit(staged.record)
+    table.retire(staged.record)
+    return Written(len(staged.files), rows, sum(one.bytes for one in staged.files))
 
 
 def _in_milliseconds(read: Callable[[Any], Batches], file_range: Any) -> Batches:
