@@ -16,6 +16,7 @@ from mutator.engine.receipts import Fault, Key, LedgerReceipt, MergeReceipt, Rec
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
 from mutator.errors.display import counted, key_text, text_of
+from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
@@ -207,7 +208,9 @@ def check(plan: Plan, known: Manifest | None, result: Result) -> None:
     """Raise the error of a result that must not be published: rejects, limits, guards, and sums that do not add up."""
     counts = result.counts
     for side in ("master", "feed"):
-        check_rejects(side, plan.limits.rejects[side], result.counts[f"{side} rejected"], result.rejects.get(side, ()))
+        samples = result.rejects.get(side, ())
+        hints = tuple(reject_hints(plan, side, samples))
+        check_rejects(side, plan.limits.rejects[side], result.counts[f"{side} rejected"], samples, hints)
     if plan.full:
         _check_snapshot(plan, known, result)
     removed = counts["master removed"] + counts["master deleted by absence"]
@@ -243,8 +246,13 @@ def check_written(result: Result) -> None:
         raise error("sums", problems="; ".join(problems))
 
 
-def check_rejects(side: str, allowed: int, count: int, samples: Sequence[RejectSample]) -> None:
-    """Raise DataError if more rows of a side were rejected than allowed. samples: the first of them."""
+def check_rejects(
+    side: str, allowed: int, count: int, samples: Sequence[RejectSample], hints: Sequence[str] = ()
+) -> None:
+    """Raise DataError if more rows of a side were rejected than allowed.
+
+    samples: the first of them. hints: sentences on settings that may be the cause.
+    """
     if count <= allowed:
         return
     single = count == 1
@@ -254,7 +262,7 @@ def check_rejects(side: str, allowed: int, count: int, samples: Sequence[RejectS
     key = "reject.policy" if side == "feed" else "master.reject.policy"
     aside = f"set {key}=quarantine to set {'it' if single else 'them'} aside, up to reject.limit"
     cure = f"Fix the row{'' if single else 's'}, or {'raise reject.limit' if allowed else aside}"
-    raise error("rejects", what=what, rows=shown_rejects(samples), cure=cure)
+    raise error("rejects", what=what, rows=shown_rejects(samples), cure=". ".join([cure, *hints]))
 
 
 def shown_rejects(samples: Sequence[RejectSample]) -> str:

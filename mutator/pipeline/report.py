@@ -1,13 +1,14 @@
 """The report of a run, as text for people and as JSON for programs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
 from mutator.errors.display import counted, key_text, text_of, without_secrets
 from mutator.pipeline.accounting import Result
+from mutator.pipeline.reject_hints import reject_hints
 from mutator.pipeline.text_tables import aligned, listed
 from mutator.pipeline.unmatched_deletes import unmatched_deletes
 from mutator.plan.inspect.survey import Survey
@@ -138,6 +139,12 @@ def _search_notes(result: Result) -> tuple[str, ...]:
     return (f"{ids} may have records in other partitions, by {filters}: {searched}",)
 
 
+def _reject_warnings(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield warnings on rows that were set aside, where a setting may be the cause."""
+    for side, samples in result.rejects.items():
+        yield from (f"rejected rows: {hint}" for hint in reject_hints(plan, side, samples))
+
+
 def _rows_by_partition(plan: Plan, result: Result) -> list[dict[str, Any]] | None:
     """Return the counts of each partition that was written; None for a master without partitions."""
     if not plan.is_partitioned:
@@ -194,7 +201,7 @@ def report_of(
         ignored=survey.ignored,
         litter=litter,
         notes=(*plan.notes, *_search_notes(result)),
-        warnings=(*plan.warnings, *unmatched_deletes(plan, result)),
+        warnings=(*plan.warnings, *unmatched_deletes(plan, result), *_reject_warnings(plan, result)),
         horizon=made.horizon,
         seconds=round(seconds, 3),
     )

@@ -73,6 +73,15 @@ def _is_name(value: str) -> bool:
     return value[:1] not in "+-.0123456789"  # which contains the empty text
 
 
+def is_line_of_names(line: Names) -> bool:
+    """Return whether a line has several values, all of them different names.
+
+    >>> is_line_of_names(("id", "price")), is_line_of_names(("x", "12"))
+    (True, False)
+    """
+    return len(line) > 1 and len(_positions(line)) == len(line)
+
+
 def _has_names(line: Names) -> bool:
     """Return whether at least half of the values of a line are names."""
     return 2 * len(_positions(line)) >= len(line)

@@ -25,5 +25,6 @@ class RowPlan:
     carries: bool = True  # files of the master can stay: this run would write the same
     whole: bool = False  # a written file has one checksum, not one per split
     partitioning: Partitioning = field(default_factory=Partitioning)  # with fields, "written" is a layout, too
+    width_from: str = ""  # of delimited text: why a row has as many fields, for messages
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -124,6 +124,17 @@ def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence
     )
 
 
+def _width_from(config: Config, survey: Survey) -> str:
+    """Return why a row has as many fields as ``_decide_widths`` has decided, for messages."""
+    if isinstance(config.field_count, int):
+        return f"field.count is {config.field_count}"
+    if survey.manifest is not None and isinstance(survey.manifest.spec["width"], int):
+        return "the master's manifest says so"
+    feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
+    first = _first_with_rows(survey.master) or _first_with_rows(feed)
+    return f"{first.name} begins with such a row" if first is not None else ""
+
+
 def _check_names(config: Config, survey: Survey, feed_width: int | None) -> None:
     """Raise ConfigError if ``field.names`` has fewer or more names than a feed row has fields.
 
@@ -261,6 +272,7 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
         partitioning=partitioning,
         order_type=config.order_type,
         layout_of=layout_of,
+        width_from=_width_from(config, survey),
         notes=tuple(notes),
         warnings=_warnings(config, survey, feed, op_in_master),
     )

@@ -1,0 +1,60 @@
+"""Rows that are rejected because of a setting: the message names the setting and the cure."""
+
+import pytest
+
+from mutator.errors import DataError
+from tests.support.job import CONFIG, ENGINES, MASTER, Job
+
+QUARANTINE = {"reject.policy": "quarantine"}
+
+
+@pytest.fixture(params=ENGINES)
+def job(request, tmp_path):
+    return Job(tmp_path, request.param)
+
+
+def test_field_count(job):
+    job.put("ups.txt", b"b,2,200,more\n")
+    hint = (
+        "reject.limit. A row should have 4 fields because field.count is 4, and the first row of base.txt has 3 fields"
+    )
+
+    assert job.refused(DataError, hint, settings={**CONFIG, "field.count": "4"}).endswith("has 3 fields")
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_width_of_the_first_file(job, follow):
+    if follow:
+        job.follow()
+    job.add("ups.txt", b"b,2,200,more\n")
+    why = "the master's manifest says so" if follow else "base.txt begins with such a row"
+    hint = f"A row should have 3 fields because {why}, and the first row of ups.txt has 4 fields"
+
+    job.refused(DataError, hint)
+    assert job.run({**CONFIG, **QUARANTINE}).warnings == (f"rejected rows: {hint}",)
+
+
+@pytest.mark.parametrize("where", ["master", "feed"])
+def test_header_without_the_setting(job, where):
+    job.put("base.txt", b"id,n,at\n" + MASTER, where)
+    hint = "reject.limit. If line 1 of base.txt is a header, set header.lines=1"
+
+    assert job.refused(DataError, "'at': id,n,at", hint).endswith("header.lines=1")
+    job.put("base.txt", b"id,n,at\n" + MASTER, "feed")
+    job.put("base.txt", b"id,n,at\n" + MASTER, "master")
+    job.run({**CONFIG, "header.lines": "1"})
+
+
+def test_ids_alone_with_an_order_field(job):
+    job.put("del_1.txt", b"b\nc\n")
+    hint = (
+        "If del_1.txt has IDs alone: deletes need an order value, too, unless order comes from file names (without "
+        "temporal.ordering.field.ordinal)"
+    )
+    job.refused(DataError, hint, settings={**CONFIG, "deleted.record.file.prefix": "del"})
+
+
+def test_rows_that_are_just_wrong(job):
+    job.put("ups.txt", b"b,2,x\nc,2,200,4\n")
+
+    assert job.refused(DataError, "2 feed rows cannot be read").endswith("up to reject.limit")
