@@ -235,7 +235,9 @@ def test_a_feed_with_field_names_and_a_master_without(job, file_format):
     job.put("ups.txt", container(file_format, ("b", 2, 200)))
 
     job.refused(
-        ConfigError, "text cannot store what other formats can; set output.format to csv, escaped, avro, parquet or orc"
+        ConfigError,
+        "text cannot store what other formats can; set field.names, because the fields of base.txt have no names, and "
+        "set output.format to csv, escaped, avro, parquet or orc",
     )
     message = f"{job.master}/base.txt: delimited text has no names for its fields, and other files of the run have; set"
     job.refused(DataError, f"{message} field.names", settings={**CONFIG, "output.format": file_format})
