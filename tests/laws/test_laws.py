@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -152,8 +153,17 @@ def cut_in_order(feed: Sequence[File], rng: random.Random) -> Cut:
             # run.
             order.append(((file.sequence, os.fsencode(file.name), offset, line.raw), (number, place)))
             offset += len(line.raw) + len(file.line_end)
-    borders = [rng.randint(0, len(order)) for _ in range(RUNS - 1)]
-    return cut(feed, {where: sum(at >= border for border in borders) for at, (_, where) in enumerate(sorted(order))})
+    order.sort()
+    names = Counter((file.sequence, os.fsencode(file.name)) for file in feed)
+    twins = {name for name, files in names.items() if files > 1}
+    borders = []
+    for _ in range(RUNS - 1):
+        border = rng.randint(0, len(order))
+        # A cut would change the positions that lines of files with the same name have relative to each other.
+        while 0 < border < len(order) and order[border][0][:2] == order[border - 1][0][:2] in twins:
+            border += 1
+        borders.append(border)
+    return cut(feed, {where: sum(at >= border for border in borders) for at, (_, where) in enumerate(order)})
 
 
 def without_rivals(world: World) -> World:
