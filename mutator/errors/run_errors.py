@@ -259,11 +259,12 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "manifest.spec": (
             "{path}: the master was written with {name} = {before}, but this run has {now}; use the same setting, or "
-            "set master.adopt=true to start anew from its rows"
+            "set master.adopt=true to start anew from its rows, which forgets tombstones: late rows of deleted records "
+            "come back"
         ),
         "partition.tombstones": (
             "{path}: the master has tombstones of records without a partition, which key.scope=partition cannot use; "
-            "set key.scope=table, or set master.adopt=true to start anew from its rows"
+            "set key.scope=table, or set master.adopt=true to start anew from its rows, which forgets tombstones"
         ),
         "manifest.damage": (
             "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, because on one disk "

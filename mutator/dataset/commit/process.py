@@ -9,6 +9,8 @@ import uuid
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
+_ZOMBIE = "Z"  # state of a process that has ended, but whose parent has not asked for its exit code
+
 
 @dataclass(frozen=True)
 class Owner:
@@ -64,7 +66,7 @@ class Owner:
             return True
         except OSError:
             return False
-        return _born(self.process) not in ("", self.born)
+        return _state(self.process) == _ZOMBIE or _born(self.process) not in ("", self.born)
 
 
 def _system() -> str:
@@ -78,8 +80,21 @@ def _system() -> str:
 
 def _born(process: int) -> str:
     """Return when a process started, in ticks since boot; empty if it does not exist, or unknown."""
+    return _stat(process, 19)
+
+
+def _state(process: int) -> str:
+    """Return the state of a process as a letter; empty if it does not exist, or unknown."""
+    try:
+        threads = len(os.listdir(f"/proc/{process}/task"))
+    except OSError:
+        return ""
+    return _stat(process, 0) if threads == 1 else ""  # the first thread may end before the others
+
+
+def _stat(process: int, field: int) -> str:
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as stream:
-            return stream.read().rpartition(")")[2].split()[19]
+            return stream.read().rpartition(")")[2].split()[field]
     except (OSError, IndexError):
         return ""
