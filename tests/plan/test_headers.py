@@ -230,6 +230,26 @@ def test_values_that_are_no_names_may_differ(job, master, feed):
     assert job.run({**ORDINALS, **HEADER}).counts["feed updated"] == 1
 
 
+GROUPED = b"account,from,amount,ts\nfrom,to,amount,ts\n"  # a line of groups above the names
+
+
+@pytest.mark.parametrize("names", [{}, {"field.names": "from,to,amount,ts"}])
+def test_lines_of_one_header_are_not_compared_with_each_other(job, names):
+    settings = {**ORDINALS, **names, "header.lines": "2"}
+    job.put("base.txt", GROUPED + b"x,A,B,10\n", "master")
+    job.add("ups_1.txt", GROUPED + b"x,AA,BB,11\n")
+    job.follow(settings)
+    assert known(job.master).spec["header"] == [["account", "from", "amount", "ts"], ["from", "to", "amount", "ts"]]
+
+    job.add("ups_2.txt", GROUPED + b"x,AAA,BBB,12\n")
+    job.follow(settings)
+    assert rows(job.master) == [b"x,AAA,BBB,12"]
+    job.add("ups_3.txt", b"account,from,amount,ts\nfrom,amount,to,ts\nx,A,B,13\n")
+    job.refused(DataError, "ups_3.txt: its header has amount as field 1, where", settings=settings)
+    job.add("ups_3.txt", b"from,to,amount,ts\nx,A,B,13\n")  # the names without the groups
+    job.follow({**settings, **HEADER})
+
+
 def test_a_header_without_names_is_not_in_the_manifest(job):
     job.put("base.txt", b"H,3,5,9\nx,A,B,10\n", "master")
     job.run({**ORDINALS, **HEADER})
@@ -260,9 +280,13 @@ def test_a_header_is_compared_with_that_of_earlier_runs(job):
         settings=LINES,
     )
     assert "input.format" not in message
-    job.run({**LINES, "header.check": "false"})
-    assert known(job.output).spec["header"] == [["id", "a", "b", "ts"]]
-    assert rows(job.output) == [b"x,BB,AA,12", b"y,A,B,10"]
+    assert "if the header of earlier feed files was wrong, run once with header.check=false, which removes" in message
+    job.follow({**LINES, "header.check": "false"})
+    assert "header" not in known(job.master).spec
+    assert rows(job.master) == [b"x,BB,AA,12", b"y,A,B,10"]
+    job.add("ups_3.txt", b"id,b,a,ts\nx,BBB,AAA,13\n")
+    job.follow(LINES)
+    assert known(job.master).spec["header"] == [["id", "b", "a", "ts"]]
 
 
 def test_the_header_in_the_manifest_stays(job):
@@ -273,7 +297,8 @@ def test_the_header_in_the_manifest_stays(job):
     assert known(job.master).spec["header"] == [["id", "a", "b", "ts"]]
 
     what = "field.names: field 1 is b, and a in the header of earlier feed files; correct field.names"
-    job.refused(ConfigError, what, settings={**ORDINALS, "field.names": "id,b,a,ts"})
+    cure = "that header was wrong, run once with header.check=false"
+    job.refused(ConfigError, what, cure, settings={**ORDINALS, "field.names": "id,b,a,ts"})
     job.add("ups_3.txt", b"id,price,b,ts\nx,1,B,13\n")  # a field got another name
     job.follow(LINES)
     assert known(job.master).spec["header"] == [["id", "price", "b", "ts"]]
@@ -289,7 +314,10 @@ def test_the_header_in_the_manifest_lacks_the_op_code(job):
     job.follow(settings)
     job.add("ups_3.txt", b"id,op,b,a,ts\nx,U,BB,AA,13\n")
 
-    job.refused(DataError, "its header has b as field 1, where the header of earlier", settings=settings)
+    job.refused(DataError, "its header has b as field 2, where the header of earlier", settings=settings)
+    job.add("ups_3.txt", b"x,U,BB,AA,13\n")
+    names = {**settings, "header.lines": "0", "field.names": "id,op,b,a,ts"}
+    job.refused(ConfigError, "field.names: field 2 is b, and a in the header of earlier feed files", settings=names)
 
 
 def test_the_header_of_ids_alone_is_compared_with_that_of_earlier_runs(job):

@@ -1,16 +1,18 @@
 """Compare the headers of delimited text, whose fields are known by position, so that no field is read as another.
 
-A header has a line for each of ``header.lines``. Each line is compared with ``field.names``, with the lines of another
-file of the run, and with the header in the master's manifest. Two lines are names of the same fields if they have as
-many values, and at least half of the values are names that both lines have once. Then each of these names must have the
-same position in both. An empty value is not a name, nor is one that begins with a digit, a sign or a point: a line with
-a count or a date is free to differ.
+A header has a line for each of ``header.lines``. It is compared with ``field.names``, with the header of another file
+of the run, and with the header in the master's manifest: line by line if both have as many lines, otherwise each line
+with each, and then two lines that agree are enough. Two lines name the same fields if they have as many values, and at
+least half of the values are names that both lines have once. They agree if each of these names has the same position in
+both. An empty value is not a name, nor is one that begins with a digit, a sign or a point: a line with a count or a
+date is free to differ.
 
 CSV and other formats with names are not concerned: their fields are found by name.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -24,6 +26,23 @@ HEADER = "header"  # in the specification of a dataset: the lines of the header 
 
 Names = tuple[str, ...]
 Header = tuple[Names, ...]
+
+_EARLIER = "the header of earlier feed files"  # the recorded one, in messages
+_REMOVE = "run once with header.check=false, which removes it from the manifest"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A line of names, and a line it is compared with."""
+
+    line: Names  # as the file or setting has it
+    own: Names  # the line without the op code, if the other one lacks it; empty if the widths differ otherwise
+    other: Names
+    whose: str  # where the other line is from, for messages
+
+    def number(self, position: int, op: Any) -> int:
+        """Return the number that a field of ``own`` has in the line."""
+        return position + 1 if len(self.own) < len(self.line) and position >= op else position
 
 
 def header_names(fields: Sequence[bytes]) -> Names:
@@ -46,21 +65,25 @@ def configured_names(names: Iterable[str]) -> Names:
 
 
 def moved_name(line: Names, expected: Names) -> int | None:
-    """Return the first position of a name that another line has elsewhere; None if the lines are no names of the same
-    fields.
+    """Return the first position of a name that another line has elsewhere; None if there is no such name, or if the
+    lines do not name the same fields.
 
     >>> moved_name(("id", "b", "a"), ("id", "a", "b"))
     1
     >>> moved_name(("h", "5", "3"), ("h", "3", "5")) is None
     True
     """
-    if len(line) != len(expected) or line == expected:
+    if line == expected or not _name_same_fields(line, expected):
         return None
     own, others = _positions(line), _positions(expected)
-    shared = own.keys() & others.keys()
-    if 2 * len(shared) < len(line):
-        return None
-    return min((own[name] for name in shared if own[name] != others[name]), default=None)
+    return min((own[name] for name in own.keys() & others.keys() if own[name] != others[name]), default=None)
+
+
+def _name_same_fields(line: Names, expected: Names) -> bool:
+    """Return whether two lines name the same fields, in any order."""
+    if not line or len(line) != len(expected):
+        return False
+    return 2 * len(_positions(line).keys() & _positions(expected).keys()) >= len(line)
 
 
 def _positions(line: Names) -> dict[str, int]:
@@ -101,21 +124,17 @@ def check_headers(
     if recorded and config.field_names:
         _check_setting(config, recorded)
     with_header = [source for source in (*master, *feed) if source.header]
-    expected: list[tuple[str, Header]] = [("the header of earlier feed files", recorded)] if recorded else []
-    if config.field_names:
-        expected.append(("field.names", (configured_names(config.field_names),)))
-    elif with_header:
-        first = max(with_header, key=_width_of_names)  # with the op code, if any has it
-        expected.append((f"the header of {first.path}", first.header))
+    first = None if config.field_names else max(with_header, key=_width_of_names, default=None)  # with any op code
     cure = "have all files delivered with the same order of fields"
     cure += ", or set input.format=csv and give fields by name, not by ordinal" if known is None else ""
     cure += "; or, if header lines do not name the fields, set header.check=false"
     for source in with_header:
-        for whose, header in expected:
-            for line, other in product(source.header, header):
-                what = _difference(config, source, line, other, whose)
-                if what is not None:
-                    raise error("format", path=source.path, what=what, cure=cure)
+        if recorded:
+            _check(config, source, recorded, _EARLIER, f"{cure}; or, if {_EARLIER} was wrong, {_REMOVE}")
+        if config.field_names:
+            _check(config, source, (configured_names(config.field_names),), "field.names", cure)
+        elif first is not None and source is not first:
+            _check(config, source, first.header, f"the header of {first.path}", cure)
 
 
 def _width_of_names(source: Source) -> int:
@@ -124,28 +143,47 @@ def _width_of_names(source: Source) -> int:
 
 def _check_setting(config: Config, recorded: Header) -> None:
     names = configured_names(config.field_names)
-    for line in recorded:
-        own, other = _same_width(names, line, config.op_field)
-        position = moved_name(own, other)
-        if position is not None:
-            what = f"field {position} is {own[position]}, and {other[position]} in the header of earlier feed files"
-            cure = "correct field.names, or, if that header was wrong, set header.check=false"
-            raise error("width", where="field.names", what=what, cure=cure)
+    pairs = [_Pair(names, *_same_width(names, line, config.op_field), _EARLIER) for line in recorded]
+    if moved := _first_moved(pairs, line_by_line=len(recorded) == 1):
+        pair, position = moved
+        number = pair.number(position, config.op_field)
+        what = f"field {number} is {pair.own[position]}, and {pair.other[position]} in {_EARLIER}"
+        cure = f"correct field.names, or, if that header was wrong, {_REMOVE}"
+        raise error("width", where="field.names", what=what, cure=cure)
 
 
-def _difference(config: Config, source: Source, line: Names, expected: Names, whose: str) -> str | None:
-    """Return what differs where a line of a header has a name that another line has elsewhere."""
-    if may_have_ids_alone(config, source) and len(line) == len(config.id_fields) < len(expected):
-        own, other, whose = line, configured_names(id_names(config, expected)), f"the ID in {whose}"
-    else:
-        own, other = _same_width(line, expected, config.op_field)
-    position = moved_name(own, other)
-    if position is None:
+def _check(config: Config, source: Source, expected: Header, whose: str, cure: str) -> None:
+    """Raise DataError if a file's header has a name that the expected header has elsewhere."""
+    line_by_line = len(source.header) == len(expected)
+    lines = zip(source.header, expected, strict=True) if line_by_line else product(source.header, expected)
+    pairs = [_pair(config, source, line, other, whose) for line, other in lines]
+    if moved := _first_moved(pairs, line_by_line=line_by_line):
+        pair, position = moved
+        number = pair.number(position, config.op_field)
+        what = (
+            f"its header has {pair.own[position]} as field {number}, where {pair.whose} has "
+            f"{pair.other[position] or 'no name'}; fields of delimited text are known by position"
+        )
+        raise error("format", path=source.path, what=what, cure=cure)
+
+
+def _first_moved(pairs: Sequence[_Pair], *, line_by_line: bool) -> tuple[_Pair, int] | None:
+    """Return the first pair of lines with a name at different positions, and its position in ``own``; None if there is
+    none.
+
+    line_by_line: each pair must agree; otherwise one that agrees is enough.
+    """
+    found = [(pair, moved_name(pair.own, pair.other)) for pair in pairs]
+    if not line_by_line and any(at is None and _name_same_fields(pair.own, pair.other) for pair, at in found):
         return None
-    there = f"where {whose} has {other[position] or 'no name'}"
-    return (
-        f"its header has {own[position]} as field {position}, {there}; fields of delimited text are known by position"
-    )
+    return next(((pair, at) for pair, at in found if at is not None), None)
+
+
+def _pair(config: Config, source: Source, line: Names, expected: Names, whose: str) -> _Pair:
+    """Return a pair of lines of headers, for a file whose rows may have the ID alone."""
+    if may_have_ids_alone(config, source) and len(line) == len(config.id_fields) < len(expected):
+        return _Pair(line, line, configured_names(id_names(config, expected)), f"the ID in {whose}")
+    return _Pair(line, *_same_width(line, expected, config.op_field), whose)
 
 
 def _same_width(line: Names, expected: Names, op: Any) -> tuple[Names, Names]:
@@ -171,13 +209,15 @@ def header_to_record(
     config: Config, feed: Sequence[Source], master: Sequence[Source], known: Manifest | None, *, op_in_master: bool
 ) -> Header:
     """Return the header for the manifest: the lines with a name for each field, of the newest feed file that has any,
-    else of the master, else those in the manifest.
+    else of the master, else those in the manifest. None with ``header.check=false``: such lines may be wrong.
 
     feed, master: the files, the newest last. op_in_master: the master's rows have the op code.
     """
+    if not config.header_check:
+        return ()
     cut = None if config.op_keep else config.op_field
     for sources, has_op in ((feed, True), (master, op_in_master)):
-        for source in reversed(sources if config.header_check else ()):
+        for source in reversed(sources):
             lines = tuple(line for line in source.header if len(line) == source.width and _has_names(line))
             if lines and not (may_have_ids_alone(config, source) and source.width == len(config.id_fields)):
                 return tuple(_without(line, cut) for line in lines) if has_op and cut is not None else lines
