@@ -81,12 +81,13 @@ def test_deletes_without_a_partition(tmp_path, scope, managed):
     if managed:
         run(master, [], "first")
         master = str(tmp_path / "first")
-    feed = put_all(tmp_path / "f", {"del_1.txt": b"a,,200\nb,,200\nc,2,200\nd,,200\n"})
-    report = run(master, [feed], "out")
+    # The feed itself inserts e, so its delete finds a record.
+    files = {"del_1.txt": b"a,,200\nb,,200\nc,2,200\nd,,200\ne,,200\n", "ups_1.txt": b"e,,150\n"}
+    report = run(master, [put_all(tmp_path / "f", files)], "out")
 
     deleted = {"table": 4, "partition": 2}[scope]
     assert report.counts["feed deleted"] == deleted
-    assert report.samples == {}
+    assert report.samples == {"inserted and deleted": ["e"]}
     shown = (
         "2 deletes without a value of a partition field found no record, for example a; b: with key.scope=partition, a "
         "delete removes a record of its own partition only, so deletes need their partition fields; key.scope=table "

@@ -219,11 +219,11 @@ def keep_tombstones(plan: Plan, table: Any, output: Output) -> None:
 def insert_and_bury(winners: Winners, output: Output, remark: str | None = None) -> None:
     """Insert or bury the winners that met nothing, and count the remarks on all winners.
 
-    remark: on those that are buried.
+    remark: on those that are buried, if the feed did not insert their records.
     """
     insert, bury = winners.meet_nothing()
     if remark is not None:
-        winners.note(remark, bury)
+        winners.note(remark, bury[~winners.found.upserts[bury]])
     winners.insert(insert)
     winners.bury(bury)
     winners.close()
