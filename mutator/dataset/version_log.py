@@ -130,7 +130,8 @@ class Log:
         for before, number in pairwise((0, *numbers)):
             gap = number - before - 1
             if gap:
-                why = "it is missing" if gap == 1 else f"it and the next {gap - 1} are missing"
+                others = "entry" if gap == 2 else f"{gap - 1} entries"
+                why = "it is missing" if gap == 1 else f"it and the next {others} are missing"
                 faults.append(error("log.damaged", path=self._entries.path(before + 1), why=why))
         return faults
 

@@ -152,7 +152,7 @@ def test_gap_of_several_log_entries(base):
     for number in (1, 2, 3):
         (base.path / "_mutator" / "log" / f"{number:020d}.json").unlink()
 
-    assert "it and the next 2 are missing" in verified(base).problems[0]
+    assert "it and the next 2 entries are missing" in verified(base).problems[0]
 
 
 # --- advice
@@ -437,7 +437,7 @@ def test_gap_in_the_log_stops_every_command_that_changes_something(base, missing
     if 2 in missing:
         (base.path / "backup" / "2").rename(base.path / "output" / manifest_run(base.path / "backup" / "2"))
     before = sorted(base.path.rglob("*"))
-    why = "it is missing" if len(missing) == 1 else "it and the next 1 are missing"
+    why = "it is missing" if len(missing) == 1 else "it and the next entry are missing"
     for act in (base.run, lambda: base.restore(4), lambda: base.run(master_adopt="true")):
         refused(act, 5, f"{entries[0]}: the log entry is damaged ({why}); restore it from a copy of the base")
     status = base.status()
