@@ -230,7 +230,8 @@ def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> 
 
 def _damage(path: str, fault: Fault) -> Difference:
     """Return the difference of a file that a task could not read."""
-    text, fields = str(fault.error), fault.error.fields
-    if fault.error.kind == "manifest.damage" and fields["path"].startswith(f"{path}/"):
-        return Difference(fields["why"], posixpath.relpath(fields["path"], path), _RESTORE)
+    text = str(fault.error)
+    if fault.error.kind == "manifest.damage" and fault.path.startswith(f"{path}/"):
+        why = fault.error.fields.get("why", text)  # an error of a traceback has no fields
+        return Difference(why, posixpath.relpath(fault.path, path), _RESTORE)
     return Difference(text)

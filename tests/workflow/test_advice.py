@@ -8,9 +8,13 @@ import pytest
 
 from mutator import config as configuration
 from mutator.dataset import manifest
-from mutator.errors import MutatorError
+from mutator.dataset.version_log import Log
+from mutator.errors import MutatorError, error
+from mutator.errors.exceptions import rebuilt
 from mutator.pipeline.verify import repair_dataset, verify
 from mutator.workflow import directory
+from mutator.workflow.directory import cures
+from mutator.workflow.directory.paths import open_base
 from mutator.workflow.directory.results import history_text
 from mutator.workflow.directory.verification import repair_base, verify_base
 from tests.support.local_engine import on_partitions, shared_with
@@ -94,11 +98,16 @@ class Follow:
         elif match := re.search(r"mutator workflow restore \S+ --to (\d+)", piece):
             base.restore(int(match[1]))
         elif "master.adopt=true" in piece:
+            assert "without the rows of missing files" in piece
+            if "move the files that the manifest does not name out of the directory, then" in piece:
+                self.move_strays()
+            left = rows_of_a_copy(self.whole, lambda path: (base.path / "master" / path.name).exists())
             base.arrive("ups_70.txt", "new,70")
+            fed = [row for path in (base.path / "incr").glob("ups_*") for row in path.read_text().split()]
             base.run(master_adopt="true")
+            assert base.rows() == sorted({row.partition(",")[0]: row for row in [*left, *fed]}.values())
         elif match := re.match(r"move the files that the manifest does not name out of", piece):
-            for path in (base.path / "master").glob("stray*"):
-                path.rename(self.directory / path.name)
+            self.move_strays()
         elif match := re.match(
             r"start a new base with a copy of (\S+) as its master/ and copies of the feed files in archive/", piece
         ):
@@ -112,6 +121,10 @@ class Follow:
             pytest.fail(f"nobody can follow: {piece}")
         return base
 
+    def move_strays(self):
+        for path in (self.base.path / "master").glob("stray*"):
+            path.rename(self.directory / path.name)
+
     def merged_again(self, new):
         for path in self.base.path.glob("archive/*/*"):
             shutil.copy(path, new.path / "incr")
@@ -120,8 +133,9 @@ class Follow:
         return new
 
 
-def rows_of_a_copy(whole):
-    return sorted(line for path in (whole / "master").glob("part-*") for line in path.read_text().split())
+def rows_of_a_copy(whole, is_there=lambda path: True):
+    parts = filter(is_there, (whole / "master").glob("part-*"))
+    return sorted(line for path in parts for line in path.read_text().split())
 
 
 def works(base):
@@ -238,6 +252,29 @@ def test_files_that_the_manifest_does_not_name(base, whole):
     check_every_piece(base, saved, [problem, message_of(merged, base, "ups_3")], ["move"])
 
 
+def test_file_that_is_missing_and_a_file_too_many(base, whole):
+    merged(base, "ups_2")
+    part_of(base).unlink()
+    (base.path / "master" / "stray.txt").write_text("a,1\n")
+    (problem,) = base.status().problems
+
+    assert "; or move the files that the manifest does not name out of the directory, then use the rows of" in problem
+    (piece,) = (piece for piece in advice(problem) if "master.adopt" in piece)
+    saved = base.path.with_name("after the damage")
+    copy_tree(base.path, saved)
+    Follow(base, saved, base.path.parent)(piece)
+
+
+def test_adoption_of_a_file_with_another_size_is_not_offered(base):
+    merged(base, "ups_2")
+    part = part_of(base)
+    part.write_bytes(part.read_bytes()[:-4])
+    (problem,) = base.status().problems
+
+    assert "and should have" in problem
+    assert "master.adopt" not in problem
+
+
 # --- damaged files
 
 
@@ -317,6 +354,81 @@ def test_damage_is_forgotten_once_it_is_repaired(base):
     assert base.status().problems == ()
 
 
+def split_from_its_links(part):
+    """Make a file a real copy, as on storages without hard links."""
+    data = part.read_bytes()
+    part.unlink()
+    part.write_bytes(data)
+    return part
+
+
+def test_known_damage_stops_every_run(base, whole):
+    merged(base, "ups_2", "ups_3")
+    saved = whole()
+    part = split_from_its_links(part_of(base, linked=True))
+    flip(part)
+    found_by_verify(base)
+    (problem,) = base.status().problems
+    for number in (4, 5, 6):
+        base.arrive(f"ups_{number}.txt", f"k0,{number}")
+        assert message_of(base.run, verify_fraction="0", backup_keep="1") == problem
+    assert (base.path / "backup" / "1" / part.name).exists()
+
+    part.write_bytes((saved / "master" / part.name).read_bytes())
+    base.run(verify_fraction="0", backup_keep="1")
+    assert [path.name for path in (base.path / "backup").iterdir()] == ["2"]
+
+
+def test_no_backup_is_removed_while_an_earlier_master_is_damaged(base):
+    merged(base, "ups_2", "ups_3")
+    part = part_of(base, "backup/1")
+    data = part.read_bytes()
+    flip(part)
+    verified(base)
+    for number in (4, 5):
+        base.arrive(f"ups_{number}.txt", f"k0,{number}")
+        done = base.run(backup_keep="1")
+        assert f"no old backup was removed, because {part.name} of an earlier master is damaged" in done.warnings[0]
+        assert f"mutator verify {base.path} names the directory" in done.warnings[0]
+    assert len(list((base.path / "backup").iterdir())) == 4
+
+    part.write_bytes(data)
+    base.arrive("ups_6.txt", "k0,6")
+    assert base.run(backup_keep="1").warnings == ()
+    assert len(list((base.path / "backup").iterdir())) == 1
+
+
+def test_damage_is_remembered_while_a_manifest_cannot_be_read(base):
+    merged(base, "ups_2", "ups_3")
+    flip(part_of(base, linked=True))
+    found_by_verify(base)
+    problems = base.status().problems
+    saved = (base.path / "master" / manifest.PATH).read_bytes()
+    damage_manifest(base.path / "master", copy=False)
+    (problem,) = base.status().problems
+    assert "master.adopt" not in problem, "the file would be adopted with its damage"
+
+    base.arrive("ups_80.txt", "new,80")
+    message_of(base.run)
+    (base.path / "master" / manifest.PATH).write_bytes(saved)
+    assert base.status().problems == problems
+
+
+def test_error_of_a_damaged_file_that_comes_back_as_text(base):
+    """As the error of a Spark task that failed: it has no fields."""
+    merged(base, "ups_2", "ups_3")
+    part = part_of(base)
+    flip(part)
+    fault = rebuilt("manifest.damage", str(error("manifest.damage", path=part, why="it differs")))
+    place = open_base(str(base.path))
+    found = cures.explained(place, Log(place.path), fault)
+
+    assert found.kind == "base.damage"
+    assert str(part) in str(found)
+    other = rebuilt("manifest.damage", "elsewhere: it differs")
+    assert cures.explained(place, Log(place.path), other) is other
+
+
 def test_given_master_that_mutator_wrote_is_compared_from_the_start(base, tmp_path):
     merged(base, "ups_2")
     other = Place(tmp_path / "other", BY_NAME)
@@ -354,7 +466,7 @@ def test_repair_is_advised_only_where_a_copy_is_whole(base):
     assert "--repair" not in message
     assert "forgets tombstones, row sequences and which feed files were merged" in message
     assert (
-        "the list of merged feed files (one that is delivered again is merged again): run with -D master.adopt=true"
+        "list of merged feed files (one that is delivered again is merged again): run with -D master.adopt=true"
         in message
     )
     assert len(repair_base(str(base.path))[1]) == len(repair_dataset(str(master))[1]) == 1

@@ -269,7 +269,10 @@ def test_adoption_that_messages_advise(base):
     assert "move it away" in problem
     path = problem.partition(":")[0]
     assert done.warnings == (
-        f"the directory that was the master is now {path}: move it away, unless status names a repair",
+        (
+            f"the directory that was the master is now {path}: move it away, unless mutator workflow status "
+            f"{base.path} names a repair"
+        ),
     )
     Path(problem.partition(":")[0]).rename(base.path.parent / "away")
     works(base, state=())
@@ -322,6 +325,7 @@ def test_cures_of_a_file_of_the_master_that_was_changed(base, cure):
     part.write_bytes(whole + b"y,1\n")
     base.arrive("ups_80.txt", "y,80", "a,80", "c,80", "d,80", "e2,80", "e3,80")
     refused(base.run, 5, "differs from its manifest")
+    assert "master.adopt" not in base.status().problems[0], "it would make the damage part of the master"
 
     if cure == "restore":
         base.restore(1)

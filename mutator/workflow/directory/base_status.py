@@ -13,6 +13,7 @@ from mutator.errors.exceptions import BUSY
 from mutator.rules import file_names
 from mutator.workflow.directory.arrivals import Arrivals, arrivals
 from mutator.workflow.directory.cures import has_whole_copy, lost_master, master_faults
+from mutator.workflow.directory.damage import forget_repaired
 from mutator.workflow.directory.lock import holder
 from mutator.workflow.directory.paths import Base, master_of, open_base
 from mutator.workflow.directory.recovery import Recovered, locked_with_room, recover
@@ -132,6 +133,8 @@ def status(path: str, config: Config) -> Status:
         latest = versions[-1] if versions else None
         found = view.see(view.arrivals)
         master = base.master if base.storage.renames else None if latest is None else master_of(base, latest)
+        if recovered is not None and not recovered.stopped:
+            view.see(lambda: forget_repaired(base))
         if master is not None:
             view.see(lambda: view.check_master(master, latest))
         if recovered is not None and not recovered.stopped:  # it may have left a version's dataset in output/

@@ -46,11 +46,20 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
         for problem in recovered.problems:
             if problem.kind not in adopted:
                 raise problem
+        _check_noted(base, config)
         one = Run(base, config, merge)
         found = one.arrivals()
         if not found.ready and found.seconds is not None and found.seconds <= _PATIENCE:
             sleep(found.seconds + 0.01)
         return _run(one, tuple(recovered.actions))
+
+
+def _check_noted(base: Base, config: Config) -> None:
+    """Raise StateError if the master has a file known to be damaged: a run could take it over without reading it."""
+    damage.forget_repaired(base)
+    if damage.notes(base) and not config.master_adopt:
+        for fault in cures.master_faults(base, Log(base.path)):
+            raise rebuilt(fault.kind, base.shown(str(fault)))
 
 
 @contextmanager
@@ -109,6 +118,7 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         waiting=one.waiting,
         stuck=one.stuck,
         aside=one.aside,
+        damaged=one.damaged,
         recovered=recovered,
         report=one.merged.report if one.merged else None,
         stopped=stopped,

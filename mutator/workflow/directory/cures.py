@@ -11,13 +11,13 @@ from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError, error
 from mutator.rules import file_names
 from mutator.storage import entries_of, walk
-from mutator.workflow.directory.damage import damaged_parts, difference, note
+from mutator.workflow.directory.damage import damaged_parts, difference, note, notes
 from mutator.workflow.directory.paths import Base, given_master, master_of, probe_dataset
 
 _ADOPTION = (
-    "use the rows of its files, without tombstones, row sequences and the list of merged feed files (one that is "
-    "delivered again is merged again): run with -D master.adopt=true and the other settings as before, once feed files "
-    "have arrived"
+    "use the rows of the files that are there, without the rows of missing files, tombstones, row sequences and the "
+    "list of merged feed files (one that is delivered again is merged again): run with -D master.adopt=true and the "
+    "other settings as before, once feed files have arrived"
 )
 _COPIED = 3  # files whose copies a message names
 
@@ -71,10 +71,12 @@ def master_faults(base: Base, log: Log) -> list[MutatorError]:
 def explained(base: Base, log: Log, fault: MutatorError) -> MutatorError:
     """Return the error of a run: that of a damaged master, which is noted, with the cures that work on this base."""
     master = master_of(base, log.latest())
-    if fault.kind not in ("manifest.files", "manifest.damage") or not fault.fields["path"].startswith(master):
+    # The error of a task that failed may have come back as a traceback, which has no fields.
+    path = fault.fields.get("path") or str(fault).partition(": ")[0]
+    if fault.kind not in ("manifest.files", "manifest.damage") or not f"{path}/".startswith(f"{master}/"):
         return fault
     known = read_manifest(base.storage, master)
-    damaged = [part for part in known.parts() if fault.fields["path"] == f"{master}/{part.path}"] if known else []
+    damaged = [part for part in known.parts() if path == f"{master}/{part.path}"] if known else []
     if known is not None and damaged:
         note(base, damaged[0])
     return next(iter(master_faults(base, log)), fault)
@@ -83,10 +85,14 @@ def explained(base: Base, log: Log, fault: MutatorError) -> MutatorError:
 def _differing_master(base: Base, log: Log, parts: Sequence[Part], problems: Sequence[str]) -> MutatorError:
     """Return the error of missing and other files. parts: those that differ. problems: what differs, in words."""
     master = master_of(base, log.latest())
-    cures = ["move the files that the manifest does not name out of the directory"]
+    strays = "move the files that the manifest does not name out of the directory"
+    cures = [strays]
     if parts:
         cures = [*_whole_files(base, master, parts), _from_copy(base, master, parts), *_restore(base, log)]
-        cures += [*_adoption(base, master), *new_base(base, log)]
+        if all(base.storage.stat(posixpath.join(master, part.path)) is None for part in parts):  # else with damage
+            first = f"{strays}, then " if len(problems) > len(parts) else ""
+            cures += [first + cure for cure in _adoption(base, master)]
+        cures += new_base(base, log)
     what = file_names.first_few(problems)
     return error("base.files", path=master, what=what, cures="; or ".join(cures))
 
@@ -171,7 +177,8 @@ def _restore(base: Base, log: Log) -> list[str]:
 
 
 def _adoption(base: Base, master: str) -> list[str]:
-    if all(file_names.is_hidden(entry.name) for entry in entries_of(master)):
+    """Return the advice to adopt the files of the master, unless it has none, or damaged ones would be adopted."""
+    if notes(base) or all(file_names.is_hidden(entry.name) for entry in entries_of(master)):
         return []
     return [_ADOPTION]
 

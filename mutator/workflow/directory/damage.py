@@ -1,4 +1,6 @@
-"""Notes of damaged files: a run or ``verify`` that reads one notes it, and ``status`` shows it until it is repaired.
+"""Notes of damaged files, written by a run or ``verify`` that reads one.
+
+Until the file is repaired, ``status`` shows it, no run merges into a master that has it, and no backup is removed.
 
 A note names a file and its checksum, so it applies to every dataset that has the file. Whether the file is still
 damaged is not noted: the file is read again.
@@ -59,23 +61,26 @@ def damaged_parts(base: Base, directory: str, known: Manifest) -> list[tuple[Par
 
 
 def forget_repaired(base: Base) -> None:
-    """Forget the files that no dataset of the base has with damage any more."""
+    """Read the noted files, and forget those that no dataset of the base has with damage any more.
+
+    If a manifest cannot be read, nothing is forgotten: it may name any of them.
+    """
     before = notes(base)
     if not before:
         return
-    paths = (base.master, *(dataset.path for dataset in base.datasets()))
-    left = {(part.path, part.checksum) for path in paths for part, _ in _damaged_at(base, path)}
+    try:
+        paths = (base.master, *(dataset.path for dataset in base.datasets()))
+        left = {(part.path, part.checksum) for path in paths for part in _damaged_at(base, path)}
+    except MutatorError:
+        return
     after = tuple(one for one in before if (one.path, one.checksum) in left)
     if after != before:
         _write(base, after)
 
 
-def _damaged_at(base: Base, path: str) -> list[tuple[Part, str]]:
-    try:
-        known = read_manifest(base.storage, path)
-    except MutatorError:
-        return []  # it is reported elsewhere
-    return damaged_parts(base, path, known) if known is not None else []
+def _damaged_at(base: Base, path: str) -> list[Part]:
+    known = read_manifest(base.storage, path)
+    return [part for part, _ in damaged_parts(base, path, known)] if known is not None else []
 
 
 def _write(base: Base, files: Iterable[DamagedFile]) -> None:

@@ -20,7 +20,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.claim import archive, give_back
-from mutator.workflow.directory.damage import forget_repaired
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.lock import locked, storage_time
 from mutator.workflow.directory.merged_content import merged_content
@@ -89,7 +88,6 @@ def _recover(base: Base, log: Log, done: Recovered) -> None:
     for number in back_up(base, log):
         done.actions.append(f"version {number} was replaced, and is in backup/{number} now")
     remove_hidden(base)
-    forget_repaired(base)
     _sweep(base)
     failpoint("recover.done")
 

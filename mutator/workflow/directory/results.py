@@ -36,6 +36,7 @@ class Outcome:
     waiting: tuple[tuple[str, str], ...] = ()  # feed files that were not claimed, and why
     stuck: tuple[tuple[str, str], ...] = ()  # those of them that cannot be moved
     aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
+    damaged: tuple[str, ...] = ()  # names of files of old datasets known to be damaged: no backup was removed
     recovered: tuple[str, ...] = ()  # actions that finished or undid earlier runs
     report: Any = None  # of the merge; None without one
     stopped: int | None = None  # signal that arrived when it was too late to stop
@@ -53,8 +54,15 @@ class Outcome:
             *(f"{name} is not merged: it {why}" for name, why in self.stuck),
             *(f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten),
             *(
-                f"the directory that was the master is now {path}: move it away, unless status names a repair"
+                f"the directory that was the master is now {path}: move it away, unless mutator workflow status "
+                f"{self.base} names a repair"
                 for path in self.aside
+            ),
+            *(
+                f"no old backup was removed, because {path} of an earlier master is damaged: mutator verify "
+                f"{self.base} names the directory; put the file back from a copy on another disk, or remove the "
+                "directory"
+                for path in self.damaged
             ),
         )
 

@@ -31,7 +31,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
 from mutator.storage.contract import CERTAIN
-from mutator.workflow.directory import arrivals, claim, journal, sightings
+from mutator.workflow.directory import arrivals, claim, damage, journal, sightings
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.journal import Journal
@@ -81,6 +81,7 @@ class Run:
         self.skipped: tuple[str, ...] = ()
         self.rewritten: tuple[str, ...] = ()  # names of claimed files that were rewritten after they were merged
         self.aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
+        self.damaged: tuple[str, ...] = ()  # names of the files known to be damaged, for which no backup is removed
         self.version: Version | None = None
         self.mode = ""
         self._committing = False
@@ -260,6 +261,7 @@ class Run:
         )
         self.rewritten = tuple(rewritten)
         if self.version is not None:
+            self.damaged = tuple(one.path for one in damage.notes(self.base))
             masters.prune(self.base, self.log, self.config.backup_keep)
         journal.end(self.base, self.id)
         failpoint("archive.done")

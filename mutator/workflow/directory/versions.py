@@ -13,6 +13,7 @@ from mutator.errors import suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists
 from mutator.workflow.directory.cures import lost_master
+from mutator.workflow.directory.damage import notes
 from mutator.workflow.directory.journal import journals
 from mutator.workflow.directory.paths import Base, master_of, probe_dataset, run_of
 
@@ -140,8 +141,11 @@ def set_aside(base: Base, run: str) -> tuple[str, ...]:
 def prune(base: Base, log: Log, keep: int) -> list[int]:
     """Remove all but the newest backups; return the versions of those removed. keep: number of backups to keep.
 
+    While a file is known to be damaged, nothing is removed: a backup may have its last whole copy.
     A backup gets a hidden name first, so that none is ever visible in part.
     """
+    if notes(base):
+        return []
     storage, backup = base.storage, base.at("backup")
     if not storage.renames:
         return _prune_outputs(base, log, keep)
