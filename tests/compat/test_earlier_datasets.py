@@ -24,6 +24,7 @@ from mutator import config
 from mutator.bridge import PathTable
 from mutator.bridge import run as run_bridge
 from mutator.cli import main
+from mutator.dataset.manifest import FORMAT_VERSION
 from mutator.pipeline.verify import verify
 from mutator.workflow import directory, many_tables
 from mutator.workflow.directory.verification import verify_base
@@ -196,29 +197,27 @@ def test_the_next_run_gives_the_result_of_the_release(case, copied):
 
 
 def test_the_cases_cover_each_part_and_outcome():
-    """Every part of a dataset on disk, and every outcome, occurs in some case."""
-    for release in RELEASES:
-        manifests = [
-            json.loads((case / "master/_mutator/manifest.json").read_bytes()) for case in RUNS if case.parent == release
-        ]
-        reports = [json.loads((case / "next.json").read_bytes()) for case in RUNS if case.parent == release]
-        assert {part["kind"] for one in manifests for part in one["beside"]} >= {
-            "tombstones",
-            "order",
-            "filters",
-            "rejected",
-            "schema",
-        }
-        assert any(manifest["horizon"] for manifest in manifests)
-        assert any(manifest["snapshot"] for manifest in manifests)
-        assert any(manifest["buckets"] is None for manifest in manifests)
-        assert any(manifest["spec"].get("earlier") for manifest in manifests)
-        assert {report["join"] for report in reports} >= {"aligned", "shuffle"}
-        assert any(report["consumed"] for report in reports)
-        counts = {name for report in reports for name, number in report["counts"].items() if number}
-        outcomes = {"inserted", "updated", "deleted", "no-op", "late", "superseded", "delete of unknown", "rejected"}
-        assert {f"feed {name}" for name in outcomes} <= counts
-        assert {"master deleted by absence", "revived", "below horizon", "tied"} <= counts
+    """Every part of a dataset on disk, and every outcome, occurs in some case of some release."""
+    manifests = [json.loads((case / "master/_mutator/manifest.json").read_bytes()) for case in RUNS]
+    reports = [json.loads((case / "next.json").read_bytes()) for case in RUNS]
+    assert {manifest["version"] for manifest in manifests} == set(range(1, FORMAT_VERSION))
+    assert {part["kind"] for one in manifests for part in one["beside"]} >= {
+        "tombstones",
+        "order",
+        "filters",
+        "rejected",
+        "schema",
+    }
+    assert any(manifest["horizon"] for manifest in manifests)
+    assert any(manifest["snapshot"] for manifest in manifests)
+    assert any(manifest["buckets"] is None for manifest in manifests)
+    assert any(manifest["spec"].get("earlier") for manifest in manifests)
+    assert {report["join"] for report in reports} >= {"aligned", "shuffle"}
+    assert any(report["consumed"] for report in reports)
+    counts = {name for report in reports for name, number in report["counts"].items() if number}
+    outcomes = {"inserted", "updated", "deleted", "no-op", "late", "superseded", "delete of unknown", "rejected"}
+    assert {f"feed {name}" for name in outcomes} <= counts
+    assert {"master deleted by absence", "revived", "below horizon", "tied"} <= counts
 
 
 # -- a workflow
@@ -247,11 +246,11 @@ def test_a_base_is_read_recovered_continued_and_restored(case, copied, capsys):
 
 def assert_answers(found: Any, expected: Path) -> None:
     """Compare a command's answer with the release's answer, except for times and IDs of new runs."""
-    assert plain(without_new_members(found)) == plain(json.loads(expected.read_bytes()))
+    assert plain(without_new_members(found)) == plain(without_new_members(json.loads(expected.read_bytes())))
 
 
 def without_new_members(found: Any) -> Any:
-    """Return an answer without the members that the release did not have; each of them must be empty."""
+    """Return an answer without the members that some release did not have; each of them must be empty."""
     if isinstance(found, list):
         return [without_new_members(part) for part in found]
     if not isinstance(found, dict):
