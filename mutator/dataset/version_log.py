@@ -95,10 +95,6 @@ class Log:
         # A listing may miss an entry that is created meanwhile, and have the next one. A second listing has both.
         return [number for number in self._entries.numbers() if number <= numbers[-1]]
 
-    def newest(self) -> int:
-        """Return the number of the newest version, also of one that cannot be read; 0 before the first."""
-        return max(self._entries.numbers(), default=0)
-
     def latest(self) -> Version:
         """Return the newest version; ``NONE`` before the first."""
         numbers = self.numbers()
@@ -106,13 +102,16 @@ class Log:
 
     def all(self) -> Sequence[Version]:
         """Return every version, oldest first. Raises StateError if one is damaged or missing."""
-        versions, faults = self.readable()
+        versions, faults, _ = self.readable()
         if faults:
             raise faults[0]
         return versions
 
-    def readable(self) -> tuple[list[Version], list[MutatorError]]:
-        """Return every version that can be read, oldest first, and the errors of those that cannot."""
+    def readable(self) -> tuple[list[Version], list[MutatorError], int]:
+        """Return every version that can be read, oldest first, the errors of those that cannot, and the newest number.
+
+        The newest number is that of the same listing, also if its entry cannot be read; 0 before the first.
+        """
         numbers = self._listed()
         versions, faults = list[Version](), self._missing(numbers)
         for number in numbers:
@@ -120,7 +119,7 @@ class Log:
                 versions.append(self.read(number))
             except MutatorError as fault:
                 faults.append(fault)
-        return versions, faults
+        return versions, faults, numbers[-1] if numbers else 0
 
     def _missing(self, numbers: Sequence[int]) -> list[MutatorError]:
         """Return an error for each gap in the numbers of the entries."""

@@ -8,15 +8,16 @@ import pytest
 
 from mutator import config as configuration
 from mutator.dataset import manifest
+from mutator.dataset.numbered_log import NumberedLog
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
-from mutator.pipeline.verify import repair_dataset, verify
+from mutator.pipeline.verify import Difference, Verification, repair_dataset, verify
 from mutator.workflow import directory
-from mutator.workflow.directory import cures
+from mutator.workflow.directory import base_status, cures
 from mutator.workflow.directory.paths import open_base
 from mutator.workflow.directory.results import history_text
-from mutator.workflow.directory.verification import repair_base, verify_base
+from mutator.workflow.directory.verification import BaseVerification, repair_base, verify_base
 from tests.support.local_engine import on_partitions, shared_with
 from tests.support.workflow_base import BY_NAME, Place
 
@@ -148,7 +149,7 @@ def works(base):
         shutil.rmtree(problem.partition(": ")[0])
     for found in verified(base).datasets:
         if found.differences:
-            assert "or remove its directory" in verified(base).text()
+            assert f"cures  of {found.path}: as above, or remove the directory" in verified(base).text()
             assert "/backup/" in found.path
             shutil.rmtree(found.path)
     assert verified(base).problems == ()
@@ -290,7 +291,8 @@ def found_by_verify(base):
         "er disk\n",
         text,
     )
-    assert f"cures  of master/: those that mutator workflow status {base.path} names" in text
+    assert f"cures  of {base.path}/master: those that mutator workflow status {base.path} names" in text
+    assert f"{base.path}/master: as above, or remove" not in text
     return []
 
 
@@ -438,6 +440,37 @@ def test_given_master_that_mutator_wrote_is_compared_from_the_start(base, tmp_pa
     part_of(other).unlink()
 
     assert "is missing" in other.status().problems[0]
+
+
+def test_dataset_in_use_is_not_to_be_removed(base):
+    """On a storage without renames it is in output/, and master/ is the given master."""
+    difference = Difference("is missing", "part-1", "restore it")
+    found = [Verification(path, 1, 1, 0, 1, (difference,)) for path in ("b/master", "b/output/run")]
+    text = BaseVerification("b", 1, tuple(found), 0, (), ("b/output/run",)).text()
+    assert "cures  of b/master: as above, or remove the directory" in text
+    assert "cures  of b/output/run: those that mutator workflow status b names" in text
+    assert "remove" not in BaseVerification("b", 1, tuple(found), 0, ()).text(), "the newest log entry is damaged"
+
+
+def test_status_during_a_commit_sees_the_versions_of_one_listing(base, monkeypatch):
+    merged(base, "ups_2", "ups_3")
+    numbers, listings = NumberedLog.numbers, []
+
+    def racing(entries):
+        listings.append(entries)
+        return numbers(entries)[: 1 if len(listings) == 1 else None]
+
+    view = base_status._View(open_base(str(base.path)), configuration.parse(base.settings))
+    monkeypatch.setattr(NumberedLog, "numbers", racing)
+    assert [version.number for version in view.versions()] == [0, 1]
+
+
+def test_version_that_does_not_exist_is_shown_with_the_given_path(base, monkeypatch):
+    merged(base, "ups_2")
+    monkeypatch.chdir(base.path.parent)
+    with pytest.raises(MutatorError) as caught:
+        directory.restore("base", 7, configuration.parse(base.settings))
+    assert str(caught.value).startswith("base: there is no version 7")
 
 
 # --- damaged manifests

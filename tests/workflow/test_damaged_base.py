@@ -494,5 +494,5 @@ def test_listing_that_misses_an_entry_which_is_just_created_is_no_gap(base, monk
     monkeypatch.setattr(NumberedLog, "numbers", racing)
     assert Log(str(base.path)).numbers() == [1, 2, 3]
     listings.clear()
-    versions, faults = Log(str(base.path)).readable()
-    assert ([version.number for version in versions], faults) == ([1, 2, 3], [])
+    versions, faults, newest = Log(str(base.path)).readable()
+    assert ([version.number for version in versions], faults, newest) == ([1, 2, 3], [], 3)

@@ -66,11 +66,11 @@ class _View:
         found = self.see(self.log.readable)
         if found is None:
             return None
-        versions, faults = found
+        versions, faults, newest = found
         for fault in faults:
             self.add(str(fault))
         versions.insert(0, NONE)
-        return versions if versions[-1].number == self.log.newest() else None
+        return versions if versions[-1].number == newest else None
 
     def check_master(self, master: str, latest: Version | None) -> None:
         """Add a problem for each difference between the master and its manifest, and if it is not the latest version.
@@ -111,7 +111,7 @@ class _View:
         """Add a problem for each dataset in output/ that does not belong there."""
         base = self.base
         outputs = [dataset.path for dataset in base.datasets() if dataset.path.startswith(base.at("output/"))]
-        made, faults = self.log.readable()
+        made, faults, _ = self.log.readable()
         if faults:
             return  # they are problems already, and an entry that cannot be read may name a dataset
         known = {base.at(version.path) for version in made if version.path and not base.storage.renames}

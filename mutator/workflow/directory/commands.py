@@ -190,7 +190,7 @@ def history(path: str, config: Config) -> list[KeptVersion]:
 
 def _damaged_dataset(base: Base, all_versions: Sequence[Version], dataset: Dataset) -> str | None:
     """Return the commit ID of a dataset whose manifest cannot be read, by its path; None if the path does not tell."""
-    if dataset.path == base.master:
+    if base.storage.renames and dataset.path == base.master:
         return all_versions[-1].dataset if all_versions else None
     relative = dataset.path.removeprefix(base.path + "/")
     named = (version.dataset for version in all_versions if version.number == dataset.backup)
@@ -265,14 +265,14 @@ def _commit(base: Base, log: Log, version: Version, begun: Journal) -> None:
 
 def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
     if to not in (0, *log.numbers()):
-        raise _cannot_restore(base, log, base.path, f"there is no version {to}")
+        raise _cannot_restore(base, log, base.given, f"there is no version {to}")
     wanted = log.read(to).dataset if to else None
     if wanted is not None and wanted == log.latest().dataset == probe_dataset(base.storage, base.master).commit:
         faults = cures.master_faults(base, log)
-        raise faults[0] if faults else _cannot_restore(base, log, base.path, f"version {to} is the master already")
+        raise faults[0] if faults else _cannot_restore(base, log, base.given, f"version {to} is the master already")
     found = base.find(wanted) if wanted is not None else probe_dataset(base.storage, given_master(base, log))
     if found is None or base.storage.stat(found.path) is None:
-        raise _cannot_restore(base, log, base.path, f"the dataset of version {to} is not in backup/ any more")
+        raise _cannot_restore(base, log, base.given, f"the dataset of version {to} is not in backup/ any more")
     manifest = read_manifest(base.storage, found.path)
     if manifest is None:
         why = "the dataset from before the first run has no manifest, so it cannot be a version"

@@ -32,6 +32,7 @@ class BaseVerification:
     datasets: tuple[Verification, ...]
     feed_files: int
     own_problems: tuple[str, ...]
+    in_use: tuple[str, ...] | None = None  # paths of the master and of the newest version's dataset; None: unknown
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -46,12 +47,17 @@ class BaseVerification:
         if not self.own_problems:
             lines.append("as its log says: entries, master, archived feed files")
         lines += [line for one in self.datasets for line in one.text().split("\n")]
-        if any(one.differences for one in self.datasets):
-            lines.append(
-                f"cures  of master/: those that mutator workflow status {self.path} names; of an earlier master: as "
-                "above, or remove its directory, if it need not be restored"
-            )
-        return text_of(lines)
+        return text_of([*lines, *self._cures()])
+
+    def _cures(self) -> list[str]:
+        """Return a line for each dataset that differs. No dataset is removed that is in use, or may be."""
+        lines = []
+        for one in self.datasets:
+            if one.differences and self.in_use is not None and one.path not in self.in_use:
+                lines.append(f"cures  of {one.path}: as above, or remove the directory, if it need not be restored")
+            elif one.differences:
+                lines.append(f"cures  of {one.path}: those that mutator workflow status {self.path} names")
+        return lines
 
 
 def is_base(path: str) -> bool:
@@ -69,13 +75,13 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     """
     base = open_base(path)
     log = Log(base.path)
-    versions, faults = log.readable()
+    versions, faults, newest = log.readable()
     problems = [str(fault) for fault in faults]
-    if not log.newest() and has_old_datasets(base):
+    if not newest and has_old_datasets(base):
         problems.append(str(error("base.log", path=base.path)))
     # Which dataset is the master, the newest entry decides: an older one proves nothing about it.
     latest = versions[-1] if versions else NONE
-    is_known = latest.number == log.newest()
+    is_known = latest.number == newest
     found, unreadable = _datasets(base, latest, versions)
     of_master = _master_problems(base, log, latest) if is_known and latest.dataset is not None else []
     if of_master:  # with the cures that work on this base
@@ -88,7 +94,15 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     verified = tuple(map(verify, found))
     for one in verified:
         _note_damage(base, one)
-    return BaseVerification(path, len(versions), verified, len(archived), tuple(map(base.shown, problems)))
+    shown = tuple(map(base.shown, problems))
+    in_use = _in_use(base, latest) if is_known else None
+    return BaseVerification(path, len(versions), verified, len(archived), shown, in_use)
+
+
+def _in_use(base: Base, latest: Version) -> tuple[str, ...]:
+    """Return the path of the master, and that of its next dataset, if a version has been committed meanwhile."""
+    later = base.find(latest.dataset) if latest.dataset is not None else None
+    return (master_of(base, latest), *([later.path] if later is not None else []))
 
 
 def _note_damage(base: Base, found: Verification) -> None:
@@ -158,7 +172,7 @@ def repair_base(path: str) -> tuple[list[str], list[str]]:
     """
     base = open_base(path)
     with locked(base, "verify --repair", _LOCK_TIMEOUT):
-        versions, _ = Log(base.path).readable()
+        versions, *_ = Log(base.path).readable()
         committed = {version.dataset for version in versions if version.dataset is not None}
         first = next((version for version in versions if version.dataset is not None), None)
         # The log does not name the dataset of the given master.
