@@ -197,27 +197,31 @@ def test_the_next_run_gives_the_result_of_the_release(case, copied):
 
 
 def test_the_cases_cover_each_part_and_outcome():
-    """Every part of a dataset on disk, and every outcome, occurs in some case of some release."""
-    manifests = [json.loads((case / "master/_mutator/manifest.json").read_bytes()) for case in RUNS]
-    reports = [json.loads((case / "next.json").read_bytes()) for case in RUNS]
-    assert {manifest["version"] for manifest in manifests} == set(range(1, FORMAT_VERSION))
-    assert {part["kind"] for one in manifests for part in one["beside"]} >= {
-        "tombstones",
-        "order",
-        "filters",
-        "rejected",
-        "schema",
-    }
-    assert any(manifest["horizon"] for manifest in manifests)
-    assert any(manifest["snapshot"] for manifest in manifests)
-    assert any(manifest["buckets"] is None for manifest in manifests)
-    assert any(manifest["spec"].get("earlier") for manifest in manifests)
-    assert {report["join"] for report in reports} >= {"aligned", "shuffle"}
-    assert any(report["consumed"] for report in reports)
-    counts = {name for report in reports for name, number in report["counts"].items() if number}
-    outcomes = {"inserted", "updated", "deleted", "no-op", "late", "superseded", "delete of unknown", "rejected"}
-    assert {f"feed {name}" for name in outcomes} <= counts
-    assert {"master deleted by absence", "revived", "below horizon", "tied"} <= counts
+    """Every part of a dataset on disk, and every outcome, occurs in some case of each release."""
+    versions = {json.loads((case / "master/_mutator/manifest.json").read_bytes())["version"] for case in RUNS}
+    assert versions == set(range(1, FORMAT_VERSION))
+    for release in RELEASES:
+        manifests = [
+            json.loads((case / "master/_mutator/manifest.json").read_bytes()) for case in RUNS if case.parent == release
+        ]
+        reports = [json.loads((case / "next.json").read_bytes()) for case in RUNS if case.parent == release]
+        assert {part["kind"] for one in manifests for part in one["beside"]} >= {
+            "tombstones",
+            "order",
+            "filters",
+            "rejected",
+            "schema",
+        }
+        assert any(manifest["horizon"] for manifest in manifests)
+        assert any(manifest["snapshot"] for manifest in manifests)
+        assert any(manifest["buckets"] is None for manifest in manifests)
+        assert any(manifest["spec"].get("earlier") for manifest in manifests)
+        assert {report["join"] for report in reports} >= {"aligned", "shuffle"}
+        assert any(report["consumed"] for report in reports)
+        counts = {name for report in reports for name, number in report["counts"].items() if number}
+        outcomes = {"inserted", "updated", "deleted", "no-op", "late", "superseded", "delete of unknown", "rejected"}
+        assert {f"feed {name}" for name in outcomes} <= counts
+        assert {"master deleted by absence", "revived", "below horizon", "tied"} <= counts
 
 
 # -- a workflow

@@ -9,7 +9,7 @@ script serves every release; a feature that is new since the last one needs anot
 the format gets a directory of its own, and the older directories stay as they are, for ever.
 
     f1bf679   format 1 of manifests, log entries and bridge entries, record 1 of many tables
-    ce4baf7   format 2 of manifests, in some of the cases
+    ce4baf7   format 2 of manifests, in the cases that cover each part and outcome
 
 Each case is a directory:
 
