@@ -22,7 +22,7 @@ def reject_hints(plan: Plan, side: str, samples: Sequence[RejectSample]) -> Iter
         if _looks_like_header(plan, file, sample):
             yield f"If line 1 of {file.source.name} is a header, set header.lines=1"
             break
-    for file in dict.fromkeys(file for _, file in found):
+    for file in {file.source.path: file for _, file in found}.values():
         layout, width = plan.rows.layouts[file.layout], file.source.width
         if not isinstance(layout, RowLayout) or width in (None, layout.width) or layout.width is None:
             continue
