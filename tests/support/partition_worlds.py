@@ -232,7 +232,7 @@ class TableRuns:
             place = self.work / "tree" / name
             # The directory decides between files of the same name.
             found = self.table.rows([file])
-            rows += [row._replace(name=row.name + b"\0" + os.fsencode(f"{name}/{file.name}")) for row in found]
+            rows += [row._replace(name=row.name + b"\0" + os.fsencode(os.path.join(name, file.name))) for row in found]
             place.mkdir(parents=True, exist_ok=True)
             (place / file.name).write_bytes(file.content())
         (self.work / "tree").mkdir(exist_ok=True)
