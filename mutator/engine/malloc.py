@@ -9,6 +9,7 @@ import pyarrow as pa
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt in malloc.h
 _KEPT = 64 << 20
+_SMALLEST = 4 << 20  # bytes that are worth a search for free pages
 _LARGEST = 32 << 20  # more than this is always given back: glibc allows no more
 
 
@@ -32,8 +33,14 @@ def keep_freed_memory() -> bool:
     return True
 
 
-def release_freed_memory() -> None:
-    """Return freed memory to the system, after a step that needed much more than the next one."""
+def release_freed_memory(freed: int) -> None:
+    """Return freed memory to the system, after a step that needed much more than the next one.
+
+    freed: about how many bytes. After a small step nothing is returned: a search for free pages takes milliseconds, and
+    a task may merge thousands of small partitions.
+    """
+    if freed < _SMALLEST:
+        return
     trim = _glibc("malloc_trim")
     if trim is not None:
         trim(0)

@@ -210,7 +210,7 @@ if keep_freed_memory():
     used = resident() - before
     last = arrays.pop()  # lies behind the others, which glibc alone would keep
     del arrays
-    release_freed_memory()
+    release_freed_memory(used)
     print(pa.default_memory_pool().backend_name, used, resident() - before)
 """
 

@@ -63,7 +63,7 @@ class Parts:
         if self._directory is None:
             if self._held:
                 self._held = [fold_parts(self._plan, self._held)]
-                release_freed_memory()
+                release_freed_memory(self._bytes)
                 yield Winners(self._plan, self._held[0], self._tally)
             return
         self._spill()
@@ -76,12 +76,12 @@ class Parts:
             found = [_read(os.path.join(self._directory, name)) for names in self._files[start:end] for name in names]
             assert self._none is not None
             folded = fold_parts(self._plan, found or [self._none])
-            release_freed_memory()
+            release_freed_memory(size)
             winners = Winners(self._plan, folded, self._tally, range(start, end))
             del folded
             yield winners
             del winners
-            release_freed_memory()
+            release_freed_memory(size)
             start = end
 
     def _spill(self) -> None:
@@ -100,8 +100,8 @@ class Parts:
             self._sizes[part] += table.nbytes
             write_tables(os.path.join(self._directory, self._files[part][-1]), iter([table]))
         del found, table
-        self._held, self._bytes = [], 0
-        release_freed_memory()
+        freed, self._held, self._bytes = self._bytes, [], 0
+        release_freed_memory(freed)
 
     def filtered(self, tables: Iterator[Any], winners: Winners) -> Iterator[Any]:
         """Yield the rows of tables with a column "hash" that belong to the parts of some winners."""
