@@ -28,7 +28,7 @@ The rooms, in the order of the data flow. A room imports only from the rooms abo
 """
 
 from mutator.config import Config, load, parse
-from mutator.engine.spark.records import last_mutations
+from mutator.engine.spark.last_mutations import last_mutations
 from mutator.errors import ConfigError, DataError, MutatorError, StateError, StorageError
 from mutator.pipeline.merge import mutate
 from mutator.pipeline.report import Report

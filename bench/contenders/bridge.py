@@ -48,9 +48,10 @@ class OnSpark(Contender):
         return PathTable(str(path), self._each())
 
     def _each(self) -> Any:
-        from mutator.engine.spark.shuffle import each_on
+        from mutator.engine.runner import each_on
+        from mutator.engine.spark.runner import SparkRunner
 
-        return each_on(self.spark.sparkContext)
+        return each_on(SparkRunner(self.spark.sparkContext))
 
     def _export(self, table: Path, to: Path) -> Any:
         from mutator.bridge import export

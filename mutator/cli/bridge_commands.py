@@ -44,11 +44,12 @@ def _spark(arguments: argparse.Namespace) -> AbstractContextManager[SparkSession
 
 def _opened(arguments: argparse.Namespace, spark: SparkSession, codec: str | None = None) -> Table:
     from mutator.bridge import MetastoreTable, PathTable
-    from mutator.engine.spark.shuffle import each_on
+    from mutator.engine.runner import each_on
+    from mutator.engine.spark.runner import SparkRunner
 
     if arguments.table is not None:
         return MetastoreTable(spark, arguments.table)
-    return PathTable(arguments.path, each_on(spark.sparkContext), codec)
+    return PathTable(arguments.path, each_on(SparkRunner(spark.sparkContext)), codec)
 
 
 def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -69,7 +70,8 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.bridge import import_to_path, import_to_table
-    from mutator.engine.spark.shuffle import each_on
+    from mutator.engine.runner import each_on
+    from mutator.engine.spark.runner import SparkRunner
     from mutator.rules.file_names import new_run_id
 
     started = time.monotonic()
@@ -79,7 +81,7 @@ def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
     codec = options.config_without_id(arguments).output_codec
     with _spark(arguments) as spark:
         if arguments.table is None:
-            each = each_on(spark.sparkContext)
+            each = each_on(SparkRunner(spark.sparkContext))
             imported = import_to_path(arguments.source, arguments.path, arguments.format, run, each, codec=codec)
         else:
             imported = import_to_table(spark, arguments.source, arguments.table, arguments.format, run)
@@ -101,7 +103,8 @@ def _answer(
 
 def _round_trip(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.bridge import run
-    from mutator.engine.spark.shuffle import each_on
+    from mutator.engine.runner import each_on
+    from mutator.engine.spark.runner import SparkRunner
 
     config = load(arguments.config, arguments.settings)
     with _spark(arguments) as spark:
@@ -111,7 +114,7 @@ def _round_trip(arguments: argparse.Namespace) -> Iterator[Answer]:
             config,
             arguments.feed,
             options.merge_on(lambda: nullcontext(spark.sparkContext), arguments),
-            each_on(spark.sparkContext),
+            each_on(SparkRunner(spark.sparkContext)),
             engine=arguments.engine,
         )
     yield Answer(report.json() if arguments.json else report.shown(), report.merged.warnings)

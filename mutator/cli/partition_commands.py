@@ -25,8 +25,9 @@ _SHOWN = 5  # partitions in the text; the JSON has all of them
 
 
 def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.engine.runner import each_on
+    from mutator.engine.spark.runner import SparkRunner
     from mutator.engine.spark.session import spark_session
-    from mutator.engine.spark.shuffle import each_on
     from mutator.rules.partition_transforms import parse_fields
     from mutator.workflow.partitions.split import split_feed
 
@@ -36,7 +37,7 @@ def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
     except ValueError as fault:
         raise error("usage", what=f"--by {arguments.by}: {fault}") from None
     with spark_session("mutator partition") as spark:
-        split = split_feed(config, fields, arguments.feed, arguments.to, each_on(spark.sparkContext))
+        split = split_feed(config, fields, arguments.feed, arguments.to, each_on(SparkRunner(spark.sparkContext)))
     yield Answer(_json(split, arguments) if arguments.json else _text(split, arguments), split.warnings)
 
 

@@ -42,6 +42,8 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.engine.spark.faults import spark_faults
+    from mutator.engine.spark.runner import SparkRunner
     from mutator.engine.spark.session import spark_context
     from mutator.pipeline.verify import repair_dataset, verify
     from mutator.storage import absolute
@@ -53,11 +55,12 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)
         lines = [*(f"repaired: {text}" for text in done), *(f"not repaired: {text}" for text in problems)]
         yield Answer(text_of(lines or ["nothing to repair"]))
-    with spark_context("mutator verify") as sc:
+    with spark_context("mutator verify") as sc, spark_faults(sc):
+        runner = SparkRunner(sc)
         found = (
-            verify_base(arguments.directory, lambda path: verify(sc, path))
+            verify_base(arguments.directory, lambda path: verify(runner, path))
             if whole_base
-            else verify(sc, arguments.directory)
+            else verify(runner, arguments.directory)
         )
     yield Answer(found.text(), code=3 if found.problems else 0)
 

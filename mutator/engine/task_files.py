@@ -1,11 +1,13 @@
-"""The names of files that a task writes, and their creation below the staging directory."""
+"""The files of a task: below the staging directory, and in a directory of its own for the time that it runs."""
 
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from mutator.dataset.commit.staged_file import StagedFile
 from mutator.plan.run_plan import Plan
 from mutator.storage import storage_for
+from mutator.storage.stream import spill_directory
 
 
 def file_name(plan: Plan, number: int, attempt: int) -> str:
@@ -30,3 +32,8 @@ def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None 
     with storage_for(staging).create_new(f"{staging}/{path}", None if final is None else rename) as stream:
         staged.append(StagedFile(stream, path, plan.chunks.written))
         yield staged[0]
+
+
+def scratch_directory(stack: ExitStack) -> str:
+    """Make a directory for the time of an exit stack, where Spark keeps its own."""
+    return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=spill_directory()))

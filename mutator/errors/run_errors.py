@@ -175,6 +175,10 @@ RUNS: dict[int, dict[str, str]] = {
         "receipt": (
             "{path}: {why}; the staged file differs from what its task wrote, so nothing was published; run again"
         ),
+        "worker.killed": (
+            "the system killed a worker process of this run, perhaps because memory ran out; nothing was published: "
+            "give it more memory, or set a smaller memory.bytes, and run again"
+        ),
         "task": ("Spark gave up after its retries: {why}; fix that, or find the first failure in {log}, and run again"),
         "spark.lost": (
             "Spark's JVM has ended ({why}, see {log}); nothing was published. If it ran out of memory, give it more "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,10 +15,9 @@ from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
+from mutator.engine import steps
 from mutator.engine.receipts import Receipts
-from mutator.engine.spark import blocks, partitions, records
-from mutator.engine.spark.shuffle import spark_faults
-from mutator.engine.spark.worker_python import use_own_python
+from mutator.engine.runner import Runner
 from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up, check, check_written
@@ -61,28 +60,36 @@ def mutate(
     >>> report.counts["feed inserted"]                                                        # doctest: +SKIP
     30
     """
+    from mutator.engine.spark.worker_python import use_own_python
+
     sc = getattr(sc, "sparkContext", sc)  # of a SparkSession
     use_own_python(sc)
     merge_on = on_spark(lambda: nullcontext(sc), progress)
     return run(merge_on, config, master=master, feed=feed, output=output, dry_run=dry_run, engine=engine)
 
 
-def engine_of(plan: Plan) -> Callable[[SparkContext, Plan, str | None], Receipts]:
-    """Return the function that merges a plan on Spark."""
-    if plan.is_partitioned:
-        return partitions.merge
-    return {"records": records.merge, "blocks": blocks.merge}[plan.strategy.engine]
+def on_runner(open_runner: Callable[[Plan], AbstractContextManager[Runner]]) -> Engine:
+    """Return an engine that merges on a runner. open_runner: opens it, not before the merge, which may take seconds."""
+
+    def merge_on(plan: Plan, staging: str | None) -> Receipts:
+        with open_runner(plan) as runner:
+            return steps.merge(runner, plan, staging)
+
+    return merge_on
 
 
 def on_spark(context: Callable[[], AbstractContextManager[SparkContext]], progress: Progress | None = None) -> Engine:
-    """Return an engine on Spark. context: makes the Spark context, not before the merge, because that takes seconds."""
+    """Return an engine on Spark. context: makes the Spark context."""
 
-    def merge_on(plan: Plan, staging: str | None) -> Receipts:
-        merge = engine_of(plan)
+    @contextmanager
+    def spark_runner(_: Plan) -> Iterator[Runner]:
+        from mutator.engine.spark.faults import spark_faults
+        from mutator.engine.spark.runner import SparkRunner
+
         with context() as sc, spark_faults(sc), (progress or nullcontext)(sc):
-            return merge(sc, plan, staging)
+            yield SparkRunner(sc)
 
-    return merge_on
+    return on_runner(spark_runner)
 
 
 def run(

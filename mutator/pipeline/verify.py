@@ -7,27 +7,26 @@ partition of each row, and the keys: one row for each, no tombstone beside it, a
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.dataset.manifest_repair import repair
-from mutator.engine.receipts import Fault, LedgerReceipt
-from mutator.engine.spark.shuffle import each_on, on_partitions, shared_with, spark_faults
+from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt
+from mutator.engine.runner import Runner, each_on
 from mutator.engine.split_content import checksum_of
+from mutator.engine.tasks import read_tasks
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
 from mutator.storage import Storage, located_to_write, read_file, read_if_exists, storage_for, walk
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
 
 _RESTORE = "restore it from a copy on another disk"
 
@@ -82,7 +81,7 @@ class Verification:
         return text_of(lines)
 
 
-def verify(sc: SparkContext, path: str) -> Verification:
+def verify(runner: Runner, path: str) -> Verification:
     """Compare a dataset with its manifest.
 
     Raises ConfigError where there is no manifest, StateError where it is damaged.
@@ -97,7 +96,9 @@ def verify(sc: SparkContext, path: str) -> Verification:
             "path.missing", path=f"{path}/{manifest.PATH}", what="manifest: the directory was not written by mutator"
         )
     problems, readable = _files(path, known)
-    problems += _checksums(sc, path, known, readable) if is_without_key(known) else _rows(sc, path, known, readable)
+    problems += (
+        _checksums(runner, path, known, readable) if is_without_key(known) else _rows(runner, path, known, readable)
+    )
     return Verification(
         path=given,
         files=len(known.files),
@@ -166,10 +167,10 @@ def _copy_problems(storage: Storage, path: str, copy: str | None) -> list[Differ
     return [Difference(what, copy, f"write it anew: mutator verify --repair {path}")]
 
 
-def _checksums(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> list[Difference]:
+def _checksums(runner: Runner, path: str, known: Manifest, readable: set[str]) -> list[Difference]:
     """Compare the checksums of files whose rows have no key yet."""
     parts = [(posixpath.join(path, part.path), part.checksum) for part in known.files]
-    found = each_on(sc)([part for part in parts if part[0] in readable], _checksum_task)
+    found = each_on(runner)([part for part in parts if part[0] in readable], _checksum_task)
     return [Difference(problem, posixpath.relpath(name, path), _RESTORE) for name, problem in found if problem]
 
 
@@ -180,11 +181,21 @@ def _checksum_task(part: tuple[str, str], number: int, attempt: int) -> tuple[st
         return part[0], str(fault)
 
 
-def _rows(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> list[Difference]:
+def _rows(runner: Runner, path: str, known: Manifest, readable: set[str]) -> list[Difference]:
     """Read all rows; compare their number, checksums, buckets, partitions and keys."""
     plan = plan_of_dataset(path, known, readable)
-    with spark_faults(sc), shared_with(sc, plan) as shared:
-        *groups, ledger = on_partitions(sc, shared, plan.tasks, plan.groups + 1, key_reader(known), check_keys)
+    with runner.shared(plan) as shared:
+        *groups, ledger = (
+            # [split, ...]
+            runner.tasks(plan.tasks)
+            # -> ((group, …), value), ...
+            .map(partial(read_tasks, key_reader(known)), shared)
+            # -> the same, in their group, sorted
+            .grouped(plan.groups + 1)
+            # -> MergeReceipt; of the last group, LedgerReceipt
+            .map(_check_keys, shared)
+            .collect()
+        )
     problems = _contents(path, plan, known, ledger)
     counts, samples = sum_of_receipts(groups)
     for name, count in sorted(counts.items()):
@@ -193,6 +204,10 @@ def _rows(sc: SparkContext, path: str, known: Manifest, readable: set[str]) -> l
             Difference(f"{counted(count, noun)} {rest}, for example {'; '.join(map(key_text, samples[name]))}")
         )
     return problems
+
+
+def _check_keys(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> list[MergeReceipt | LedgerReceipt]:
+    return [check_keys(plan, group, elements)]
 
 
 def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> list[Difference]:

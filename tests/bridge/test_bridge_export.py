@@ -21,7 +21,6 @@ from mutator.bridge import PathTable, export, import_to_path
 from mutator.bridge.text_dataset import output_dialect
 from mutator.dataset import manifest
 from mutator.errors import ConfigError, DataError, MutatorError, StateError
-from mutator.pipeline import verify
 from tests.support import local_engine
 from tests.support.bridge_tables import KINDS, each, each_twice, known, new_run, plain, read, rows_of, text_of, write
 from tests.support.columns_data import file_of, tables
@@ -472,9 +471,7 @@ def test_second_attempt_of_every_task_changes_nothing(in_memory):
 
 
 def verified(path, monkeypatch=None):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verify, "each_on", lambda sc: each)
-        found = verify.verify(None, str(path))
+    found = local_engine.verify(str(path))
     assert not found.keyed
     return found.problems
 

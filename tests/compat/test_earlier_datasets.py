@@ -25,13 +25,11 @@ from mutator.bridge import PathTable
 from mutator.bridge import run as run_bridge
 from mutator.cli import main
 from mutator.dataset.manifest import FORMAT_VERSION
-from mutator.pipeline.verify import verify
 from mutator.workflow import directory, many_tables
 from mutator.workflow.directory.verification import verify_base
 from mutator.workflow.partitions.runs import run_partitions
 from tests.support import local_engine
 from tests.support.bridge_tables import each, rows_of
-from tests.support.local_engine import on_partitions, shared_with
 
 HERE = Path(__file__).parent
 RELEASES = sorted(path for path in HERE.iterdir() if path.is_dir() and path.name != "__pycache__")
@@ -71,8 +69,6 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             for name, nanoseconds in document["files"].items():
                 os.utime(name, ns=(nanoseconds, nanoseconds))
 
-    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
-    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
     return copy
 
 
@@ -181,8 +177,8 @@ def without_sizes(document: dict[str, Any]) -> dict[str, Any]:
 def test_earlier_datasets_have_no_problems(case, copied):
     copied(case)
 
-    assert verify(None, "master").problems == ()
-    assert verify(None, str(case / "next")).problems == ()
+    assert local_engine.verify("master").problems == ()
+    assert local_engine.verify(str(case / "next")).problems == ()
 
 
 @every_run
@@ -193,7 +189,7 @@ def test_the_next_run_gives_the_result_of_the_release(case, copied):
     assert contents(Path("next")) == contents(case / "next")
     assert normal(json.loads(report.json())) == normal(json.loads((case / "next.json").read_bytes()))
     assert normal_text(report.text()) == normal_text((case / "next.txt").read_text().rstrip("\n"))
-    assert verify(None, "next").problems == ()
+    assert local_engine.verify("next").problems == ()
 
 
 def test_the_cases_cover_each_part_and_outcome():
@@ -239,13 +235,13 @@ def test_a_base_is_read_recovered_continued_and_restored(case, copied, capsys):
 
     assert_answers(answer("status"), case / "status.json")
     assert_answers(answer("history"), case / "history.json")
-    assert verify_base("base", lambda path: verify(None, path)).problems == ()
+    assert verify_base("base", local_engine.verify).problems == ()
     done = directory.run("base", settings, directory.merge_by(settings, local_engine.merge))
     assert_answers(json.loads(done.json()), case / "next.json")
     assert contents(Path("base/master")) == contents(case / "next")
     assert_answers(answer("history"), case / "next-history.json")
     assert_answers(answer("restore", "--to", "1"), case / "next-restore.json")
-    assert verify_base("base", lambda path: verify(None, path)).problems == ()
+    assert verify_base("base", local_engine.verify).problems == ()
 
 
 def assert_answers(found: Any, expected: Path) -> None:
@@ -280,7 +276,7 @@ def plain(document: Any) -> Any:
 def test_a_bridge_goes_on_from_its_entries(case, copied, root_of_bridges):
     copied(case, root_of_bridges)
     settings = config.load("config.properties")
-    assert verify(None, next(str(path) for path in Path("copy").glob("text-*"))).problems == ()
+    assert local_engine.verify(next(str(path) for path in Path("copy").glob("text-*"))).problems == ()
     report = run_bridge(PathTable("table", each), "copy", settings, ["feed"], local_engine.merge, each)
 
     assert_answers(json.loads(report.json()), case / "next.json")
@@ -301,7 +297,7 @@ def test_a_split_feed_is_merged_partition_by_partition(case, copied):
     assert sorted(path.name for path in Path("next").iterdir() if path.is_dir() and "=" in path.name) == partitions
     for name in partitions:
         assert contents(Path("next") / name) == contents(case / "next" / name)
-        assert verify(None, f"next/{name}").problems == ()
+        assert local_engine.verify(f"next/{name}").problems == ()
 
 
 # -- many tables

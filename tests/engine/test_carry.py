@@ -10,6 +10,7 @@ import pytest
 from mutator.dataset.checksum import whole
 from mutator.dataset.directory import read_manifest
 from mutator.engine.blocks import carry
+from mutator.engine.partitions import steps
 from mutator.errors import MutatorError
 from mutator.storage import storage_for
 from mutator.storage.local import LocalStorage
@@ -22,7 +23,7 @@ PARTITIONS, WAIT = 48, 0.1
 
 @pytest.mark.thorough(keep=0)
 def test_an_object_store_copies_several_files_at_once(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    root, carry, took = s3.bucket(), local_engine.carry_partitions, []
+    root, carry, took = s3.bucket(), steps.carry_partitions, []
     put(f"{root}/base/1.txt", b"".join(b"k%d,1,s%d\n" % (number, number) for number in range(PARTITIONS)))
     put(f"{root}/feed/1.txt", b"k0,2,s0\n")
     settings = SETTINGS | {"key.scope": "partition"}
@@ -36,7 +37,7 @@ def test_an_object_store_copies_several_files_at_once(s3: Any, monkeypatch: pyte
         s3.behave()
         return left
 
-    monkeypatch.setattr(local_engine, "carry_partitions", slow_carry)
+    monkeypatch.setattr(steps, "carry_partitions", slow_carry)
     report = local_engine.mutate(
         settings, master=f"{root}/managed", feed=[f"{root}/feed"], output=f"{root}/next", tasks=2
     )

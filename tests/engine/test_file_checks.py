@@ -12,11 +12,9 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_checks import due_files, oldest_check
 from mutator.dataset.manifest import DataFile, SideFile
 from mutator.errors import StateError
-from mutator.pipeline.verify import verify
 from mutator.rules.key_hash import bucket_of
 from mutator.storage import storage_for
 from tests.support import local_engine
-from tests.support.local_engine import on_partitions, shared_with
 from tests.support.workflow_base import BY_FIELD, Place
 
 SETTINGS = {"id.field.ordinals": "0", "deleted.record.file.prefix": "del", "num.reducer": "8"}
@@ -259,8 +257,6 @@ def test_dataset_of_an_earlier_format_counts_as_never_checked(chain):
 
 
 def test_status_shows_the_oldest_check(tmp_path, monkeypatch):
-    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
-    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
     base = Place(tmp_path / "base", BY_FIELD)
     (base.path / "master" / "base.txt").write_text("".join(f"{key},1\n" for key in KEYS))
     assert base.status().oldest_check is None
@@ -274,4 +270,4 @@ def test_status_shows_the_oldest_check(tmp_path, monkeypatch):
     assert checked == made.committed < known(base.path / "master").committed
     assert path in {part.path for part in made.files}
     assert f"checked  oldest check: {checked}, {path}" in base.status().text()
-    assert verify(None, str(base.path / "master")).problems == ()
+    assert local_engine.verify(str(base.path / "master")).problems == ()

@@ -42,8 +42,8 @@ def merged(*elements: Element, full: bool = False, **options: Any) -> tuple[list
     """Merge one bucket; return its records, its tombstones and its counts."""
     tally, buried = Tally(), []
     options = {"now": NOW, "full": full, **options}
-    records = list(merge_bucket(sorted(elements, key=lambda element: element[0]), tally, buried.append, **options))
-    return records, buried, tally
+    found = merge_bucket(sorted(elements, key=lambda element: element[0]), tally, buried.append, **options)
+    return [(position, *row) for position, row in found], buried, tally
 
 
 @dataclass(frozen=True)

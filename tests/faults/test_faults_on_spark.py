@@ -13,7 +13,8 @@ import pytest
 
 import mutator
 from mutator.dataset.side_columns import read_tombstones
-from mutator.engine.spark import blocks, records
+from mutator.engine.blocks import steps as blocks
+from mutator.engine.records import steps as records
 from mutator.errors import StorageError
 from tests.support import local_engine
 from tests.support.cluster import ROOT, environment, run
@@ -223,7 +224,7 @@ def test_failing_tasks_leave_one_line_and_a_log(tmp_path):
     """Spark prints a stack trace for each attempt, hundreds of lines before the one that helps."""
     code = """
         from mutator.engine.spark.session import spark_context
-        from mutator.engine.spark.shuffle import spark_faults
+        from mutator.engine.spark.faults import spark_faults
         from mutator.errors import MutatorError
 
         try:

@@ -6,7 +6,10 @@ are; the next run needs no help.
 
 import pytest
 
+from mutator.engine.blocks import broadcast
+from mutator.engine.blocks import steps as blocks
 from mutator.engine.blocks.merge_bucket import write_group
+from mutator.engine.records import steps as records
 from mutator.engine.records.write import write_bucket
 from mutator.errors import StorageError, error
 from tests.support import local_engine
@@ -107,7 +110,7 @@ def test_second_attempt_of_a_task_that_carried_a_bucket_over(places, tmp_path, m
         monkeypatch.delenv("MUTATOR_FAILPOINT")
         return write_group(plan, staging, group, 8, elements)
 
-    monkeypatch.setattr(local_engine, "write_group", twice)
+    monkeypatch.setattr(blocks, "write_group", twice)
     local_engine.mutate(**call_of("aligned", places, tmp_path / "out"))
 
     check_whole(tmp_path / "out")
@@ -135,9 +138,9 @@ def test_fault_of_writing_is_raised_so_that_another_attempt_is_made(places, tmp_
 
         monkeypatch.setattr(module, name, watch)
 
-    watched(write_bucket, local_engine, "write_bucket")
-    watched(write_group, local_engine, "write_group")
-    watched(local_engine.broadcast.patch, local_engine.broadcast, "patch")
+    watched(write_bucket, records, "write_bucket")
+    watched(write_group, blocks, "write_group")
+    watched(broadcast.patch, broadcast, "patch")
     monkeypatch.setattr("mutator.dataset.commit.staged_file.StagedFile.write", full)
 
     with pytest.raises(StorageError, match="No space left on device"):

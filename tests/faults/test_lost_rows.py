@@ -7,7 +7,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from mutator.engine.blocks import steps as blocks
 from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, read_runs
+from mutator.engine.records import steps as records
+from mutator.engine.records import write
 from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, read_task
 from mutator.engine.split_content import RECEIPT, REJECT
 from mutator.errors import StorageError
@@ -26,17 +29,18 @@ KINDS = {  # the sort key of shuffled elements other than the ledger's
 
 def merge_with(join, places, output, monkeypatch, change):
     """Run with ``change`` applied to the list of all shuffled elements and the ledger's number."""
-    name, read = ("read_task", read_task) if join == "records" else ("read_runs", read_runs)
-    everything = []
+    module, name, read = (records, "read_task", read_task) if join == "records" else (blocks, "read_runs", read_runs)
+    everything, done = [], []
 
     def changed(plan, task):
         everything.extend(read(plan, task))
-        if task == plan.tasks[-1]:
+        done.append(task)
+        if len(done) == len(plan.tasks):
             change(everything, plan.ledger)
             yield from everything
 
     with monkeypatch.context() as patched:
-        patched.setattr(local_engine, name, changed)
+        patched.setattr(module, name, changed)
         patched.setattr(os, "fsync", lambda _: None)  # hundreds of runs, and no test of power failure
         return local_engine.mutate(**call_of(join, places, output))
 
@@ -104,8 +108,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_row_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, fault):
-    sort = local_engine.sort_by_position
-    monkeypatch.setattr(local_engine, "sort_by_position", lambda rows: iter(FAULTS[fault](list(sort(rows)))))
+    sort = write.sorted_elements
+    monkeypatch.setattr(write, "sorted_elements", lambda rows, most: iter(FAULTS[fault](list(sort(rows, most)))))
 
     with pytest.raises(StorageError) as caught:
         local_engine.mutate(**call_of("records", places, tmp_path / "out"))

@@ -18,7 +18,7 @@ from pyarrow import ArrowException
 
 import mutator
 from mutator.dataset.filter_packs import read_filters
-from mutator.engine.spark import partitions
+from mutator.engine.partitions import steps
 from mutator.errors import DataError, MutatorError, StateError
 from mutator.errors.failpoints import VARIABLE
 from mutator.storage.local import LocalStorage
@@ -140,7 +140,7 @@ def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, mo
     """As with speculation, both attempts write, but only the attempt whose receipts arrive is published."""
     if not links:
         monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
-    write, copy = local_engine.write_units, local_engine.copied
+    write, copy = steps.write_units, steps.copied
 
     def both(act, *attempts):
         found = {}
@@ -151,14 +151,12 @@ def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, mo
             one.join()
         return found[attempts[0 if which == "first" else -1]]
 
-    monkeypatch.setattr(
-        local_engine,
-        "write_units",
-        lambda plan, staging, shares, task, _, found: both(
-            lambda attempt: list(write(plan, staging, shares, task, attempt, iter(list(found)))), 0, 7
-        ),
-    )
-    monkeypatch.setattr(local_engine, "copied", lambda parts, number, _: both(lambda n: copy(parts, number, n), 0, 7))
+    def write_twice(plan, staging, shares, task, _, elements):
+        found = list(elements)
+        return both(lambda attempt: list(write(plan, staging, shares, task, attempt, iter(found))), 0, 7)
+
+    monkeypatch.setattr(steps, "write_units", write_twice)
+    monkeypatch.setattr(steps, "copied", lambda parts, number, _: both(lambda n: copy(parts, number, n), 0, 7))
 
     local_engine.mutate(**call_of(places[scope], scope, tmp_path / "out"))
 
@@ -170,7 +168,7 @@ def test_every_task_is_attempted_twice_at_once(places, undisturbed, tmp_path, mo
 def test_killed_copy_is_not_in_the_output(places, undisturbed, tmp_path, monkeypatch, scope):
     """A worker that dies in the middle of a copy leaves a hidden file; the second attempt writes the whole file."""
     monkeypatch.setattr(LocalStorage, "link_new", lambda *_: False)
-    copy, left = local_engine.copied, []
+    copy, left = steps.copied, []
 
     def second(parts, number, _):
         for target in (Path(target) for _, target, _ in parts):
@@ -178,7 +176,7 @@ def test_killed_copy_is_not_in_the_output(places, undisturbed, tmp_path, monkeyp
             left[-1].write_bytes(b"half of it")
         copy(parts, number, 1)
 
-    monkeypatch.setattr(local_engine, "copied", second)
+    monkeypatch.setattr(steps, "copied", second)
     local_engine.mutate(**call_of(places[scope], scope, tmp_path / "out"))
 
     assert len(left) >= 2
@@ -208,7 +206,7 @@ def test_worker_that_is_killed_between_two_copies(sc, places, undisturbed, tmp_p
 @every_scope
 def test_executor_that_is_lost_between_the_steps(sc, places, undisturbed, tmp_path, monkeypatch, scope):
     """The executor's routes are lost, and are computed again from the files."""
-    monkeypatch.setattr(partitions, "make_directories", between(lambda: forget(sc)))
+    monkeypatch.setattr(steps, "make_directories", between(lambda: forget(sc)))
 
     mutator.mutate(sc, **call_of(places[scope], scope, tmp_path / "out"))
 
@@ -218,7 +216,7 @@ def test_executor_that_is_lost_between_the_steps(sc, places, undisturbed, tmp_pa
 
 def between(act):
     """Call a function between the two steps of a merge."""
-    make = partitions.make_directories
+    make = steps.make_directories
 
     def make_directories(plan, staging):
         make(plan, staging)
@@ -251,7 +249,7 @@ def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, 
         path.write_bytes(changed.get(how, content.replace(b",b,", b",y,").replace(b",n,", b",z,")))
         forget(sc)
 
-    monkeypatch.setattr(partitions, "make_directories", between(change))
+    monkeypatch.setattr(steps, "make_directories", between(change))
     before = contents(own / "managed")
 
     said_is = "a file changed during the run" if how == "other partitions" else "changed while it was being read"

@@ -20,12 +20,12 @@ from mutator import cli
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.side_columns import read_sequences, write_sequences
+from mutator.engine.spark.runner import SparkRunner
 from mutator.errors import StateError
 from mutator.pipeline.verify import verify
 from mutator.rules.key_hash import bucket_of
 from tests.support import local_engine
 from tests.support.effort import share
-from tests.support.local_engine import on_partitions, shared_with
 
 FLIPS = share(60)  # a file
 SETTINGS = {"id.field.ordinals": "0", "num.reducer": "2", "reject.policy": "quarantine"}
@@ -75,11 +75,9 @@ def copy(made, tmp_path):
 
 
 @pytest.fixture
-def plain(monkeypatch):
+def plain():
     """Verify without Spark."""
-    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
-    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
-    return lambda path: verify(None, str(path))
+    return lambda path: local_engine.verify(str(path))
 
 
 def files(directory):
@@ -123,7 +121,7 @@ def findings(check, directory):
 
 
 def test_clean_dataset_has_no_problems(sc, clean):
-    found = verify(sc, str(clean))
+    found = verify(SparkRunner(sc), str(clean))
 
     known = manifest.parse((clean / manifest.PATH).read_bytes(), "")
     assert found.problems == ()
@@ -215,7 +213,7 @@ def test_spark_finds_them_too(sc, clean):
         damages = [flipped(data, chosen.randrange(len(data) * 8)), data[: len(data) // 2]] if data else [b"x"]
         for damage in damages:
             with changed(path, damage):
-                problems = findings(lambda place: verify(sc, str(place)), clean)
+                problems = findings(lambda place: verify(SparkRunner(sc), str(place)), clean)
             assert any(name in problem for problem in problems), f"{name}: {problems}"
 
 

@@ -11,11 +11,11 @@ import pytest
 from mutator.dataset import checksum, manifest
 from mutator.dataset.filter_packs import read_filters, write_filters
 from mutator.dataset.side_columns import read_tombstones
+from mutator.engine.spark.runner import SparkRunner
 from mutator.pipeline.verify import verify
 from mutator.rules.bloom_filter import filter_of, may_contain
 from mutator.rules.key_hash import bucket_of
 from tests.support import local_engine
-from tests.support.local_engine import on_partitions, shared_with
 
 SETTINGS = {
     "id.field.ordinals": "0",
@@ -53,15 +53,12 @@ def dataset(made, tmp_path):
 
 
 @pytest.fixture(params=["loop", pytest.param("spark", marks=pytest.mark.thorough(keep=1))])
-def verified(request, monkeypatch):
+def verified(request):
     """Return a function that verifies a dataset, with Spark or in a loop."""
-    sc = None
     if request.param == "spark":
-        sc = request.getfixturevalue("sc")
-    else:
-        monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
-        monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
-    return lambda path: verify(sc, str(path))
+        runner = SparkRunner(request.getfixturevalue("sc"))
+        return lambda path: verify(runner, str(path))
+    return lambda path: local_engine.verify(str(path))
 
 
 def known_of(directory):

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from mutator.engine.spark.runner import SparkRunner
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.pipeline import verify as verification
@@ -526,11 +527,11 @@ def test_a_managed_master_is_verified(file_format, sc, tmp_path):
     if file_format == "csv":
         work.settings["temporal.ordering.field.type"] = "timestamp"
     both(work, file_format, table(["a", "b"], ats), table(["a", "c"], ats, op=pa.array(["D", "U"])))
-    found = verification.verify(sc, str(work.output))
+    found = verification.verify(SparkRunner(sc), str(work.output))
     assert found.problems == ()
     assert (found.rows, found.tombstones) == (2, 1)
     path = next(path for path in work.files if rows_of(path))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(bytes(content))
-    assert any(path.name in problem for problem in verification.verify(sc, str(work.output)).problems)
+    assert any(path.name in problem for problem in verification.verify(SparkRunner(sc), str(work.output)).problems)

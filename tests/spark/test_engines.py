@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import mutator
 from mutator.engine.blocks import hash_parts
+from mutator.engine.spark.runner import SparkRunner
 from mutator.pipeline.verify import verify
 from tests.support import local_engine
 from tests.support.effort import law
@@ -136,4 +137,4 @@ def test_join_on_spark_writes_the_same_as_the_local_engine(sc, tmp_path, join):
     assert tombstones_of(here.output) == tombstones_of(there.output) == {KEYS[1]: b"6", b"gone": b"6"}
     if join == "aligned":
         assert carried_and_written(master, there.output)[0] == carried_and_written(master, here.output)[0] != set()
-    assert verify(sc, there.output).problems == ()
+    assert verify(SparkRunner(sc), there.output).problems == ()

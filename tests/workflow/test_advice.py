@@ -12,13 +12,13 @@ from mutator.dataset.numbered_log import NumberedLog
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
-from mutator.pipeline.verify import Difference, Verification, repair_dataset, verify
+from mutator.pipeline.verify import Difference, Verification, repair_dataset
 from mutator.workflow import directory
 from mutator.workflow.directory import base_status, cures
 from mutator.workflow.directory.paths import open_base
 from mutator.workflow.directory.results import history_text
 from mutator.workflow.directory.verification import BaseVerification, repair_base, verify_base
-from tests.support.local_engine import on_partitions, shared_with
+from tests.support import local_engine
 from tests.support.workflow_base import BY_NAME, Place
 
 ROWS = [f"k{number},1" for number in range(40)]
@@ -27,8 +27,6 @@ ROWS = [f"k{number},1" for number in range(40)]
 @pytest.fixture
 def base(tmp_path, monkeypatch):
     """Return a base without versions, which is verified without Spark."""
-    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
-    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
     place = Place(tmp_path / "base", BY_NAME)
     (place.path / "master" / "base_1.txt").write_text("".join(f"{row}\n" for row in ROWS))
     return place
@@ -42,7 +40,7 @@ def merged(base, *names):
 
 
 def verified(base):
-    return verify_base(str(base.path), lambda path: verify(None, path))
+    return verify_base(str(base.path), local_engine.verify)
 
 
 def part_of(base, place="master", linked=False):
@@ -486,7 +484,7 @@ def test_repair_is_advised_only_where_a_copy_is_whole(base):
     master = merged(base, "ups_2").path / "master"
     damage_manifest(master, copy=False)
     with pytest.raises(MutatorError) as caught:
-        verify(None, str(master))
+        local_engine.verify(str(master))
     message = str(caught.value)
     assert "the manifest is damaged (it cannot be read: Unterminated string starting at: line 1 column 12" in message
     assert f"put it back from its copy: mutator verify --repair {master}, or set master.adopt=true" in message
@@ -494,7 +492,7 @@ def test_repair_is_advised_only_where_a_copy_is_whole(base):
 
     damage_manifest(master, copy=True)
     with pytest.raises(MutatorError) as caught:
-        verify(None, str(master))
+        local_engine.verify(str(master))
     message = f"{caught.value} {verified(base).problems} {base.status().problems}"
     assert "--repair" not in message
     assert "forgets tombstones, row sequences and which feed files were merged" in message

@@ -11,18 +11,16 @@ from mutator.dataset import manifest
 from mutator.dataset.numbered_log import NumberedLog
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
-from mutator.pipeline.verify import repair_dataset, verify
+from mutator.pipeline.verify import repair_dataset
 from mutator.workflow.directory.verification import is_base, repair_base, verify_base
+from tests.support import local_engine
 from tests.support.child_process import in_child
-from tests.support.local_engine import on_partitions, shared_with
 from tests.support.workflow_base import BY_NAME, Place, refused
 
 
 @pytest.fixture
 def base(tmp_path, monkeypatch):
     """Return a base without versions, which is verified without Spark."""
-    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
-    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
     place = Place(tmp_path / "base", BY_NAME)
     (place.path / "master" / "base_1.txt").write_text("a,1\nb,1\nc,1\nd,1\n")
     return place
@@ -38,7 +36,7 @@ def merged(base, versions):
 
 
 def verified(base):
-    return verify_base(str(base.path), lambda path: verify(None, path))
+    return verify_base(str(base.path), local_engine.verify)
 
 
 def manifest_of(base, place="master"):
@@ -393,9 +391,9 @@ def test_dataset_without_a_base(base):
     assert repair_dataset(str(master)) == ([], [])
     flip(manifest_of(base))
     with pytest.raises(MutatorError, match=f"mutator verify --repair {master}"):
-        verify(None, str(master))
+        local_engine.verify(str(master))
     assert len(repair_dataset(str(master))[0]) == 1
-    assert verify(None, str(master)).problems == ()
+    assert local_engine.verify(str(master)).problems == ()
 
 
 def test_newest_log_entry_is_missing(base):

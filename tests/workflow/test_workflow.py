@@ -18,14 +18,12 @@ from mutator.cli import main
 from mutator.dataset.version_log import Log
 from mutator.errors import StateError
 from mutator.errors.interrupts import catch_signals
-from mutator.pipeline.verify import verify
 from mutator.workflow import directory
 from mutator.workflow.directory import commands
 from mutator.workflow.directory.verification import verify_base
 from tests.support import local_engine
 from tests.support.cluster import ROOT, SAMPLE, environment, merged_sample, rows, submit
 from tests.support.effort import share
-from tests.support.local_engine import on_partitions, shared_with
 from tests.support.workflow_base import BY_FIELD, BY_NAME, Place, refused
 
 run_module = sys.modules["mutator.workflow.directory.run_phases"]  # the package exports a function of this name
@@ -422,8 +420,6 @@ def test_restore_brings_tombstones_sequences_horizon_and_feed_files_back(by_name
 @pytest.mark.law
 def test_verify_finds_every_flipped_bit_and_every_truncation(by_name, monkeypatch):
     """The test covers every role of file in a base: log entries, datasets, backups, archived feed files."""
-    monkeypatch.setattr("mutator.pipeline.verify.on_partitions", on_partitions)
-    monkeypatch.setattr("mutator.pipeline.verify.shared_with", shared_with)
     by_name.arrive("ups_5.txt", "a,5", "e,5")
     by_name.arrive("del_6.txt", "b,x")
     by_name.run()
@@ -431,7 +427,7 @@ def test_verify_finds_every_flipped_bit_and_every_truncation(by_name, monkeypatc
     by_name.run(reject_policy="quarantine")
 
     def verified():
-        return verify_base(str(by_name.path), lambda path: verify(None, path))
+        return verify_base(str(by_name.path), local_engine.verify)
 
     assert verified().problems == ()
     assert (verified().versions, verified().feed_files, len(verified().datasets)) == (2, 3, 2)

@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from mutator.engine.spark.shuffle import attempt, spark_faults
+from mutator.engine.spark.faults import spark_faults
+from mutator.engine.spark.runner import attempt
 from mutator.errors import error
 
 Batches = Iterator[Any]  # of pa.RecordBatch

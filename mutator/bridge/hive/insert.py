@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from mutator.bridge.hive.staged_table import canonical
-from mutator.engine.spark.shuffle import spark_faults
+from mutator.engine.spark.faults import spark_faults
 from mutator.errors import error
 
 # With these Spark would leave out rows of files that it cannot read.

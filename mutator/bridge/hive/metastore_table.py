@@ -18,7 +18,8 @@ from mutator.bridge.importing import whole_copy
 from mutator.bridge.rows_by_partition import by_partition
 from mutator.bridge.tasks import read_range
 from mutator.bridge.text_dataset import Written, text_ranges
-from mutator.engine.spark.shuffle import each_on
+from mutator.engine.runner import each_on
+from mutator.engine.spark.runner import SparkRunner
 from mutator.errors import error, suppressed
 from mutator.errors.display import counted
 from mutator.rules.partition_paths import values_of
@@ -78,7 +79,7 @@ class MetastoreTable:
 
     def _all(self, ranges: Sequence[Any]) -> list[Partition]:
         """Return the partitions of all rows."""
-        digests = digests_of(each_on(self._spark.sparkContext), ranges, self.partition_fields, {})
+        digests = digests_of(each_on(SparkRunner(self._spark.sparkContext)), ranges, self.partition_fields, {})
         return changed_partitions({}, digests)
 
     def commit(self, record: Mapping[str, Any]) -> None:

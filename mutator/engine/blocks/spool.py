@@ -7,7 +7,6 @@ which they will be read, and come back a batch at a time.
 import bisect
 import itertools
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -17,16 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.storage.stream import spill_directory
+from mutator.engine.task_files import scratch_directory
 
 BATCH = 1 << 16  # rows that come back at a time
 _BATCHES = 64  # a spool's memory has room for at least as many batches: one of each file is in memory at once
 _SMALLEST = 1 << 16  # bytes of a batch that are too few to cut
-
-
-def scratch_directory(stack: ExitStack) -> str:
-    """Make a directory for the time of an exit stack, where Spark keeps its own."""
-    return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=spill_directory()))
 
 
 def write_tables(path: str, tables: Iterator[Any], most: int | None = None) -> None:

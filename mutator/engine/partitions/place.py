@@ -19,12 +19,12 @@ from mutator.engine.blocks.merge_bucket import Sections, merge_group
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations, directories_of, directory_column, fold, joined_mutations
 from mutator.engine.blocks.read import Feed, batches, rejected
-from mutator.engine.blocks.spool import scratch_directory
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
 from mutator.engine.receipts import NOTHING_READ
 from mutator.engine.split_content import TALLY, RowSequences, read_splits, receipt_of
 from mutator.engine.tally import Tally
+from mutator.engine.task_files import scratch_directory
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import Hashes
 from mutator.plan.merge_unit import MergeUnit

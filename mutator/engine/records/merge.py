@@ -28,8 +28,8 @@ def merge_bucket(
     full: bool,
     horizon: Any = None,
     expire_before: int | None = None,
-) -> Iterator[tuple[tuple[Any, ...], bytes, Any]]:
-    """Yield ``(position, row, order value)`` for each record that survives or is inserted; fill the tally.
+) -> Iterator[tuple[tuple[Any, ...], tuple[bytes, Any]]]:
+    """Yield ``(position, (row, order value))`` for each record that survives or is inserted; fill the tally.
 
     elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
     key. Rows sorted by position are in the order of the output file: survivors and updated rows by their position in
@@ -57,7 +57,7 @@ def merge_bucket(
             # An updated row replaces its record where the record is.
             position = (SURVIVOR, record[2], record[3]) if record is not None else (INSERTED, key)
             row = winner.row if result == "write" else record_row  # type: ignore[union-attr]
-            yield position, row, order if result == "keep" else winner.order  # type: ignore[union-attr]
+            yield position, (row, order if result == "keep" else winner.order)  # type: ignore[union-attr]
             continue
         order, committed = _buried(result, tombstone, order, winner, now)
         if expire_before is not None and committed < expire_before:

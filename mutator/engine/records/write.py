@@ -4,7 +4,7 @@ Every attempt of a task writes under names of its own; only the files of the rec
 committed, so a task that is retried or doubled leaves nothing but litter in the staging directory.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,6 +15,7 @@ from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.records.merge import merge_bucket
 from mutator.engine.records.read import Element
+from mutator.engine.sorted_runs import sorted_elements
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
@@ -23,17 +24,15 @@ from mutator.rules.order_values import format_order
 _BATCH = 1 << 14  # rows or tombstones that are written at once
 _BATCH_BYTES = 1 << 20
 
-Row = tuple[tuple[Any, ...], bytes, Any]  # position, row, order value
-Sorter = Callable[[Iterable[Row]], Iterator[Row]]
+Row = tuple[tuple[Any, ...], tuple[bytes, Any]]  # position, (row, order value)
 
 
 def write_bucket(
-    plan: Plan, staging: str | None, bucket: int, attempt: int, elements: Iterable[Element], sort: Sorter
+    plan: Plan, staging: str | None, bucket: int, attempt: int, elements: Iterable[Element]
 ) -> MergeReceipt:
     """Merge one bucket and write its rows, their sequences and its tombstones; return the receipt.
 
     staging: directory that the files go to, None for a dry run. attempt: number of this task's attempt, from 0.
-    sort: sorts rows by position, in bounded memory.
     """
     failpoint("task.started", attempt)
     tally = Tally()
@@ -50,9 +49,9 @@ def write_bucket(
             horizon=plan.horizon,
             expire_before=plan.expire_before,
         )
-        for batch in _batches(rows if staging is None else sort(rows)):
-            found = form.from_contents([row for _, row, _ in batch], plan.rows.layouts["master"])
-            orders = np.array([order for _, _, order in batch], np.int64) if plan.by_file_name else None
+        for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
+            found = form.from_contents([row for _, (row, _) in batch], plan.rows.layouts["master"])
+            orders = np.array([order for _, (_, order) in batch], np.int64) if plan.by_file_name else None
             files.write(found, len(batch), None, orders)
         tombstones.flush()
         files.close(tally)
@@ -64,7 +63,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
     size = 0
     for one in rows:
         batch.append(one)
-        size += len(one[1])
+        size += len(one[1][0])
         if len(batch) == _BATCH or size > _BATCH_BYTES:
             yield batch
             batch, size = [], 0

@@ -7,20 +7,14 @@ by file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 from functools import partial
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mutator.engine.blocks import broadcast
-from mutator.engine.blocks.merge_bucket import write_group
-from mutator.engine.blocks.read import read_runs
-from mutator.engine.ledger import write_ledger
+from mutator.engine import steps
+from mutator.engine.local.runner import local_runner
 from mutator.engine.receipts import Receipts
-from mutator.engine.records.read import read_task
-from mutator.engine.records.write import Row, write_bucket
-from mutator.engine.spark.shuffle import attempt
+from mutator.engine.spark.runner import SparkRunner
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import INFLATED
 
@@ -46,45 +40,13 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
     staging: directory that the files go to, None for a dry run.
     """
     # None -> Receipts
-    (receipts,) = sc.parallelize([None], 1).map(partial(_merge, plan, staging)).collect()
+    (receipts,) = SparkRunner(sc).tasks([None]).map(partial(_merge, plan, staging)).collect()
+    assert isinstance(receipts, Receipts)
     return receipts
 
 
-def _merge(plan: Plan, staging: str | None, _: None) -> Receipts:
-    return merge_here(plan, staging, attempt())
-
-
-def merge_here(plan: Plan, staging: str | None, attempt: int) -> Receipts:
-    """Merge in this process; return all receipts."""
-    if plan.strategy.join == "broadcast":
-        return _by_broadcast(plan, staging, attempt)
-    blocks = plan.strategy.engine == "blocks"
-    *groups, ledger = _partitions(plan, read_runs if blocks else read_task)
-    write: Any = write_group if blocks else partial(write_bucket, sort=_by_position)
-    merges = tuple(write(plan, staging, number, attempt, elements) for number, elements in enumerate(groups))
-    return Receipts(merges, write_ledger(plan, staging, attempt, ledger))
-
-
-def _by_broadcast(plan: Plan, staging: str | None, attempt: int) -> Receipts:
-    alone = replace(plan, groups=1)
-    winners, read = _partitions(alone, read_runs)
-    folded = broadcast.fold_feed(alone, winners)
-    patches = [broadcast.patch(plan, staging, folded, task, attempt) for task in range(len(plan.local) - 1)]
-    elements = [*read, *(element for patch in patches for element in patch.ledger)]
-    last = broadcast.finish(plan, staging, folded, broadcast.met_by(patches), elements, attempt)
-    return broadcast.receipts_of(patches, *last)
-
-
-def _partitions(plan: Plan, read: Any) -> list[list[Any]]:
-    """Return the elements that are read, in the partitions and in the order that a shuffle would give them."""
-    partitions: list[list[Any]] = [[] for _ in range(plan.groups + 1)]
-    for splits in plan.tasks:
-        for element in read(plan, splits):
-            partitions[element[0][0]].append(element)
-    for elements in partitions:
-        elements.sort(key=itemgetter(0))
-    return partitions
-
-
-def _by_position(rows: Iterable[Row]) -> Iterator[Row]:
-    return iter(sorted(rows, key=itemgetter(0)))
+def _merge(
+    plan: Plan, staging: str | None, _: None, number: int, attempt: int, tasks: Iterable[None]
+) -> list[Receipts]:
+    with local_runner(attempt=attempt) as runner:
+        return [steps.merge(runner, plan, staging) for _ in tasks]

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mutator.engine import steps
 from mutator.engine.receipts import Receipts
 from mutator.engine.spark import single_task
-from mutator.engine.spark.shuffle import spark_faults
+from mutator.engine.spark.faults import spark_faults
+from mutator.engine.spark.runner import SparkRunner
 from mutator.errors import MutatorError, error
-from mutator.pipeline.merge import engine_of
 from mutator.plan.run_plan import Plan
 from mutator.workflow.many_tables.summary import State
 from mutator.workflow.many_tables.tables_file import Table
@@ -94,14 +95,16 @@ class Attempt:
         """Merge a plan on Spark: the engine of this table."""
         self.check()
         sc = self._context()
-        merge = single_task.merge if single_task.is_small(plan) else engine_of(plan)
+        is_small = single_task.is_small(plan)
         try:
             with spark_faults(sc):
                 sc.setLocalProperty("spark.scheduler.pool", self._pool)
                 sc.setJobGroup(self._group, f"mutator {self.table.name}", interruptOnCancel=True)
                 self._sc = sc
                 self.check()
-                receipts = merge(sc, plan, staging)
+                receipts = (
+                    single_task.merge(sc, plan, staging) if is_small else steps.merge(SparkRunner(sc), plan, staging)
+                )
         except MutatorError:
             self.check()  # a cancelled job looks like a fault
             raise

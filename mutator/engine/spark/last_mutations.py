@@ -1,10 +1,4 @@
-"""The records engine: MapReduce as in the textbook, one Python tuple a record.
-
-    map      split -> ((bucket, key, side, precedence), value)
-    shuffle  repartitionAndSortWithinPartitions: by bucket, then by key, side and precedence
-    reduce   walk each key's run, keep the last, meet the master
-
-``last_mutations`` is the same for any RDD of Python objects.
+"""The last mutation of each key, for any RDD of Python objects: the records engine's MapReduce without its files.
 
 >>> last_mutations(sc.parallelize([("a", 1, "x"), ("a", 2, "y"), ("b", 1, "z")]),
 ...                key=lambda m: m[0], precedence=lambda m: m[1]).collect()        # doctest: +SKIP
@@ -16,30 +10,13 @@ from datetime import UTC, date, datetime
 from functools import partial
 from itertools import groupby
 from numbers import Number
-from operator import itemgetter
 from typing import Any
 
-from pyspark import RDD, SparkContext
-from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
-from pyspark.shuffle import ExternalSorter
+from pyspark import RDD
 
-from mutator.engine.receipts import Receipts
-from mutator.engine.records.read import read_task
-from mutator.engine.records.write import Row, write_bucket
-from mutator.engine.spark.shuffle import merge_groups
 from mutator.engine.spark.worker_python import use_own_python
 from mutator.errors import error
-from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import murmur64a
-
-
-def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
-    """Run the merge of a plan on Spark; return all receipts.
-
-    staging: directory that the files go to, None for a dry run.
-    """
-    sort = partial(_sort_by_position, _sort_memory(sc))
-    return merge_groups(sc, plan, staging, read_task, partial(write_bucket, sort=sort))
 
 
 def last_mutations(
@@ -125,17 +102,3 @@ def _canonical(value: Any) -> bytes:
         what=f"a key of type {type(value).__name__} has no canonical bytes; make it of None, numbers, str, bytes, "
         "dates and tuples of these",
     )
-
-
-def _sort_by_position(memory: int, rows: Iterable[Row]) -> Iterator[Row]:
-    """Sort rows by their position in the file, with Spark's own sorter, which spills to disk."""
-    batches = AutoBatchedSerializer(CPickleSerializer())  # type: ignore[no-untyped-call]  # pyspark leaves it untyped
-    sorter: Any = ExternalSorter(memory, batches)
-    return iter(sorter.sorted(rows, key=itemgetter(0)))
-
-
-def _sort_memory(sc: SparkContext) -> int:
-    """Return the MB of a Python worker's memory that a sort may fill, as Spark's own shuffle counts it."""
-    text = sc.getConf().get("spark.python.worker.memory", "512m").lower()
-    units = {"g": 1024.0, "m": 1.0, "k": 1 / 1024, "t": 1048576.0}
-    return max(1, int(float(text[:-1]) * units[text[-1]] * 0.9)) if text[-1] in units else 460

@@ -1,0 +1,18 @@
+"""The merge of a plan as steps over elements, by the engine that the plan names."""
+
+from mutator.engine.blocks import steps as blocks
+from mutator.engine.partitions import steps as partitions
+from mutator.engine.receipts import Receipts
+from mutator.engine.records import steps as records
+from mutator.engine.runner import Runner
+from mutator.plan.run_plan import Plan
+
+
+def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
+    """Run the merge of a plan; return all receipts.
+
+    staging: directory that the files go to, None for a dry run.
+    """
+    if plan.is_partitioned:
+        return partitions.merge(runner, plan, staging)
+    return {"records": records.merge, "blocks": blocks.merge}[plan.strategy.engine](runner, plan, staging)

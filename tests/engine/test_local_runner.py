@@ -1,0 +1,100 @@
+"""The runner on this machine gives the same elements in one process and in several, and says which worker died."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from mutator.engine.local.runner import local_runner
+from mutator.engine.runner import each_on
+from mutator.errors import StorageError, error
+from tests.support.patience import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def words(count, number, attempt, lines):
+    for line in lines:
+        for position, word in enumerate(line.split()):
+            yield (len(word) % count, number, position), word
+
+
+def joined(separator, number, attempt, elements):
+    yield number, separator.join(word for _, word in elements)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("processes", [1, 2])
+def test_elements_arrive_in_their_group_sorted(processes):
+    lines = ["to be or not to be", "that is the question", "", "whether tis nobler"]
+    with local_runner(processes) as runner, runner.shared(3) as count, runner.shared(" ") as space:
+        found = runner.tasks(lines).map(words, count).grouped(4).map(joined, space)
+        expected = [(0, "not the tis nobler"), (1, "that whether"), (2, "to be or to be is question"), (3, "")]
+        assert found.collect() == expected
+
+
+def refuse(task, number, attempt):
+    raise error("storage", path=f"task {task}", why="no space left on device")
+
+
+def die(task, number, attempt):
+    if task:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.2)
+
+
+@pytest.mark.processes
+def test_tasks_run_in_worker_processes():
+    with local_runner(2) as runner:
+        found = set(each_on(runner)([1, 2, 3, 4], pid_of))
+    assert os.getpid() not in found
+
+
+def pid_of(task, number, attempt):
+    return os.getpid()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_error_of_the_catalogue_arrives(processes):
+    with local_runner(processes) as runner, pytest.raises(StorageError, match="task 1: no space left"):
+        each_on(runner)([1, 2], refuse)
+
+
+@pytest.mark.processes
+def test_a_killed_worker_is_a_clear_error():
+    with local_runner(2) as runner, pytest.raises(StorageError, match="killed a worker process") as caught:
+        each_on(runner)([0, 1, 0], die)
+    assert caught.value.kind == "worker.killed"
+
+
+@pytest.mark.processes
+def test_workers_end_with_a_killed_parent(tmp_path):
+    program = f"""
+        import os, time
+        from pathlib import Path
+        from mutator.engine.local.runner import local_runner
+        from mutator.engine.runner import each_on
+        from tests.engine.test_local_runner import sleeper
+
+        with local_runner(2) as runner:  # without a guard of __main__: a user's script has none
+            each_on(runner)([{str(tmp_path)!r}] * 2, sleeper)
+    """
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(program))
+    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    wait_until(lambda: len(list(tmp_path.glob("pid-*"))) == 2)
+    parent.kill()
+    parent.wait()
+    for path in tmp_path.glob("pid-*"):
+        wait_until(lambda pid=path.name[4:]: not Path(f"/proc/{pid}").exists())
+
+
+def sleeper(directory, number, attempt):
+    Path(directory, f"pid-{os.getpid()}").touch()
+    time.sleep(600)
