@@ -37,8 +37,9 @@ from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.formats.files.escaped import separates
-from mutator.pipeline.merge import Engine, Prepared, carry_out, prepare
+from mutator.pipeline.merge import Prepared, carry_out, prepare
 from mutator.pipeline.report import Report
+from mutator.pipeline.runners import Engine
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_paths import directory_of
 from mutator.rules.truth_table import MASTER_OUTCOMES

@@ -113,7 +113,7 @@ def _round_trip(arguments: argparse.Namespace) -> Iterator[Answer]:
             arguments.text,
             config,
             arguments.feed,
-            options.merge_on(lambda: nullcontext(spark.sparkContext), arguments),
+            options.merge_on("spark", lambda: nullcontext(spark.sparkContext), arguments),
             each_on(SparkRunner(spark.sparkContext)),
             engine=arguments.engine,
         )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
 from mutator.config import load
 from mutator.config.sources import PREFIX, parse_overrides
 from mutator.errors.display import one_line
+from mutator.plan.runner_choice import RUNNERS
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from mutator.config import Config
     from mutator.engine.receipts import Receipts
-    from mutator.pipeline.merge import Engine
+    from mutator.pipeline.runners import Engine
     from mutator.plan.run_plan import Plan
 
 
@@ -48,14 +50,19 @@ ENGINE = option(
     default="auto",
     help="merge blocks of rows, or row by row (default auto: blocks wherever possible)",
 )
+RUNNER = option(
+    "--runner",
+    choices=RUNNERS,
+    help="run the tasks in processes of this machine, or on Spark (default auto: what is faster)",
+)
 DRY_RUN = option("--dry-run", action="store_true", help="report what the run would do, and write nothing")
 JSON = option("--json", action="store_true", help="print JSON on stdout")
 
 
 def settings_of(arguments: argparse.Namespace) -> list[str]:
-    """Return the settings of a command line, including ``--partitioned-by``."""
-    by = arguments.partitioned_by
-    return [*arguments.settings, *([] if by is None else [f"partitioned.by={by}"])]
+    """Return the settings of a command line, including those that have an option of their own."""
+    given = {"partitioned.by": arguments.partitioned_by, "runner": arguments.runner}
+    return [*arguments.settings, *(f"{name}={value}" for name, value in given.items() if value is not None)]
 
 
 def config_of(arguments: argparse.Namespace) -> Config:
@@ -74,11 +81,7 @@ def config_without_id(arguments: argparse.Namespace) -> Config:
 
 def is_quiet(arguments: argparse.Namespace) -> bool:
     """Return whether progress and warnings would end up in the JSON: spark-submit redirects stderr to stdout."""
-    if not getattr(arguments, "json", False):
-        return False
-    from mutator.engine.spark.session import is_submitted
-
-    return is_submitted()
+    return getattr(arguments, "json", False) and "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def warn(arguments: argparse.Namespace, warnings: Iterable[str]) -> None:
@@ -90,21 +93,39 @@ def warn(arguments: argparse.Namespace, warnings: Iterable[str]) -> None:
             sys.stderr.write(f"mutator: warning: {one_line(warning)}\n")
 
 
-def merge_on(spark: Callable[[], AbstractContextManager[SparkContext]], arguments: argparse.Namespace) -> Engine:
-    """Return Spark as the engine of a run, with warnings and progress on stderr.
+def merge_on(
+    runner: str, spark: Callable[[], AbstractContextManager[SparkContext]], arguments: argparse.Namespace
+) -> Engine:
+    """Return the engine of a run, with warnings and progress on stderr.
 
-    spark: returns the context, once it is needed.
+    runner: one of ``runner_choice.RUNNERS``. spark: returns the context, once it is needed.
     """
-    from mutator.engine.spark.progress import show_progress
-    from mutator.pipeline.merge import on_spark
+    from mutator.pipeline.runners import engine_on
 
-    merge = on_spark(spark, None if is_quiet(arguments) else show_progress)
+    merge = engine_on(runner, spark, nullcontext if is_quiet(arguments) else _progress)
 
     def warn_and_merge(plan: Plan, staging: str | None) -> Receipts:
         warn(arguments, plan.warnings)
         return merge(plan, staging)
 
     return warn_and_merge
+
+
+def spark(name: str) -> Callable[[], AbstractContextManager[SparkContext]]:
+    """Return a function that opens the running Spark session, or a new one. name: of its application."""
+
+    def open_context() -> AbstractContextManager[SparkContext]:
+        from mutator.engine.spark.session import spark_context
+
+        return spark_context(name)
+
+    return open_context
+
+
+def _progress(sc: SparkContext) -> AbstractContextManager[None]:
+    from mutator.engine.spark.progress import show_progress
+
+    return show_progress(sc)
 
 
 def shown(report: Any, arguments: argparse.Namespace) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from functools import cache
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
@@ -107,15 +108,14 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
 
 
 def _runs(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.engine.spark.session import spark_context
-    from mutator.pipeline.merge import on_spark
     from mutator.workflow.partitions.runs import run_partitions
 
     config = load(arguments.config, arguments.settings)
-    with spark_context("mutator partition-runs") as sc:  # one for all runs
+    with ExitStack() as stack:
+        spark = cache(lambda: stack.enter_context(options.spark("mutator partition-runs")()))  # one for all runs
         report = run_partitions(
             config,
-            on_spark(lambda: nullcontext(sc)),
+            options.merge_on(config.runner, lambda: nullcontext(spark()), arguments),
             master=arguments.master,
             feed=arguments.feed,
             output=arguments.output,

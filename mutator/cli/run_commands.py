@@ -15,13 +15,12 @@ from mutator.errors.display import text_of
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.engine.spark.session import spark_context
     from mutator.pipeline.merge import carry_out, prepare
 
     config = options.config_of(arguments)  # before Spark starts, which takes seconds
     prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
-    spark = options.merge_on(lambda: spark_context("mutator run"), arguments)
-    _, report = carry_out(prepared, spark, dry_run=arguments.dry_run)
+    merge = options.merge_on(config.runner, options.spark("mutator run"), arguments)
+    _, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
     yield Answer(options.shown(report, arguments), report.warnings)
 
 
@@ -37,16 +36,14 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
     arguments.config = configs[-1] if configs else None
     arguments.settings = [setting for setting in arguments.settings if not setting.startswith(path)]
     arguments.master, arguments.feed = master, feed
-    arguments.partitioned_by, arguments.engine = None, "auto"
+    arguments.partitioned_by, arguments.runner, arguments.engine = None, None, "auto"
     return _run(arguments)
 
 
 def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.engine.spark.faults import spark_faults
-    from mutator.engine.spark.runner import SparkRunner
-    from mutator.engine.spark.session import spark_context
+    from mutator.pipeline.runners import choice_for, open_runner
     from mutator.pipeline.verify import repair_dataset, verify
-    from mutator.storage import absolute
+    from mutator.storage import absolute, walk
     from mutator.workflow.directory.verification import is_base, repair_base, verify_base
 
     path = absolute(arguments.directory)
@@ -55,8 +52,8 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)
         lines = [*(f"repaired: {text}" for text in done), *(f"not repaired: {text}" for text in problems)]
         yield Answer(text_of(lines or ["nothing to repair"]))
-    with spark_context("mutator verify") as sc, spark_faults(sc):
-        runner = SparkRunner(sc)
+    choice = choice_for(arguments.runner or "auto", sum(entry.bytes for entry in walk(path)))
+    with open_runner(choice, options.spark("mutator verify")) as runner:
         found = (
             verify_base(arguments.directory, lambda path: verify(runner, path))
             if whole_base
@@ -76,6 +73,7 @@ RUN = Command(
         options.new_directory(),
         options.PARTITIONED_BY,
         options.ENGINE,
+        options.RUNNER,
         options.DRY_RUN,
         options.JSON,
     ),
@@ -87,6 +85,7 @@ VERIFY = Command(
     (
         option("directory", metavar="DIR", help="output of mutator run, or the base of a workflow"),
         option("--repair", action="store_true", help="first put damaged manifests back from their copies"),
+        options.RUNNER,
     ),
     _verify,
 )

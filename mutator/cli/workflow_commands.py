@@ -37,9 +37,7 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.engine.spark.session import spark_context
-
-    yield _answer(_run_once(arguments, lambda: spark_context("mutator workflow")), arguments)
+    yield _answer(_run_once(arguments, options.spark("mutator workflow")), arguments)
 
 
 def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -50,9 +48,7 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
 
         @cache
         def spark() -> Any:  # starts when it is first needed, and is kept until the end
-            from mutator.engine.spark.session import spark_context
-
-            return stack.enter_context(spark_context("mutator workflow"))
+            return stack.enter_context(options.spark("mutator workflow")())
 
         while left is None or left > 0:
             try:
@@ -75,7 +71,7 @@ def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContext
     from mutator.workflow import directory
 
     config = options.config_of(arguments)
-    merge = directory.merge_by(config, options.merge_on(spark, arguments), arguments.engine)
+    merge = directory.merge_by(config, options.merge_on(config.runner, spark, arguments), arguments.engine)
     return directory.run(arguments.base, config, merge)
 
 
@@ -110,7 +106,7 @@ _BASE = (
     *options.CONFIG,
     options.JSON,
 )
-_RUN = (*_BASE, options.ENGINE, options.PARTITIONED_BY)
+_RUN = (*_BASE, options.ENGINE, options.RUNNER, options.PARTITIONED_BY)
 _WATCH = (
     *_RUN,
     option(

@@ -80,6 +80,7 @@ class Config:
     sequence_gaps: str = _setting("sequence.gaps", parsers.one_of("auto", "report", "fail", "ignore"), "auto")
     control_suffix: str | None = _setting("feed.control.suffix", parsers.suffix)  # None: no control files
     # --- settings that change only the speed
+    runner: str = _setting("runner", parsers.one_of("auto", "local", "spark"), "auto")
     num_reducer: int | None = _setting("num.reducer", parsers.positive)
     split_bytes: int = _setting("split.bytes", parsers.size, 64 << 20)
     bucket_bytes: int = _setting("bucket.bytes", parsers.size, 64 << 20)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from mutator.dataset.manifest import DataFile, SideFile
 from mutator.errors import MutatorError
+from mutator.plan.runner_choice import RunnerChoice
 
 Key = tuple[bytes, ...]  # canonical bytes of a record ID's values
 
@@ -83,3 +84,4 @@ class Receipts:
     ledger: LedgerReceipt
     touched: Mapping[str, int] = field(default_factory=dict)  # directory of a touched partition -> bytes sent to it
     joined: SideFile | None = None  # pack that replaces several packs of filters
+    runner: RunnerChoice | None = None  # None: one that nobody chose

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,26 +15,22 @@ from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
-from mutator.engine import steps
 from mutator.engine.receipts import Receipts
-from mutator.engine.runner import Runner
 from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up, check, check_written
 from mutator.pipeline.next_manifest import next_manifest
 from mutator.pipeline.report import Report, report_of
+from mutator.pipeline.runners import Engine, Progress, engine_on
 from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.partition_plan import with_units
 from mutator.plan.run_plan import Plan, make_plan
+from mutator.plan.runner_choice import RunnerChoice
 from mutator.rules.file_names import new_run_id
 from mutator.storage import located, located_to_write, storage_for
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-
-Progress = Callable[["SparkContext"], AbstractContextManager[object]]
-# Reads, shuffles, reduces and writes as a plan says, into a directory (None: nowhere).
-Engine = Callable[[Plan, str | None], Receipts]
 
 
 def mutate(
@@ -64,32 +60,8 @@ def mutate(
 
     sc = getattr(sc, "sparkContext", sc)  # of a SparkSession
     use_own_python(sc)
-    merge_on = on_spark(lambda: nullcontext(sc), progress)
+    merge_on = engine_on("spark", lambda: nullcontext(sc), progress)
     return run(merge_on, config, master=master, feed=feed, output=output, dry_run=dry_run, engine=engine)
-
-
-def on_runner(open_runner: Callable[[Plan], AbstractContextManager[Runner]]) -> Engine:
-    """Return an engine that merges on a runner. open_runner: opens it, not before the merge, which may take seconds."""
-
-    def merge_on(plan: Plan, staging: str | None) -> Receipts:
-        with open_runner(plan) as runner:
-            return steps.merge(runner, plan, staging)
-
-    return merge_on
-
-
-def on_spark(context: Callable[[], AbstractContextManager[SparkContext]], progress: Progress | None = None) -> Engine:
-    """Return an engine on Spark. context: makes the Spark context."""
-
-    @contextmanager
-    def spark_runner(_: Plan) -> Iterator[Runner]:
-        from mutator.engine.spark.faults import spark_faults
-        from mutator.engine.spark.runner import SparkRunner
-
-        with context() as sc, spark_faults(sc), (progress or nullcontext)(sc):
-            yield SparkRunner(sc)
-
-    return on_runner(spark_runner)
 
 
 def run(
@@ -137,13 +109,13 @@ def prepare(
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
     """Carry out a plan: merge, verify and publish."""
     plan, known = prepared.plan, prepared.survey.manifest
-    results: list[Result] = []
+    results: list[tuple[Result, RunnerChoice | None]] = []
 
     def merge(staging: str | None) -> Manifest:
         receipts = merge_on(plan, staging)  # reads, shuffles, reduces and writes
         result = _verified(plan, known, receipts, staging)
         check_signals()  # Spark may have swallowed the exception of one
-        results.append(result)
+        results.append((result, receipts.runner))
         schema_files = () if staging is None else write_sidecar(staging, plan.rows.spec)
         return next_manifest(plan, known, replace(result, beside=(*result.beside, *schema_files)))
 
@@ -154,7 +126,8 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
         published = publish(prepared.output, plan.run, merge)
         made, litter = published.manifest, published.litter
     seconds = time.monotonic() - prepared.started
-    report = report_of(plan, prepared.survey, results[-1], made, prepared.given, litter, dry_run, seconds)
+    result, runner = results[-1]
+    report = report_of(plan, prepared.survey, result, made, prepared.given, litter, dry_run, seconds, runner)
     return made, report
 
 

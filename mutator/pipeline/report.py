@@ -13,6 +13,7 @@ from mutator.pipeline.text_tables import aligned, listed
 from mutator.pipeline.unmatched_deletes import unmatched_deletes
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
+from mutator.plan.runner_choice import RunnerChoice
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 
 _PARTITIONS = 20  # shown as text; the JSON has them all
@@ -57,6 +58,7 @@ class Report:
     warnings: tuple[str, ...]
     horizon: str | None
     seconds: float
+    runner: str | None = None  # where the tasks ran, and why
 
     def json(self) -> str:
         """Return the report as a JSON document.
@@ -75,6 +77,7 @@ class Report:
             buckets = "buckets by partition"
         shape = f"{self.engine} engine, {self.join} join, {buckets}, {counted(self.tasks, 'read task')}"
         lines += [f"  plan   {shape}: {self.reason}"]
+        lines += [f"  runner {self.runner}"] if self.runner is not None else []
         lines += [f"  note   {note}" for note in self.notes]
         left = [("feed rows", n["feed rows"]), *((f"  {name}", n[f"feed {name}"]) for name in FEED_OUTCOMES)]
         right = [("master rows", n["master rows"]), *((f"  {name}", n[f"master {name}"]) for name in MASTER_OUTCOMES)]
@@ -174,6 +177,7 @@ def report_of(
     litter: tuple[str, ...],
     dry_run: bool,
     seconds: float,
+    runner: RunnerChoice | None,
 ) -> Report:
     """Return the report of a run. given: master, feed and output as the user wrote them."""
     rejected = next((part.path for part in made.beside if part.role == "rejected"), None)
@@ -204,6 +208,7 @@ def report_of(
         warnings=(*plan.warnings, *unmatched_deletes(plan, result), *_reject_warnings(plan, result)),
         horizon=made.horizon,
         seconds=round(seconds, 3),
+        runner=None if runner is None else runner.text(),
     )
 
 

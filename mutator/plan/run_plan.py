@@ -26,7 +26,7 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.schema_rows import has_schema, schema_row_plan
 from mutator.plan.rows.text_rows import text_row_plan
-from mutator.plan.splits import Input, Split, numbered, packed_tasks, splits_of
+from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import HASH_NAME
@@ -130,6 +130,12 @@ class Plan:
     def key_width(self) -> int:
         """The number of values of a record ID."""
         return len(self.rows.layouts["feed"].id_fields)
+
+    @property
+    def bytes_to_read(self) -> int:
+        """The bytes of the files that are read, uncompressed; of a partitioned master only those of the feed."""
+        sources = (self.inputs[number].source for number in {split.input for split in self.splits})
+        return sum(source.bytes * (INFLATED if source.is_packed else 1) for source in sources)
 
     @property
     def splits(self) -> tuple[Split, ...]:

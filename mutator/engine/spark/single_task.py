@@ -16,7 +16,6 @@ from mutator.engine.local.runner import local_runner
 from mutator.engine.receipts import Receipts
 from mutator.engine.spark.runner import SparkRunner
 from mutator.plan.run_plan import Plan
-from mutator.plan.splits import INFLATED
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,10 +27,7 @@ def is_small(plan: Plan) -> bool:
     """Return whether one task may do the whole merge of a plan."""
     if plan.is_partitioned:
         return False  # which files of the master are read is known only later
-    read = {split.input for split in plan.splits}
-    sources = (plan.inputs[number].source for number in read)
-    packed = (one.bytes * (INFLATED if one.is_packed else 1) for one in sources)
-    return sum(packed) <= min(_SMALL, plan.memory)
+    return plan.bytes_to_read <= min(_SMALL, plan.memory)
 
 
 def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:

@@ -5,8 +5,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from mutator.config import Config
-from mutator.pipeline.merge import Engine, carry_out, prepare
+from mutator.pipeline.merge import carry_out, prepare
 from mutator.pipeline.report import Report
+from mutator.pipeline.runners import Engine
 from mutator.rules import file_names
 from mutator.workflow.directory import claim
 from mutator.workflow.directory.run_phases import Merge, Merged, Task

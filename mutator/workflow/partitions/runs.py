@@ -23,7 +23,8 @@ from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
-from mutator.pipeline.merge import Engine, run
+from mutator.pipeline.merge import run
+from mutator.pipeline.runners import Engine
 from mutator.rules import file_names
 from mutator.storage import Storage, located, located_to_write, storage_for
 from mutator.storage.registry import same_storage

@@ -1,0 +1,67 @@
+"""Open the runner of a merge: Spark, or the processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mutator.engine import steps
+from mutator.engine.local.runner import local_runner
+from mutator.engine.receipts import Receipts
+from mutator.engine.runner import Runner
+from mutator.plan.run_plan import Plan
+from mutator.plan.runner_choice import RunnerChoice, choose_runner
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+Progress = Callable[["SparkContext"], AbstractContextManager[object]]
+Context = Callable[[], AbstractContextManager["SparkContext"]]  # makes a Spark context, which takes seconds
+# Reads, shuffles, reduces and writes as a plan says, into a directory (None: nowhere).
+Engine = Callable[[Plan, str | None], Receipts]
+
+
+def engine_on(wanted: str, context: Context, progress: Progress | None = None) -> Engine:
+    """Return the engine of a run. wanted: one of ``runner_choice.RUNNERS``. context: called if Spark is chosen."""
+
+    def merge_on(plan: Plan, staging: str | None) -> Receipts:
+        choice = choice_for(wanted, plan.bytes_to_read)
+        with open_runner(choice, context, progress) as runner:
+            return replace(steps.merge(runner, plan, staging), runner=choice)
+
+    return merge_on
+
+
+def choice_for(wanted: str, bytes_: int) -> RunnerChoice:
+    """Choose a runner in the environment of this process. bytes_: to be read, uncompressed."""
+    return choose_runner(wanted, bytes_, len(os.sched_getaffinity(0)), _configured_spark())
+
+
+@contextmanager
+def open_runner(choice: RunnerChoice, context: Context, progress: Progress | None = None) -> Iterator[Runner]:
+    """Yield the runner that was chosen. Raises the errors of the catalogue for faults of Spark."""
+    if choice.runner == "local":
+        with local_runner(choice.processes) as runner:
+            yield runner
+        return
+    from mutator.engine.spark.faults import spark_faults
+    from mutator.engine.spark.runner import SparkRunner
+
+    with context() as sc, spark_faults(sc), (progress or nullcontext)(sc):
+        yield SparkRunner(sc)
+
+
+def _configured_spark() -> str | None:
+    """Return how a Spark master is configured for this process; None if none is."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return "spark-submit started this process"
+    for name in ("MASTER", "SPARK_REMOTE"):
+        if name in os.environ:
+            return f"{name} is set"
+    spark = sys.modules.get("pyspark")  # it takes half a second to import
+    running = spark is not None and spark.SparkContext._active_spark_context is not None
+    return "a Spark session is running in this process" if running else None

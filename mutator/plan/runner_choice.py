@@ -1,0 +1,48 @@
+"""The choice of a runner: Spark, or the processes of this machine.
+
+Spark takes seconds to start. A merge that reads little is done before that.
+"""
+
+from dataclasses import dataclass
+
+RUNNERS = ("auto", "local", "spark")
+_FASTER_HERE = 1 << 30  # bytes that this machine merges no slower than Spark on the same machine
+_ONE_PROCESS = 48 << 20  # bytes that one process merges before others have started
+
+
+@dataclass(frozen=True)
+class RunnerChoice:
+    """A runner, and the reason for it."""
+
+    runner: str  # "local" or "spark"
+    processes: int  # of a local runner, at least 1
+    why: str
+
+    def text(self) -> str:
+        """Return a clause for a report.
+
+        >>> RunnerChoice("local", 2, "it was asked for").text()
+        'local, 2 processes: it was asked for'
+        """
+        one = "1 process" if self.processes == 1 else f"{self.processes} processes"
+        tasks = f", {one}" if self.runner == "local" else ""
+        return f"{self.runner}{tasks}: {self.why}"
+
+
+def choose_runner(wanted: str, bytes_: int, cores: int, spark: str | None) -> RunnerChoice:
+    """Choose a runner.
+
+    wanted: one of ``RUNNERS``. bytes_: to be read, uncompressed. cores: of this machine. spark: how a Spark master is
+    configured, None if none is.
+
+    >>> choose_runner("auto", 4096, 2, None)
+    RunnerChoice(runner='local', processes=1, why='4,096 bytes are merged before Spark would have started')
+    """
+    processes = 1 if bytes_ <= _ONE_PROCESS else max(cores, 1)
+    if wanted != "auto":
+        return RunnerChoice(wanted, processes, "it was asked for")
+    if spark is not None:
+        return RunnerChoice("spark", processes, spark)
+    if bytes_ <= _FASTER_HERE:
+        return RunnerChoice("local", processes, f"{bytes_:,} bytes are merged before Spark would have started")
+    return RunnerChoice("spark", processes, f"{bytes_:,} bytes to read are more than {_FASTER_HERE:,}")
