@@ -10,7 +10,7 @@ WITH_JAVA := .ci/java.sh
 # Three at a time: tests spend much of their time waiting for a JVM or a process to start.
 PYTEST := -m pytest -n 3 --dist loadgroup
 UNIT := $(addprefix tests/,errors rules storage config formats dataset plan engine pipeline workflow bridge cli) \
-	tests/test_architecture.py mutator
+	tests/test_architecture.py tests/test_package.py mutator
 
 # Each of these variables could select a Spark or Python outside the virtual environment.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME

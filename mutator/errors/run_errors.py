@@ -7,7 +7,10 @@ RUNS: dict[int, dict[str, str]] = {
         "config.file": "{path}: cannot be read as a configuration: {why}; fix the file, or name another one",
         "path.missing": "{path}: there is no such {what}; check the path",
         "path.scheme": "{path}: '{scheme}' is not a known storage scheme; the known ones are: {known}",
-        "path.extra": "{path}: {scheme}:// needs packages that are not installed: pip install 'mutator[{extra}]'",
+        "path.extra": (
+            "{path}: {scheme}:// needs packages that are not installed: pip install '.[{extra}]' in a checkout of "
+            "mutator, or its wheel with [{extra}]"
+        ),
         "path.transport": (
             "{path}: {scheme}:// needs packages that are not installed: pip install 'smart_open[{extra}]'"
         ),

@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 
-pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip install 'mutator[hdfs]'")
+pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip install '.[hdfs]'")
 
 from mutator.errors import MutatorError
 from mutator.storage import blocks
@@ -440,6 +440,6 @@ def test_names_of_the_configuration_directory(hdfs, tmp_path):
 def test_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "hdfs_native", None)
     monkeypatch.setattr(backend, "_clients", {})
-    with pytest.raises(MutatorError, match=r"pip install 'mutator\[hdfs\]'") as caught:
+    with pytest.raises(MutatorError, match=r"pip install '\.\[hdfs\]' in a checkout of mutator") as caught:
         STORAGE.stat("hdfs://name:8020/master")
     assert caught.value.exit_code == 2

@@ -1,0 +1,62 @@
+"""What a user installs: the distribution's metadata and files, and the commands that install it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("setuptools", reason="setuptools is not installed: pip install setuptools")
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("setup.cfg", "pyproject.toml", "LICENSE", "README.md")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build the package as pip does, short of packing the wheel; return the directory."""
+    root = tmp_path_factory.mktemp("package")
+    for name in SOURCES:
+        shutil.copy(ROOT / name, root)
+    shutil.copytree(ROOT / "mutator", root / "mutator", ignore=shutil.ignore_patterns("__pycache__"))
+    command = ["-W", "ignore", "-c", "import setuptools; setuptools.setup()", "-q", "egg_info", "build_py"]
+    subprocess.run([sys.executable, *command], cwd=root, check=True, capture_output=True, text=True)
+    return root
+
+
+def test_an_installed_package_has_its_types_and_its_licence(built):
+    info = built / "spark_mutator.egg-info"
+    metadata = HeaderParser().parsestr((info / "PKG-INFO").read_text())
+    installed = {path.relative_to(built / "build/lib").as_posix() for path in (built / "build/lib").rglob("*.*")}
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mutator").rglob("*.py")}
+
+    assert metadata["Name"] == "spark-mutator"
+    assert {metadata.get("License"), metadata.get("License-Expression")} >= {"Apache-2.0"}
+    assert metadata["License-File"] == "LICENSE"
+    assert "LICENSE" in (info / "SOURCES.txt").read_text().split()
+    assert (info / "entry_points.txt").read_text().split() == ["[console_scripts]", "mutator", "=", "mutator.cli:entry"]
+    assert installed == modules | {"mutator/py.typed"}
+
+
+def test_the_licence_is_apache_2():
+    text = " ".join((ROOT / "LICENSE").read_text().split())
+
+    assert text.startswith("Apache License Version 2.0, January 2004")
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert "Copyright 2026 The mutator authors" in text
+
+
+def test_nobody_is_told_to_install_the_other_mutator():
+    """On PyPI, ``mutator`` belongs to another project."""
+    files = [path for room in ("mutator", "docs", "jobs", "bench", ".ci") for path in (ROOT / room).rglob("*.*")]
+    files = [path for path in (ROOT / "README.md", *files) if path.suffix in (".py", ".md", ".sh")]
+
+    assert len(files) > 100
+    for path in files:
+        text = re.sub(r'"\s+"', "", path.read_text())  # a message may be split over lines
+        assert not re.search(r"""pip install (-\S+ )*["']?mutator""", text), path
