@@ -31,7 +31,7 @@ venv: $(VENV)/stamp  ## make .venv with mutator and its tools
 java:  ## look for Java 17 or newer; as root on Debian or Ubuntu, install it
 	@$(WITH_JAVA)
 
-demo: venv java  ## run the sample data through the main job and show what changed
+demo: $(VENV)/package java  ## run the sample data through the main job, with and without Spark, and show what changed
 	@$(WITH_JAVA) .ci/demo.sh $(VENV)/bin/mutator build/demo
 
 lint: venv  ## ruff and mypy
@@ -79,8 +79,13 @@ clean:  ## remove everything that make created
 	rm -rf $(VENV) $(VENV35) $(VENV_BENCH) build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-$(VENV)/stamp: pyproject.toml setup.cfg .ci/venv.sh
-	.ci/venv.sh $(VENV) "$(PYTHON)" -e '.[dev]'
+# The package and what it needs to run; the tools of `make venv` are added to it.
+$(VENV)/package: pyproject.toml setup.cfg .ci/venv.sh
+	.ci/venv.sh $(VENV) "$(PYTHON)" -e .
+	touch $@
+
+$(VENV)/stamp: $(VENV)/package
+	$(VENV)/bin/python -m pip install --disable-pip-version-check --quiet -e '.[dev]'
 	touch $@
 
 # Spark 3.5 supports Python up to 3.11.

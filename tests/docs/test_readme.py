@@ -14,6 +14,7 @@ from mutator import cli
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
 from tests.support import console
+from tests.support.cluster import environment, run
 from tests.support.console import console_blocks, same, settle, steps
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +74,23 @@ def test_every_command_of_the_page_on_many_tables_prints_its_output(block, sc, t
 def test_every_command_of_the_page_on_partitions_prints_its_output(block, sc, tmp_path, monkeypatch, capfd):
     (tmp_path / "build").mkdir()
     test_every_command_of_the_readme_prints_its_output(block, sc, tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.jvm
+@pytest.mark.processes
+def test_the_demo_prints_its_output(tmp_path):
+    (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
+    mutator = tmp_path / ".venv" / "bin" / "mutator"
+    mutator.parent.mkdir(parents=True)
+    mutator.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m mutator.cli "$@"\n')
+    mutator.chmod(0o755)
+    command = [ROOT / ".ci" / "demo.sh", mutator.relative_to(tmp_path), "build/demo"]
+
+    done = run(command, environment(PYTHONPATH=str(ROOT)), cwd=tmp_path)
+
+    shown = re.search(r"`make demo` prints:\n\n```(.*?)```", README, re.DOTALL)
+    assert done.returncode == 0, done.stderr
+    assert same(done.stdout) == same(shown[1])
 
 
 def test_each_command_makes_a_directory_of_its_own():
