@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from mutator.pipeline import runners
 from tests.support.bridge_tables import in_memory  # noqa: F401
 from tests.support.cluster import QUICK
 from tests.support.effort import EXAMPLES
@@ -82,6 +83,15 @@ def no_wait_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.path.stem not in OF_THE_DISK:
             patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def only_own_spark(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hide the Spark session of other tests, so that commands choose a runner as if they were alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not {"sc", "hive"} & set(request.fixturenames):
+            patch.setattr(runners, "_configured_spark", lambda: None)
         yield
 
 

@@ -104,10 +104,10 @@ class BridgeRun(OnSpark):
 
         from mutator import config
         from mutator.bridge import run
-        from mutator.pipeline.merge import on_spark
+        from mutator.pipeline.runners import engine_on
 
         settings = config.parse(SETTINGS["parquet"])
-        merge_on = on_spark(lambda: nullcontext(self.spark.sparkContext))
+        merge_on = engine_on("spark", lambda: nullcontext(self.spark.sparkContext))
         return run(self._table(self.table), str(self.text), settings, [str(feed)], merge_on, self._each())
 
 

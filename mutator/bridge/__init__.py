@@ -14,9 +14,8 @@ report             the report of a round trip
 """
 
 from mutator.bridge.exporting import export
-from mutator.bridge.hive.metastore_table import MetastoreTable, import_to_table
 from mutator.bridge.importing import import_to_path
 from mutator.bridge.path_table import PathTable
 from mutator.bridge.round_trip import one_byte, run
 
-__all__ = ["MetastoreTable", "PathTable", "export", "import_to_path", "import_to_table", "one_byte", "run"]
+__all__ = ["PathTable", "export", "import_to_path", "one_byte", "run"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
     from mutator.bridge.contract import Table
     from mutator.bridge.text_dataset import Written
+    from mutator.config import Config
+    from mutator.engine.runner import Runner
+    from mutator.plan.runner_choice import RunnerChoice
 
+_NAME = "mutator bridge"  # of the Spark application
 _FORMATS = ("orc", "parquet", "avro")
 
 
@@ -36,20 +40,34 @@ def _table(path_option: str, path_help: str) -> Option:
     )
 
 
-def _spark(arguments: argparse.Namespace) -> AbstractContextManager[SparkSession]:
+@contextmanager
+def _opened(
+    arguments: argparse.Namespace, config: Config, feed: Sequence[str] = ()
+) -> Iterator[tuple[Table, Runner, RunnerChoice]]:
+    """Yield the table, and the runner of its tasks. feed: the paths that the command reads beside it."""
+    from mutator.bridge import PathTable
+    from mutator.engine.runner import each_on
+    from mutator.plan.runner_choice import RunnerChoice
+
+    if arguments.table is None:
+        with options.open_runner(config.runner, [arguments.path, *feed], _NAME) as (runner, choice):
+            yield PathTable(arguments.path, each_on(runner), config.output_codec), runner, choice
+        return
+    with _metastore(config) as spark:
+        from mutator.bridge.hive import MetastoreTable
+        from mutator.engine.spark.runner import SparkRunner
+
+        choice = RunnerChoice("spark", 1, "the table is in the metastore")
+        yield MetastoreTable(spark, arguments.table), SparkRunner(spark.sparkContext), choice
+
+
+def _metastore(config: Config) -> AbstractContextManager[SparkSession]:
+    """Return a session that knows the metastore."""
+    if config.runner == "local":
+        raise error("usage", what="a table of the metastore needs Spark: leave out --runner local, or name its path")
     from mutator.engine.spark.session import spark_session
 
-    return spark_session("mutator bridge", hive=arguments.table is not None)
-
-
-def _opened(arguments: argparse.Namespace, spark: SparkSession, codec: str | None = None) -> Table:
-    from mutator.bridge import MetastoreTable, PathTable
-    from mutator.engine.runner import each_on
-    from mutator.engine.spark.runner import SparkRunner
-
-    if arguments.table is not None:
-        return MetastoreTable(spark, arguments.table)
-    return PathTable(arguments.path, each_on(SparkRunner(spark.sparkContext)), codec)
+    return spark_session(_NAME, hive=True)
 
 
 def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -57,10 +75,10 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.rules.file_names import new_run_id
 
     started = time.monotonic()
-    delimiter = one_byte(options.config_without_id(arguments))
+    config = options.config_without_id(arguments)
+    delimiter = one_byte(config)
     run = new_run_id(time.time())
-    with _spark(arguments) as spark:
-        table = _opened(arguments, spark)
+    with _opened(arguments, config) as (table, _, _):
         exported = export(table, arguments.to, run, delimiter=delimiter)
     names = {"run": run, "table": table.given, "kind": table.format, "text": without_secrets(arguments.to)}
     shape = {"fields": len(table.schema), "partitioned_by": list(table.partition_fields)}
@@ -69,22 +87,24 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.bridge import import_to_path, import_to_table
+    from mutator.bridge import import_to_path
     from mutator.engine.runner import each_on
-    from mutator.engine.spark.runner import SparkRunner
     from mutator.rules.file_names import new_run_id
 
     started = time.monotonic()
     run = new_run_id(time.time())
     if arguments.table is None and arguments.format is None:
         raise error("usage", what=f"--format is missing; choose one of {', '.join(_FORMATS)}")
-    codec = options.config_without_id(arguments).output_codec
-    with _spark(arguments) as spark:
-        if arguments.table is None:
-            each = each_on(SparkRunner(spark.sparkContext))
-            imported = import_to_path(arguments.source, arguments.path, arguments.format, run, each, codec=codec)
-        else:
-            imported = import_to_table(spark, arguments.source, arguments.table, arguments.format, run)
+    config = options.config_without_id(arguments)
+    source, codec = arguments.source, config.output_codec
+    if arguments.table is None:
+        with options.open_runner(config.runner, [source], _NAME) as (runner, _):
+            imported = import_to_path(source, arguments.path, arguments.format, run, each_on(runner), codec=codec)
+    else:
+        with _metastore(config) as spark:
+            from mutator.bridge.hive import import_to_table
+
+            imported = import_to_table(spark, source, arguments.table, arguments.format, run)
     table = arguments.path if arguments.table is None else arguments.table
     names = {"run": run, "text": without_secrets(arguments.source), "table": without_secrets(table)}
     yield _answer("imported {rows} of {text} into {table}", names, imported, started, arguments)
@@ -104,17 +124,17 @@ def _answer(
 def _round_trip(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.bridge import run
     from mutator.engine.runner import each_on
-    from mutator.engine.spark.runner import SparkRunner
+    from mutator.pipeline.runners import engine_of
 
-    config = load(arguments.config, arguments.settings)
-    with _spark(arguments) as spark:
+    config = load(arguments.config, options.settings_of(arguments))
+    with _opened(arguments, config, arguments.feed) as (table, runner, choice):
         report = run(
-            _opened(arguments, spark, config.output_codec),
+            table,
             arguments.text,
             config,
             arguments.feed,
-            options.merge_on("spark", lambda: nullcontext(spark.sparkContext), arguments),
-            each_on(SparkRunner(spark.sparkContext)),
+            options.warn_before(engine_of(runner, choice), arguments),
+            each_on(runner),
             engine=arguments.engine,
         )
     yield Answer(report.json() if arguments.json else report.shown(), report.merged.warnings)
@@ -128,6 +148,7 @@ EXPORT = Command(
         _table("--from", "directory of ORC, Parquet or Avro files"),
         options.new_directory("--to"),
         *options.CONFIG,
+        options.RUNNER,
         options.JSON,
     ),
     _export,
@@ -143,6 +164,7 @@ IMPORT = Command(
         _table("--to", "output directory, which must not exist"),
         option("--format", choices=_FORMATS, help="of the files; not needed for a metastore table that exists already"),
         *options.CONFIG,
+        options.RUNNER,
         options.JSON,
     ),
     _import,
@@ -157,6 +179,7 @@ ROUND_TRIP = Command(
         options.FEED,
         *options.CONFIG,
         options.ENGINE,
+        options.RUNNER,
         options.JSON,
     ),
     _round_trip,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from mutator.config import Config
     from mutator.engine.receipts import Receipts
+    from mutator.engine.runner import Runner
     from mutator.pipeline.runners import Engine
     from mutator.plan.run_plan import Plan
+    from mutator.plan.runner_choice import RunnerChoice
 
 
 def setting(overrides: str = "the configuration file") -> Option:
@@ -61,7 +63,7 @@ JSON = option("--json", action="store_true", help="print JSON on stdout")
 
 def settings_of(arguments: argparse.Namespace) -> list[str]:
     """Return the settings of a command line, including those that have an option of their own."""
-    given = {"partitioned.by": arguments.partitioned_by, "runner": arguments.runner}
+    given = {name: getattr(arguments, name.replace(".", "_"), None) for name in ("partitioned.by", "runner")}
     return [*arguments.settings, *(f"{name}={value}" for name, value in given.items() if value is not None)]
 
 
@@ -74,9 +76,10 @@ def config_of(arguments: argparse.Namespace) -> Config:
 
 def config_without_id(arguments: argparse.Namespace) -> Config:
     """Read the configuration of a command that merges nothing: without ``--config`` it needs no record ID."""
-    given = {key.removeprefix(PREFIX) for key in parse_overrides(arguments.settings)}
+    settings = settings_of(arguments)
+    given = {key.removeprefix(PREFIX) for key in parse_overrides(settings)}
     has_id = arguments.config is not None or "id.field.ordinals" in given
-    return load(arguments.config, arguments.settings if has_id else ["id.field.ordinals=0", *arguments.settings])
+    return load(arguments.config, settings if has_id else ["id.field.ordinals=0", *settings])
 
 
 def is_quiet(arguments: argparse.Namespace) -> bool:
@@ -102,13 +105,27 @@ def merge_on(
     """
     from mutator.pipeline.runners import engine_on
 
-    merge = engine_on(runner, spark, nullcontext if is_quiet(arguments) else _progress)
+    return warn_before(engine_on(runner, spark, nullcontext if is_quiet(arguments) else _progress), arguments)
+
+
+def warn_before(merge: Engine, arguments: argparse.Namespace) -> Engine:
+    """Return an engine that first prints the warnings of the plan."""
 
     def warn_and_merge(plan: Plan, staging: str | None) -> Receipts:
         warn(arguments, plan.warnings)
         return merge(plan, staging)
 
     return warn_and_merge
+
+
+@contextmanager
+def open_runner(wanted: str, paths: Iterable[str], name: str) -> Iterator[tuple[Runner, RunnerChoice]]:
+    """Yield the runner of a command that reads some paths. wanted: one of ``runner_choice.RUNNERS``."""
+    from mutator.pipeline import runners
+
+    choice = runners.choice_for(wanted, sum(map(runners.bytes_at, paths)))
+    with runners.open_runner(choice, spark(name)) as runner:
+        yield runner, choice
 
 
 def spark(name: str) -> Callable[[], AbstractContextManager[SparkContext]]:

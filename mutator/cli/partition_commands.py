@@ -27,8 +27,6 @@ _SHOWN = 5  # partitions in the text; the JSON has all of them
 
 def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.engine.runner import each_on
-    from mutator.engine.spark.runner import SparkRunner
-    from mutator.engine.spark.session import spark_session
     from mutator.rules.partition_transforms import parse_fields
     from mutator.workflow.partitions.split import split_feed
 
@@ -37,8 +35,8 @@ def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
         fields = parse_fields(arguments.by)
     except ValueError as fault:
         raise error("usage", what=f"--by {arguments.by}: {fault}") from None
-    with spark_session("mutator partition") as spark:
-        split = split_feed(config, fields, arguments.feed, arguments.to, each_on(SparkRunner(spark.sparkContext)))
+    with options.open_runner(config.runner, arguments.feed, "mutator partition") as (runner, _):
+        split = split_feed(config, fields, arguments.feed, arguments.to, each_on(runner))
     yield Answer(_json(split, arguments) if arguments.json else _text(split, arguments), split.warnings)
 
 
@@ -110,7 +108,7 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
 def _runs(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.workflow.partitions.runs import run_partitions
 
-    config = load(arguments.config, arguments.settings)
+    config = load(arguments.config, options.settings_of(arguments))
     with ExitStack() as stack:
         spark = cache(lambda: stack.enter_context(options.spark("mutator partition-runs")()))  # one for all runs
         report = run_partitions(
@@ -133,6 +131,7 @@ PARTITION = Command(
         option("--by", required=True, metavar="FIELDS", help=_BY),
         options.new_directory("--to"),
         *options.CONFIG,
+        options.RUNNER,
         options.JSON,
     ),
     _partition,
@@ -147,6 +146,7 @@ PARTITION_RUNS = Command(
         option("--output", required=True, metavar="DIR", help=_OUTPUT),
         *options.CONFIG,
         options.ENGINE,
+        options.RUNNER,
         options.JSON,
     ),
     _runs,

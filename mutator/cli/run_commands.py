@@ -41,9 +41,8 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.pipeline.runners import choice_for, open_runner
     from mutator.pipeline.verify import repair_dataset, verify
-    from mutator.storage import absolute, walk
+    from mutator.storage import absolute
     from mutator.workflow.directory.verification import is_base, repair_base, verify_base
 
     path = absolute(arguments.directory)
@@ -52,8 +51,7 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)
         lines = [*(f"repaired: {text}" for text in done), *(f"not repaired: {text}" for text in problems)]
         yield Answer(text_of(lines or ["nothing to repair"]))
-    choice = choice_for(arguments.runner or "auto", sum(entry.bytes for entry in walk(path)))
-    with open_runner(choice, options.spark("mutator verify")) as runner:
+    with options.open_runner(arguments.runner or "auto", [path], "mutator verify") as (runner, _):
         found = (
             verify_base(arguments.directory, lambda path: verify(runner, path))
             if whole_base

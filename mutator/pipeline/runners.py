@@ -15,6 +15,7 @@ from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice, choose_runner
+from mutator.storage import located, walk
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -31,14 +32,28 @@ def engine_on(wanted: str, context: Context, progress: Progress | None = None) -
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
         choice = choice_for(wanted, plan.bytes_to_read)
         with open_runner(choice, context, progress) as runner:
-            return replace(steps.merge(runner, plan, staging), runner=choice)
+            return engine_of(runner, choice)(plan, staging)
 
     return merge_on
+
+
+def engine_of(runner: Runner, choice: RunnerChoice) -> Engine:
+    """Return the engine of a runner that is open."""
+    return lambda plan, staging: replace(steps.merge(runner, plan, staging), runner=choice)
 
 
 def choice_for(wanted: str, bytes_: int) -> RunnerChoice:
     """Choose a runner in the environment of this process. bytes_: to be read, uncompressed."""
     return choose_runner(wanted, bytes_, len(os.sched_getaffinity(0)), _configured_spark())
+
+
+def bytes_at(path: str) -> int:
+    """Return the bytes of a file, or of the files below a directory or in the matches of a pattern; 0 if none exist."""
+    storage, path = located(path)
+    path = storage.resolve(path)
+    entry = storage.stat(path)
+    found = [entry] if entry is not None else storage.glob(path)
+    return sum(sum(below.bytes for below in walk(one.path)) if one.type == "directory" else one.bytes for one in found)
 
 
 @contextmanager

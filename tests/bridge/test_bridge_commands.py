@@ -96,7 +96,7 @@ def test_commands_and_jobs_print_the_same(sc, tmp_path, table, capsys, by):
         (["run", "--from", "{}/table", "--text", "{}/copy", "--feed", "{}/feed"], 2, "id.field.ordinals"),
     ],
 )
-def test_mistakes_are_reported(sc, tmp_path, table, capsys, words, code, what):
+def test_mistakes_are_reported(tmp_path, table, capsys, words, code, what):
     before = sorted(tmp_path.rglob("*"))
     try:
         found = main(["bridge", *(word.format(tmp_path) for word in words)])

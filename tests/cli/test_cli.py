@@ -37,12 +37,11 @@ def run(output, *more, **places):
 
 
 @pytest.fixture
-def place(sc, tmp_path, monkeypatch):
-    """Yield a working directory with the sample in it; check that no command stops the session that it borrows."""
+def place(tmp_path, monkeypatch):
+    """Return a working directory with the sample in it."""
     shutil.copytree(SAMPLE, tmp_path / "sample")
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    assert sc.parallelize([1, 2], 2).sum() == 3
+    return tmp_path
 
 
 def listing(directory):
@@ -73,6 +72,14 @@ def test_run_gives_the_published_result(place, capsys):
     [after] = [row for row in rows(place / "out") if b"VR8NCNE7DV" in row]
     assert (before.split(b",")[4], after.split(b",")[4]) == (b"88", b"82")
     assert int(after.split(b",")[5]) > int(before.split(b",")[5])
+
+
+def test_a_borrowed_session_is_not_stopped(sc, place, capsys):
+    assert run(place / "out") == 0
+
+    assert rows(place / "out") == merged_sample()
+    assert "runner spark: a Spark session is running in this process" in capsys.readouterr().out
+    assert sc.parallelize([1, 2], 2).sum() == 3
     text = " ".join(capsys.readouterr().out.split())
     for words in ("inserted 30", "updated 66", "deleted 30", "superseded 4", "output rows 1,000", "tombstones 30"):
         assert words in text
@@ -681,7 +688,7 @@ def ended(leader):
 @pytest.mark.jvm
 def test_starts_and_stops_its_own_spark_and_prints_plain_lines(tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "mutator.cli", "run", *options("out", "--json")],
+        [sys.executable, "-m", "mutator.cli", "run", *options("out", "--json", "--runner", "spark")],
         env=environment(PYTHONPATH=str(ROOT)),
         cwd=tmp_path,
         start_new_session=True,
@@ -754,7 +761,8 @@ class Terminal:
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
 def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
-    terminal = Terminal(["run", *options("out", "-Dnum.reducer=60")], tmp_path)  # takes a few seconds
+    words = ["run", *options("out", "-Dnum.reducer=60", "--runner", "spark")]  # takes a few seconds
+    terminal = Terminal(words, tmp_path)
     terminal.read_until(rb"(read|merge): .*\d+/6\d ")
     terminal.press(b"\x03")
     code, left = terminal.end()
@@ -778,7 +786,7 @@ def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
 @pytest.mark.jvm
 def test_ctrl_c_while_spark_starts(tmp_path, tmp_path_factory):
     logs = tmp_path_factory.mktemp("logs")
-    terminal = Terminal(["run", *options("out")], tmp_path, TMPDIR=str(logs))
+    terminal = Terminal(["run", *options("out", "--runner", "spark")], tmp_path, TMPDIR=str(logs))
     wait_until(lambda: any(log.stat().st_size for log in logs.glob("mutator-spark-*.log")))  # Java's first line
     terminal.press(b"\x03")
     code, left = terminal.end()

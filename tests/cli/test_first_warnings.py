@@ -1,4 +1,4 @@
-"""Words of a command before it fails, and where it has nothing to do. No Spark: it does not matter here."""
+"""Words of a command before it fails, and where it has nothing to do."""
 
 import os
 
@@ -6,14 +6,11 @@ import pytest
 
 from mutator.cli import main
 from mutator.errors import StorageError
-from mutator.pipeline import merge as pipeline
 from mutator.storage.local import LocalStorage
-from tests.support import local_engine
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline, "on_spark", lambda *_: local_engine.merge)
     monkeypatch.chdir(tmp_path)
     for name in ("master", "feed", "empty", "base/master", "base/incr"):
         (tmp_path / name).mkdir(parents=True)

@@ -42,8 +42,8 @@ def readme_counts(name):
 
 
 @pytest.fixture
-def command(sc, capfdbinary):
-    """Run a command in the session of the tests; return its output."""
+def command(capfdbinary):
+    """Run a command; return its output."""
 
     def run(*words):
         code = main([str(word) for word in words])

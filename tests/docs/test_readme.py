@@ -28,7 +28,7 @@ FORMAT = (ROOT / "docs" / "format.md").read_text()
 
 
 @pytest.mark.parametrize("block", console_blocks(README))
-def test_every_command_of_the_readme_prints_its_output(block, sc, tmp_path, monkeypatch, capfd):
+def test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd):
     (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
     monkeypatch.chdir(tmp_path)
     for command, expected in steps(block):
@@ -48,32 +48,32 @@ def test_every_command_of_the_readme_prints_its_output(block, sc, tmp_path, monk
 
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("block", [*console_blocks(FORMATS), *console_blocks(BRIDGE)])
-def test_every_command_of_the_pages_on_formats_prints_its_output(block, sc, tmp_path, monkeypatch, capfd):
+def test_every_command_of_the_pages_on_formats_prints_its_output(block, tmp_path, monkeypatch, capfd):
     (tmp_path / "build").mkdir()
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     # How large a Parquet file is depends on the version of its library.
     monkeypatch.setattr(console, "VARIABLE", (*console.VARIABLE, (r"[\d,]+ bytes", "N bytes")))
-    test_every_command_of_the_readme_prints_its_output(block, sc, tmp_path, monkeypatch, capfd)
+    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("block", console_blocks(S3))
-def test_every_command_of_the_page_on_s3_prints_its_output(block, sc, s3, tmp_path, monkeypatch, capfd):
+def test_every_command_of_the_page_on_s3_prints_its_output(block, s3, tmp_path, monkeypatch, capfd):
     s3.client().create_bucket(Bucket="lake")
-    test_every_command_of_the_readme_prints_its_output(block, sc, tmp_path, monkeypatch, capfd)
+    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.parametrize("block", console_blocks(MANY))
-def test_every_command_of_the_page_on_many_tables_prints_its_output(block, sc, tmp_path, monkeypatch, capfd):
+def test_every_command_of_the_page_on_many_tables_prints_its_output(block, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(console, "VARIABLE", ((r" +\d+\.\d s", " N s"), *console.VARIABLE))
-    test_every_command_of_the_readme_prints_its_output(block, sc, tmp_path, monkeypatch, capfd)
+    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("block", console_blocks(PARTITIONS))
-def test_every_command_of_the_page_on_partitions_prints_its_output(block, sc, tmp_path, monkeypatch, capfd):
+def test_every_command_of_the_page_on_partitions_prints_its_output(block, tmp_path, monkeypatch, capfd):
     (tmp_path / "build").mkdir()
-    test_every_command_of_the_readme_prints_its_output(block, sc, tmp_path, monkeypatch, capfd)
+    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.jvm

@@ -338,7 +338,7 @@ def prepare(path, monkeypatch):
 
 
 @pytest.mark.thorough(keep=0)
-def test_every_command_of_the_page_prints_its_output(sc, tmp_path, monkeypatch, capfd):
+def test_every_command_of_the_page_prints_its_output(tmp_path, monkeypatch, capfd):
     prepare(tmp_path, monkeypatch)
     commands = [step for block in console_blocks(PAGE) for step in steps(block)]
 
@@ -359,7 +359,7 @@ def test_every_command_of_the_page_prints_its_output(sc, tmp_path, monkeypatch, 
         assert same(found).replace(str(tmp_path), "/data") == same(expected), command
 
 
-def test_the_loop_over_partitions_of_the_page(sc, tmp_path, monkeypatch, capfd):
+def test_the_loop_over_partitions_of_the_page(tmp_path, monkeypatch, capfd):
     """The shell prints the commands, and each then runs in this process."""
     runs = runs_of(GOLDEN / "partitioned-by-year-month")
     for run in runs:

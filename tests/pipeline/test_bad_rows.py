@@ -421,7 +421,7 @@ def test_an_inferred_op_code_column_of_the_master_is_reported(job):
         ({**CONFIG, "field.delim.regex": ";"}, 2, "field 2 is beyond the 1 field of a row"),
     ],
 )
-def test_command_line(sc, job, capsys, settings, code, part):
+def test_command_line(job, capsys, settings, code, part):
     job.put("ups.txt", FEED + b"x\n")
     before = snapshot(job.root)
     words = ["run", "--master", str(job.master), "--feed", str(job.feed), "--output", str(job.output)]

@@ -554,7 +554,7 @@ def test_run_on_a_master_with_other_sequences_stops(made, tmp_path):
 # --- the command ---
 
 
-def test_exit_codes_of_the_command(sc, copy, capsys):
+def test_exit_codes_of_the_command(copy, capsys):
     assert cli.main(["verify", str(copy)]) == 0
     assert "as its manifest says: files, sizes, rows, checksums, one row per key" in capsys.readouterr().out
 
@@ -571,7 +571,7 @@ def test_exit_codes_of_the_command(sc, copy, capsys):
     assert "the manifest is damaged" in capsys.readouterr().err
 
 
-def test_command_on_a_path_without_a_dataset(sc, tmp_path, capsys):
+def test_command_on_a_path_without_a_dataset(tmp_path, capsys):
     assert cli.main(["verify", str(tmp_path / "nothing")]) == 2
     assert "there is no such directory" in capsys.readouterr().err
 

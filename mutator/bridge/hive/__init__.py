@@ -10,3 +10,7 @@ frames            DataFrames as Arrow batches, in tasks
 metastore         the calls to the JVM
 spark_types       Spark types as Arrow types
 """
+
+from mutator.bridge.hive.metastore_table import MetastoreTable, import_to_table
+
+__all__ = ["MetastoreTable", "import_to_table"]
