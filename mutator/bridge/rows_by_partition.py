@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from mutator.bridge.contract import Partition
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.partition_paths import DEFAULT, number_combinations
+from mutator.rules.partition_paths import DEFAULT
+from mutator.rules.partition_transforms import number_combinations
 
 _NULL = pa.array([b"", DEFAULT.encode()], pa.large_binary())
 

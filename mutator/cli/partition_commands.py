@@ -27,7 +27,7 @@ _SHOWN = 5  # partitions in the text; the JSON has all of them
 
 def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.engine.runner import each_on
-    from mutator.rules.partition_transforms import parse_fields
+    from mutator.rules.partition_fields import parse_fields
     from mutator.workflow.partitions.split import split_feed
 
     config = options.config_without_id(arguments)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from mutator.rules.partition_transforms import PartitionField, checked_fields, parse_fields
+from mutator.rules.partition_fields import PartitionField, checked_fields, parse_fields
 
 _MOST_MEMORY = 1 << 30  # columns of text in Parquet and ORC have 32-bit offsets, so they end at 2 GiB
 

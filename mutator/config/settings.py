@@ -11,7 +11,7 @@ from typing import Any
 from mutator.config import parsers
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
-from mutator.rules.partition_transforms import PartitionField
+from mutator.rules.partition_fields import PartitionField
 
 
 def _setting(key: str, parser: Callable[[str], Any], default: Any = None) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import DIRECTORY, DataFile, Manifest, Part, SideFile
-from mutator.rules.partition_transforms import PartitionField, parse_fields
+from mutator.rules.partition_fields import PartitionField, parse_fields
 
 SPEC = "partitions"  # in the specification of a manifest
 EARLIER = "earlier"  # earlier forms of files that were not rewritten since

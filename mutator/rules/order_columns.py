@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints, packed
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, format_order
-from mutator.rules.timestamps import parse_usual
+from mutator.rules.timestamp_columns import parse_usual
 
 _BIAS = 1 << 63
 _STAMP = np.dtype([("seconds", ">u8"), ("nanos", ">u4")])

@@ -11,11 +11,6 @@ Bytes that are not UTF-8, which Hive cannot have, are escaped as well, so every 
 import re
 from collections.abc import Sequence
 
-import numpy as np
-import pyarrow as pa
-
-from mutator.rules.byte_columns import Ints
-
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"  # NULL, and the empty string, which Hive cannot tell from it
 # FileUtils.escapePathName of Hive, NUL, and bytes that are not characters.
 _SPECIAL = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^\udc80-\udcff]""")
@@ -47,27 +42,6 @@ def values_of(directory: str) -> tuple[tuple[str, str | None], ...]:
             raise ValueError(f"{part} is not a partition")
         found.append((_unescaped(name), None if value in (DEFAULT, "") else _unescaped(value)))
     return tuple(found)
-
-
-def number_combinations(columns: Sequence[Ints]) -> tuple[Ints, list[tuple[int, ...]]]:
-    """Number the different combinations of the values of several columns, in the order of their first rows.
-
-    Returns the number of each row, and the values of each number. A row with a negative value in any of the columns
-    has no combination, and gets -1.
-
-    >>> numbers, combinations = number_combinations([np.array([5, 5, 0, 5]), np.array([1, -1, 1, 1])])
-    >>> numbers.tolist(), combinations
-    ([0, -1, 1, 0], [(5, 1), (0, 1)])
-    """
-    codes = np.zeros(len(columns[0]), np.int64)
-    combinations: list[tuple[int, ...]] = [()]
-    for column in columns:
-        # Numbered anew for each column, so that no number outgrows its type.
-        size = int(column.max(initial=0)) + 1
-        pairs = pa.array(codes * size + column, mask=(codes < 0) | (column < 0)).dictionary_encode()
-        codes = pairs.indices.fill_null(-1).to_numpy().astype(np.int64)
-        combinations = [(*combinations[pair // size], pair % size) for pair in pairs.dictionary.to_pylist()]
-    return codes, combinations
 
 
 def _escaped(text: str) -> str:

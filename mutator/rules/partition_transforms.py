@@ -1,9 +1,4 @@
-"""Partition transforms: read ``partitioned.by`` and ``--by``, and return the partition of each row.
-
-Partition fields are separated by commas. Each is a field of the rows (its name, or an ordinal), or is derived from
-one, and may be given a name:
-
-    store_id, day=date(ts), date(ts,ms), year(ts), month(ts), prefix(id,2), bucket(id,16), store=0
+"""Partition transforms: return the partition of each row, as its partition fields say (``partition_fields``).
 
 ``date``, ``year`` and ``month`` read ISO 8601 (UTC where there is no zone), or with a unit (``s``, ``ms``, ``us``,
 ``ns``) integers since 1970, and are in UTC: ``2026-01-31``, ``2026``, ``01``. A month is that of any year, so
@@ -12,15 +7,14 @@ character. ``bucket`` is the key hash of the value alone, modulo a number. NULL 
 
 ``directory_of_row`` has the rules for one row and is the reference; ``partition_rows`` gives the same for columns.
 
->>> directory_of_row(parse_fields("store,date(ts)"), [b"7", b"2026-01-31T23:30:00-01:00"])
+>>> fields = [PartitionField("store", "store"), PartitionField("ts_date", "ts", "date")]
+>>> directory_of_row(fields, [b"7", b"2026-01-31T23:30:00-01:00"])
 'store=7/ts_date=2026-02-01'
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -33,33 +27,16 @@ from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of
 from mutator.rules.key_hash import hash_columns, murmur64a
 from mutator.rules.order_columns import parse_column
 from mutator.rules.order_values import parse_long
-from mutator.rules.partition_paths import directory_of, number_combinations
-from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS, date_of, parse_timestamp, parse_timestamps
+from mutator.rules.partition_fields import MOST_BYTES, PartitionField
+from mutator.rules.partition_paths import directory_of
+from mutator.rules.timestamp_columns import parse_timestamps
+from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS, date_of, parse_timestamp
 
 _TIMES: dict[str, Callable[[date], str]] = {
     "date": date.isoformat,
     "year": lambda day: f"{day.year:04}",
     "month": lambda day: f"{day.month:02}",
 }
-_NUMBERED = ("prefix", "bucket")
-_SHAPE = re.compile(
-    r"\s*(?:(?P<name>[^=(),]*)=)?\s*(?:(?P<transform>[^=(),]*)\((?P<inner>[^=(),]*)(?:,(?P<argument>[^=(),]*))?\)"
-    r"|(?P<source>[^=(),]*))\s*\Z"
-)
-_COMMAS = re.compile(r",(?![^(]*\))")  # not those in parentheses
-_EXPECTED = "is not a partition field: expected store_id, day=date(ts) or bucket(id,16)"
-_ORDINAL = re.compile(r"[0-9]{1,9}\Z")
-_MOST_BYTES = 255  # of a name, on nearly all storages
-
-
-@dataclass(frozen=True)
-class PartitionField:
-    """One level of partition directories: its name, and the field and transform that give its value."""
-
-    name: str
-    source: str | int  # name or ordinal of a field
-    transform: str = "identity"  # date | year | month | prefix | bucket
-    argument: Any = None  # the unit of a time, the characters of a prefix, the number of buckets
 
 
 class RowPartitions(NamedTuple):
@@ -74,48 +51,10 @@ class RowPartitions(NamedTuple):
         return RowPartitions(self.codes[rows], self.names, {})
 
 
-def parse_fields(text: str) -> tuple[PartitionField, ...]:
-    """Read partition fields. Raises ValueError with the expected form.
-
-    >>> parse_fields("day=date(ts)")
-    (PartitionField(name='day', source='ts', transform='date', argument=None),)
-    """
-    return checked_fields(tuple(_field(part) for part in _COMMAS.split(text)))
-
-
-def checked_fields(fields: Sequence[PartitionField]) -> tuple[PartitionField, ...]:
-    """Return partition fields. Raises ValueError where ``parse_fields`` could not read them back, or names are equal.
-
-    >>> checked_fields([PartitionField("id", 0), PartitionField("ID", 1)])
-    Traceback (most recent call last):
-    ValueError: two partition fields are called 'ID': give one another name, as in day=date(ts)
-    """
-    names: set[str] = set()
-    for field in fields:
-        if any(char in "=()," for char in f"{field.name}{field.source}"):
-            raise ValueError(f"{_text(field)!r} {_EXPECTED}")
-        _check_name(field.name)
-        if field.name.lower() in names:  # Hive ignores case
-            raise ValueError(
-                f"two partition fields are called {field.name!r}: give one another name, as in day=date(ts)"
-            )
-        names.add(field.name.lower())
-    return tuple(fields)
-
-
-def text_of(fields: Sequence[PartitionField]) -> str:
-    """Write partition fields as ``parse_fields`` reads them, in the one spelling that a manifest has.
-
-    >>> text_of(parse_fields(" ts_date = date( ts ), id=id, 07"))
-    'date(ts),id,7'
-    """
-    return ",".join(_text(field) for field in fields)
-
-
 def partition_rows(fields: Sequence[PartitionField], columns: Sequence[Any]) -> RowPartitions:
     """Return the partitions of rows, given for each field its source: a pa.Array of large_binary, canonical text.
 
-    >>> partition_rows(parse_fields("store"), [pa.array([b"7", b"8", b"7"], pa.large_binary())]).names
+    >>> partition_rows([PartitionField("store", 0)], [pa.array([b"7", b"8", b"7"], pa.large_binary())]).names
     ['store=7', 'store=8']
     """
     reasons: dict[int, str] = {}
@@ -132,60 +71,34 @@ def partition_rows(fields: Sequence[PartitionField], columns: Sequence[Any]) -> 
     return RowPartitions(codes, names, reasons)
 
 
+def number_combinations(columns: Sequence[Ints]) -> tuple[Ints, list[tuple[int, ...]]]:
+    """Number the different combinations of the values of several columns, in the order of their first rows.
+
+    Returns the number of each row, and the values of each number. A row with a negative value in any of the columns
+    has no combination, and gets -1.
+
+    >>> numbers, combinations = number_combinations([np.array([5, 5, 0, 5]), np.array([1, -1, 1, 1])])
+    >>> numbers.tolist(), combinations
+    ([0, -1, 1, 0], [(5, 1), (0, 1)])
+    """
+    codes = np.zeros(len(columns[0]), np.int64)
+    combinations: list[tuple[int, ...]] = [()]
+    for column in columns:
+        # Numbered anew for each column, so that no number outgrows its type.
+        size = int(column.max(initial=0)) + 1
+        pairs = pa.array(codes * size + column, mask=(codes < 0) | (column < 0)).dictionary_encode()
+        codes = pairs.indices.fill_null(-1).to_numpy().astype(np.int64)
+        combinations = [(*combinations[pair // size], pair % size) for pair in pairs.dictionary.to_pylist()]
+    return codes, combinations
+
+
 def directory_of_row(fields: Sequence[PartitionField], values: Sequence[bytes | None]) -> str:
     """Return the directory of one row. Raises ValueError with the reason if it has none.
 
-    >>> directory_of_row(parse_fields("bucket(id,16)"), [b"ab"])
+    >>> directory_of_row([PartitionField("id_bucket", "id", "bucket", 16)], [b"ab"])
     'id_bucket=8'
     """
     return "/".join(_level(field, _derived(field, value), value) for field, value in zip(fields, values, strict=True))
-
-
-def _field(text: str) -> PartitionField:
-    match = _SHAPE.match(text)
-    if not match or not (inner := (match["source"] or match["inner"] or "").strip()):
-        raise ValueError(f"{text.strip()!r} {_EXPECTED}")
-    source = int(inner) if _ORDINAL.match(inner) else inner
-    transform, argument = "identity", None
-    if match["transform"] is not None:
-        transform = match["transform"].strip()
-        argument = _argument(transform, None if match["argument"] is None else match["argument"].strip())
-    name = _default_name(source, transform) if match["name"] is None else match["name"].strip()
-    return PartitionField(name, source, transform, argument)
-
-
-def _argument(transform: str, text: str | None) -> int | str | None:
-    if transform in _TIMES:
-        if text is not None and text not in TICKS:
-            raise ValueError(f"{transform} expects a field and perhaps a unit, {', '.join(TICKS)}, not {text!r}")
-        return text
-    if transform not in _NUMBERED:
-        known = ", ".join((*_TIMES, *_NUMBERED))
-        raise ValueError(f"{transform!r} is not a transform of a partition field: expected one of {known}")
-    if text is None or not _ORDINAL.match(text) or int(text) == 0:
-        raise ValueError(f"{transform} expects a field and a number from 1, as in {transform}(id,16)")
-    return int(text)
-
-
-def _default_name(source: str | int, transform: str) -> str:
-    field = f"field_{source}" if isinstance(source, int) else source
-    return field if transform == "identity" else f"{field}_{transform}"
-
-
-def _check_name(name: str) -> None:
-    if not name or name[0] in "_." or "/" in name or "=" in name or not name.isprintable():
-        raise ValueError(
-            f"{name!r} cannot be the name of a partition: expected one without '/', '=' and control characters, and "
-            "without a leading '_' or '.', which hide a directory; rename it, as in day=date(ts)"
-        )
-    if len(directory_of((name,), (None,)).encode()) > _MOST_BYTES:
-        raise ValueError(f"{name!r} is too long for the name of a partition: it leaves no room for a value")
-
-
-def _text(field: PartitionField) -> str:
-    argument = "" if field.argument is None else f",{field.argument}"
-    text = str(field.source) if field.transform == "identity" else f"{field.transform}({field.source}{argument})"
-    return text if field.name == _default_name(field.source, field.transform) else f"{field.name}={text}"
 
 
 # The rules for one row.
@@ -211,8 +124,8 @@ def _derived(field: PartitionField, value: bytes | None) -> bytes | None:
 def _level(field: PartitionField, derived: bytes | None, value: bytes | None) -> str:
     """Return the name of a directory. Raises ValueError with the reason if there can be no such directory."""
     name = directory_of((field.name,), (None if derived is None else derived.decode("utf-8", "surrogateescape"),))
-    if len(name.encode()) > _MOST_BYTES:
-        why = f"is longer than a directory's name can be ({_MOST_BYTES} bytes)"
+    if len(name.encode()) > MOST_BYTES:
+        why = f"is longer than a directory's name can be ({MOST_BYTES} bytes)"
         raise ValueError(_reason(field, why, value or b""))
     return name
 

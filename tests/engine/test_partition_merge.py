@@ -16,7 +16,7 @@ import mutator
 from mutator import config
 from mutator.engine.each import in_turn
 from mutator.errors import ConfigError, DataError, MutatorError, StateError
-from mutator.rules.partition_transforms import parse_fields
+from mutator.rules.partition_fields import parse_fields
 from mutator.workflow.partitions import split
 from tests.support import local_engine
 from tests.support.effort import law

@@ -4,7 +4,7 @@ import pytest
 
 from mutator.config import parse
 from mutator.errors import ConfigError
-from mutator.rules.partition_transforms import parse_fields
+from mutator.rules.partition_fields import parse_fields
 from mutator.workflow.partitions.split.files import feed_files
 from tests.support.job import Job, rows
 from tests.support.named_runs import ENGINES

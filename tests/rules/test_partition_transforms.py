@@ -6,14 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mutator.rules.partition_fields import PartitionField, parse_fields, text_of
 from mutator.rules.partition_paths import DEFAULT, directory_of, values_of
-from mutator.rules.partition_transforms import (
-    PartitionField,
-    directory_of_row,
-    parse_fields,
-    partition_rows,
-    text_of,
-)
+from mutator.rules.partition_transforms import directory_of_row, partition_rows
 from tests.support.order_texts import LONGS, TIMESTAMPS
 
 TRANSFORMS = {

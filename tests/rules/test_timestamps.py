@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.rules.byte_columns import ByteColumn
-from mutator.rules.timestamps import parse_timestamp, parse_timestamps
+from mutator.rules.timestamp_columns import parse_timestamps
+from mutator.rules.timestamps import parse_timestamp
 from tests.support.order_texts import TIMESTAMPS
 
 

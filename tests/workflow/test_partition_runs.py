@@ -15,7 +15,7 @@ from mutator import cli, config
 from mutator.config.sources import read_settings
 from mutator.engine.each import in_turn
 from mutator.errors import ConfigError, MutatorError, StateError, failpoints
-from mutator.rules.partition_transforms import parse_fields
+from mutator.rules.partition_fields import parse_fields
 from mutator.storage import storage_for
 from mutator.workflow.partitions import split
 from mutator.workflow.partitions.runs import run_partitions

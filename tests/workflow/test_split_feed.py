@@ -24,7 +24,8 @@ from mutator.dataset.split_record import PATH
 from mutator.engine.each import in_turn
 from mutator.errors import ConfigError, DataError, MutatorError, StateError, failpoints
 from mutator.formats.files.lines import rows as text_rows
-from mutator.rules.partition_transforms import directory_of_row, parse_fields
+from mutator.rules.partition_fields import parse_fields
+from mutator.rules.partition_transforms import directory_of_row
 from mutator.storage import storage_for
 from mutator.storage.compression import zstd
 from mutator.workflow.partitions import split

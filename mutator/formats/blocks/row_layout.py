@@ -17,7 +17,8 @@ from typing import Any
 from mutator.errors.display import counted, quoted
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.order_values import ORDER_TYPES
-from mutator.rules.partition_transforms import PartitionField, directory_of_row
+from mutator.rules.partition_fields import PartitionField
+from mutator.rules.partition_transforms import directory_of_row
 
 _NOT_PLACED = "has the ID alone, and no partition; with key.scope=table its record is found by the ID"
 Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes]]

@@ -16,7 +16,8 @@ from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, to_value
-from mutator.rules.partition_transforms import PartitionField, RowPartitions, partition_rows
+from mutator.rules.partition_fields import PartitionField
+from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, order_column
 
 _HEAD = 8  # bytes of the length before packed rows

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints, concatenated
 from mutator.rules.order_columns import flags
-from mutator.rules.timestamps import TICKS, parse_timestamps
+from mutator.rules.timestamp_columns import parse_timestamps
+from mutator.rules.timestamps import TICKS
 
 _SURE = 2**63 // 10**9 - 1  # seconds whose nanoseconds fit into 64 bits
 

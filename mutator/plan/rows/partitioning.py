@@ -6,7 +6,7 @@ from typing import Any
 
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC, stored_fields
-from mutator.rules.partition_transforms import PartitionField, text_of
+from mutator.rules.partition_fields import PartitionField, text_of
 
 
 @dataclass(frozen=True)

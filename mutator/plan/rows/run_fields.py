@@ -18,7 +18,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.file_names import base_name
-from mutator.rules.partition_transforms import PartitionField, checked_fields
+from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion, in_directory, nearest
 from mutator.rules.typed_values import column_order_type
 

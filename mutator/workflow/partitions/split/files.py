@@ -18,7 +18,7 @@ from mutator.plan.inspect.headers import check_headers
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.rules.delimiter.field_delimiter import Delimiter
-from mutator.rules.partition_transforms import PartitionField
+from mutator.rules.partition_fields import PartitionField
 from mutator.rules.schema_evolution import nearest
 from mutator.storage import absolute, storage_for
 

@@ -29,8 +29,8 @@ from mutator.formats.content import Reject
 from mutator.pipeline.accounting import check_rejects, shown_rejects
 from mutator.plan.run_plan import SAMPLES, limits_of
 from mutator.rules.file_names import first_few, new_run_id
+from mutator.rules.partition_fields import PartitionField, text_of
 from mutator.rules.partition_paths import values_of
-from mutator.rules.partition_transforms import PartitionField, text_of
 from mutator.storage import located, located_to_write, storage_for
 from mutator.workflow.partitions.split.files import FeedFile, feed_files
 from mutator.workflow.partitions.split.write import split_file

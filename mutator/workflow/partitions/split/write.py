@@ -28,7 +28,8 @@ from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules.byte_columns import Ints
-from mutator.rules.partition_transforms import PartitionField, partition_rows
+from mutator.rules.partition_fields import PartitionField
+from mutator.rules.partition_transforms import partition_rows
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream, compressor
 from mutator.workflow.partitions.split.files import FeedFile
