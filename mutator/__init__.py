@@ -27,11 +27,15 @@ The rooms, in the order of the data flow. A room imports only from the rooms abo
 ============ ==================================================================================================
 """
 
-from mutator.config import Config, load, parse
-from mutator.engine.spark.last_mutations import last_mutations
-from mutator.errors import ConfigError, DataError, MutatorError, StateError, StorageError
-from mutator.pipeline.merge import mutate
-from mutator.pipeline.report import Report
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mutator.config import Config, load, parse
+    from mutator.engine.spark.last_mutations import last_mutations
+    from mutator.errors import ConfigError, DataError, MutatorError, StateError, StorageError
+    from mutator.pipeline.merge import mutate
+    from mutator.pipeline.report import Report
 
 __all__ = [
     "Config",
@@ -46,3 +50,24 @@ __all__ = [
     "mutate",
     "parse",
 ]
+
+# The same names again, by module: they are imported when they are first used, because every module of this package
+# imports this one, and the commands that need no Spark and no Arrow would wait for them.
+_MODULES = {
+    **dict.fromkeys(("Config", "load", "parse"), "config"),
+    **dict.fromkeys(("ConfigError", "DataError", "MutatorError", "StateError", "StorageError"), "errors"),
+    "Report": "pipeline.report",
+    "last_mutations": "engine.spark.last_mutations",
+    "mutate": "pipeline.merge",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,16 +8,28 @@ from urllib.parse import unquote
 from mutator.errors import error, suppressed
 from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
-from mutator.storage.hdfs import HdfsStorage
 from mutator.storage.local import LocalStorage
 from mutator.storage.remote import SCHEMES, RemoteStorage
-from mutator.storage.s3 import S3Storage
 from mutator.storage.stream import blocks
+
+
+# The modules of these are imported when the first path is on them: most runs use neither.
+def _hdfs() -> Storage:
+    from mutator.storage.hdfs import HdfsStorage
+
+    return HdfsStorage()
+
+
+def _s3() -> Storage:
+    from mutator.storage.s3 import S3Storage
+
+    return S3Storage()
+
 
 BACKENDS: dict[str, Callable[[], Storage]] = {
     "file": LocalStorage,
-    "hdfs": HdfsStorage,
-    "s3": S3Storage,
+    "hdfs": _hdfs,
+    "s3": _s3,
     **dict.fromkeys(SCHEMES, RemoteStorage),
 }
 _ALIASES = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names

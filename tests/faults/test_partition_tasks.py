@@ -21,6 +21,7 @@ from mutator.dataset.filter_packs import read_filters
 from mutator.engine.partitions import steps
 from mutator.errors import DataError, MutatorError, StateError
 from mutator.errors.failpoints import VARIABLE
+from mutator.pipeline import merge
 from mutator.storage.local import LocalStorage
 from tests.support import local_engine
 from tests.support.cluster import ROOT, environment
@@ -419,7 +420,7 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
         losers.append(caught.value)
         return local_engine.merge(plan, staging)
 
-    mutator.pipeline.merge.run(slow, **call)
+    merge.run(slow, **call)
 
     assert [(loser.kind, loser.exit_code) for loser in losers] == [("output.busy", 5)]
     assert list(output.parent.iterdir()) == [output]

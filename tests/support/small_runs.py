@@ -13,7 +13,7 @@ from unittest.mock import patch
 import mutator
 from mutator.dataset import manifest
 from mutator.dataset.side_columns import read_tombstones
-from mutator.plan.run_plan import Plan
+from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.key_hash import bucket_of
 from tests.support import local_engine
 from tests.support.text_runs import Dataset
@@ -77,7 +77,6 @@ def merge(
     """Run; options are settings with ``_`` for ``.``. plans: a list to which the plan of the run is appended."""
     given = {**base, **{name.replace("_", "."): str(value) for name, value in options.items()}}
     clock = SimpleNamespace(time=lambda: now / 1000, monotonic=time.monotonic)
-    make_plan = mutator.pipeline.merge.make_plan
 
     def remember(*given: Any) -> Plan:
         plan = make_plan(*given)
