@@ -69,7 +69,10 @@ class Config:
     reject_policy: str = _setting("reject.policy", parsers.one_of("fail", "quarantine"), "fail")
     reject_limit: int = _setting("reject.limit", parsers.whole, 1000)
     master_reject_policy: str = _setting("master.reject.policy", parsers.one_of("fail", "quarantine"), "fail")
-    max_delete_fraction: float = _setting("max.delete.fraction", parsers.fraction, 0.5)
+    max_reject_fraction: float = _setting("max.reject.fraction", parsers.fraction, 0.5)  # of the rows of a side
+    # Rows with the ID of another row, of the rows of an unmanaged master
+    max_duplicate_fraction: float = _setting("max.duplicate.fraction", parsers.fraction, 0.1)
+    max_delete_fraction: float = _setting("max.delete.fraction", parsers.fraction, 0.5)  # of the master's records
     tombstone_retention: int | None = _setting("tombstone.retention", parsers.duration)  # seconds; None: for ever
     before_horizon: str = _setting("before.horizon", parsers.one_of("insert", "fail"), "insert")
     consumed_retention: int | None = _setting("consumed.retention", parsers.duration)  # seconds; None: for ever

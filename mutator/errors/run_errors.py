@@ -114,8 +114,13 @@ RUNS: dict[int, dict[str, str]] = {
             "one snapshot at a time, oldest first"
         ),
         "deletes": (
-            "the run would remove {removed} of {master} master rows, but max.delete.fraction is {fraction}; if that is "
-            "intended, run again with -D max.delete.fraction=1"
+            "the run would remove {removed} of the master's {records}, but max.delete.fraction is {fraction}: compare "
+            "the deletes with the master; if all of them are intended, run again with -D max.delete.fraction=1"
+        ),
+        "duplicates": (
+            "the master has {duplicates} (rows with the ID of another row) among {rows} rows, so that {records} would "
+            "remain, but max.duplicate.fraction is {fraction}: {hint}. If such rows are versions of one record, run "
+            "again with -D max.duplicate.fraction=1, which leaves all but the last row of each ID out of the result"
         ),
         "horizon": (
             "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "

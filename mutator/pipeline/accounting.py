@@ -1,4 +1,4 @@
-"""Add up what the tasks returned, and refuse to publish a result that does not add up or is not allowed.
+"""Add up what the tasks returned.
 
 Counts come from the data that was read and written, returned by the tasks that did it; never from accumulators, which
 count twice when a task is retried.
@@ -10,18 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mutator.dataset.gc_pause import paused
-from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile
+from mutator.dataset.manifest import DataFile, Part, SideFile
 from mutator.dataset.partition_index import EARLIER
 from mutator.engine.receipts import Fault, Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
-from mutator.errors.display import counted, key_text, text_of
-from mutator.pipeline.reject_hints import reject_hints
+from mutator.errors.display import counted, key_text
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
-from mutator.rules.order_values import order_text, order_value
-from mutator.rules.truth_table import check_sums
 
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
 
@@ -204,33 +201,6 @@ def sum_of_receipts(receipts: Sequence[MergeReceipt]) -> tuple[Counter[str], dic
     return counts, samples
 
 
-def check(plan: Plan, known: Manifest | None, result: Result) -> None:
-    """Raise the error of a result that must not be published: rejects, limits, guards, and sums that do not add up."""
-    counts = result.counts
-    for side in ("master", "feed"):
-        samples = result.rejects.get(side, ())
-        hints = tuple(reject_hints(plan, side, samples))
-        check_rejects(side, plan.limits.rejects[side], result.counts[f"{side} rejected"], samples, hints)
-    if plan.full:
-        _check_snapshot(plan, known, result)
-    removed = counts["master removed"] + counts["master deleted by absence"]
-    live = removed + counts["master kept"] + counts["master replaced"]
-    fraction = plan.limits.deleted_fraction
-    if removed > fraction * live:  # which below 1 is also all of it
-        raise error("deletes", removed=f"{removed:,}", master=f"{live:,}", fraction=f"{fraction:g}")
-    below = counts["below horizon"]
-    if below and not plan.limits.inserts_below_horizon:
-        shown = "; ".join(key_text(key) for key in result.samples["below horizon"])
-        raise error(
-            "horizon", count=f"{below:,}", horizon=order_text(plan.rows.order_type, plan.horizon), samples=shown
-        )
-    problems = check_sums(counts)
-    if counts["tombstones read"] != counts["tombstones in"]:
-        problems.append(f"tombstones read: {counts['tombstones read']:,}, tombstones met: {counts['tombstones in']:,}")
-    if problems:
-        raise error("sums", problems="; ".join(problems))
-
-
 def check_written(result: Result) -> None:
     """Raise StorageError where the files do not hold as many rows and tombstones as were decided."""
     found = {
@@ -244,49 +214,3 @@ def check_written(result: Result) -> None:
     ]
     if problems:
         raise error("sums", problems="; ".join(problems))
-
-
-def check_rejects(
-    side: str, allowed: int, count: int, samples: Sequence[RejectSample], hints: Sequence[str] = ()
-) -> None:
-    """Raise DataError if more rows of a side were rejected than allowed.
-
-    samples: the first of them. hints: sentences on settings that may be the cause.
-    """
-    if count <= allowed:
-        return
-    single = count == 1
-    what = f"{counted(count, f'{side} row')} cannot be read as {'a record' if single else 'records'}"
-    what += f", and reject.limit is {allowed:,}" if allowed else ""
-    what += "; the first are" if count > len(samples) else ""
-    key = "reject.policy" if side == "feed" else "master.reject.policy"
-    aside = f"set {key}=quarantine to set {'it' if single else 'them'} aside, up to reject.limit"
-    cure = f"Fix the row{'' if single else 's'}, or {'raise reject.limit' if allowed else aside}"
-    raise error("rejects", what=what, rows=shown_rejects(samples), cure=". ".join([cure, *hints]))
-
-
-def shown_rejects(samples: Sequence[RejectSample]) -> str:
-    """Return rejected rows as the lines of a message.
-
-    >>> shown_rejects([RejectSample("a.txt", 4, 2, "line 2, byte 4", "has 1 field and should have 2", b"x")])
-    '  a.txt: line 2, byte 4: has 1 field and should have 2: x'
-    """
-    return text_of(
-        f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
-        for path, _, _, where, reason, row in samples
-    )
-
-
-def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
-    if not result.counts["feed rows"]:
-        where = ", ".join(one.source.path for one in plan.inputs if one.side == "feed")
-        raise error("feed.empty", path=where, cure="deliver it whole, or use sync.mode=partial")
-    if known is None or known.snapshot is None or plan.limits.older_snapshot:
-        return
-    before = order_value(plan.rows.order_type, known.snapshot)
-    if result.highest is not None and result.highest < before:
-        raise error(
-            "snapshot.older",
-            now=order_text(plan.rows.order_type, result.highest) or "the lowest one",
-            before=known.snapshot,
-        )

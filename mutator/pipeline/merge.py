@@ -18,7 +18,8 @@ from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.receipts import Receipts
 from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import check_signals
-from mutator.pipeline.accounting import Result, add_up, check, check_written
+from mutator.pipeline.accounting import Result, add_up, check_written
+from mutator.pipeline.limits import check
 from mutator.pipeline.next_manifest import next_manifest
 from mutator.pipeline.report import Report, report_of
 from mutator.pipeline.runners import Engine, Progress, engine_on
@@ -113,7 +114,7 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
 
     def merge(staging: str | None) -> Manifest:
         receipts = merge_on(plan, staging)  # reads, shuffles, reduces and writes
-        result = _verified(plan, known, receipts, staging)
+        result = _verified(prepared, receipts, staging)
         check_signals()  # Spark may have swallowed the exception of one
         results.append((result, receipts.runner))
         schema_files = () if staging is None else write_sidecar(staging, plan.rows.spec)
@@ -131,11 +132,12 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
     return made, report
 
 
-def _verified(plan: Plan, known: Manifest | None, receipts: Receipts, staging: str | None) -> Result:
+def _verified(prepared: Prepared, receipts: Receipts, staging: str | None) -> Result:
     """Return the sums of the receipts. Raises the error of a merge that must not be published."""
+    plan = prepared.plan
     followed = with_units(plan, receipts.touched) if plan.is_partitioned else plan
     result = add_up(followed, receipts)
-    check(plan, known, result)
+    check(plan, prepared.survey, result)
     if staging is not None:
         check_written(result)
     return result

@@ -53,6 +53,8 @@ class Limits:
     """Conditions under which a merge must not be published."""
 
     rejects: Mapping[str, int]  # side -> rejected rows that are allowed
+    reject_fraction: float = 1.0  # of the rows of a side
+    duplicate_fraction: float = 1.0  # of the master's rows
     deleted_fraction: float = 1.0  # of the master's records
     inserts_below_horizon: bool = True  # are allowed
     older_snapshot: bool = False  # is allowed
@@ -216,6 +218,8 @@ def limits_of(config: Config) -> Limits:
 
     return Limits(
         rejects={"master": allowed(config.master_reject_policy), "feed": allowed(config.reject_policy)},
+        reject_fraction=config.max_reject_fraction,
+        duplicate_fraction=config.max_duplicate_fraction,
         deleted_fraction=config.max_delete_fraction,
         inserts_below_horizon=config.before_horizon != "fail",
         older_snapshot=config.allow_older_snapshot,

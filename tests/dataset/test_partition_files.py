@@ -13,6 +13,7 @@ from mutator.errors import ConfigError, DataError, MutatorError, StateError
 from mutator.workflow.partitions.runs import run_partitions
 from tests.support import local_engine
 from tests.support.job import snapshot
+from tests.support.no_limits import NO_LIMITS
 from tests.support.partition_trees import put_all, rows_by_directory, run
 
 __all__ = ["put_all", "rows_by_directory", "run"]
@@ -41,6 +42,7 @@ def test_file_names_decide_between_duplicates_in_several_directories(tmp_path):
     """Directories decide only between files of the same name."""
     files = {"k=1/b.txt": b"a,1,x\nb,1,x\n", "k=2/a.txt": b"a,1,y\n", "k=3/b.txt": b"b,1,y\n"}
     config = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "partitioned.by": "k=2"}
+    config |= NO_LIMITS
     report = run(config, put_all(tmp_path / "m", files), None, tmp_path / "out")
 
     assert report.counts["master duplicate"] == 2

@@ -21,11 +21,12 @@ from mutator.workflow.partitions import split
 from tests.support import local_engine
 from tests.support.effort import law
 from tests.support.job import snapshot
+from tests.support.no_limits import NO_LIMITS
 from tests.support.partition_trees import put_all, rows_by_directory, run
 from tests.support.partition_worlds import TableRuns, draw_table, files_of, make_speed
 from tests.support.text_runs import scratch
 
-CONFIG = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "max.delete.fraction": "1"}
+CONFIG = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", **NO_LIMITS}
 BY = {**CONFIG, "partitioned.by": "shop=2"}
 ODD = [b"/", b"=", b"%", b"%2F", b"", b"..", b".", b"../../x", b"a/b=c", b"\x01\x7f", b"\xff\xfe", b"\xc3\xa9", b" x "]
 

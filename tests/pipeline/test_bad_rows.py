@@ -62,7 +62,10 @@ def test_unreadable_row(job, name):
         return
 
     message = job.refused(DataError, "1 feed row cannot be read as a record", f"{path}: line 3, byte 9: {reason}")
-    assert "Fix the row, or set reject.policy=quarantine to set it aside, up to reject.limit" in message
+    assert message.endswith(
+        "Fix the row, or a setting that does not fit it; reject.policy=quarantine would leave it out of the result, up "
+        "to reject.limit and max.reject.fraction"
+    )
     job.run({**CONFIG, "reject.policy": "quarantine"})
     assert b"c,2,200" in rows(job.output)
 
@@ -171,9 +174,10 @@ def test_more_rejects_than_the_limit(job):
     job.refused(
         DataError,
         "3 feed rows cannot be read as records, and reject.limit is 2:",
-        "or raise reject.limit",
+        "Fix the rows, or a setting that does not fit them; a higher reject.limit would leave them out of the result",
         settings=settings,
     )
+    settings |= {"max.reject.fraction": "0.75"}
     assert job.run({**settings, "reject.limit": "3"}).counts["feed rejected"] == 3
 
 
@@ -184,7 +188,11 @@ def test_rejects_of_the_master(job):
     message = f"{path}: line 5, byte 32: has 2 fields and should have 3: e,1"
 
     job.refused(
-        DataError, "1 master row cannot be read", message, "set master.reject.policy=quarantine", settings=quarantine
+        DataError,
+        "1 master row cannot be read",
+        message,
+        "master.reject.policy=quarantine would leave it out",
+        settings=quarantine,
     )
     report = job.run({**CONFIG, "master.reject.policy": "quarantine"})
     assert report.counts["master rejected"] == 1
@@ -211,7 +219,7 @@ def test_the_delete_prefix_is_not_for_master_files(job):
 
 
 def test_a_tab_in_a_field_stays_out_of_the_reason(job):
-    job.add("bad.txt", b"k1,2\tx,1\ty\n")
+    job.add("bad.txt", b"k1,2\tx,1\ty\nk2,2,2\n")
 
     report = job.run({**CONFIG, "reject.policy": "quarantine"})
 
@@ -415,8 +423,12 @@ def test_an_inferred_op_code_column_of_the_master_is_reported(job):
 @pytest.mark.parametrize(
     ("settings", "code", "part"),
     [
-        (CONFIG, 3, "ups.txt: line 2, byte 8: has 1 field and should have 3: x\nFix the row, or set reject.policy="),
-        ({**CONFIG, "reject.policy": "quarantine", "reject.limit": "0"}, 3, "to set it aside, up to reject.limit"),
+        (CONFIG, 3, "ups.txt: line 2, byte 8: has 1 field and should have 3: x\nFix the row, or a setting that"),
+        (
+            {**CONFIG, "reject.policy": "quarantine", "reject.limit": "0"},
+            3,
+            "would leave it out of the result, up to reject.limit",
+        ),
         ({**CONFIG, "num.reducer": "x"}, 2, "num.reducer: 'x' must be a whole number"),
         ({**CONFIG, "field.delim.regex": ";"}, 2, "field 2 is beyond the 1 field of a row"),
     ],

@@ -124,9 +124,11 @@ def test_path_objects_are_accepted(job):
 def test_file_that_matches_the_delete_prefix_by_mistake(job):
     job.put("delaware.txt", b"a,1,200\nb,1,200\nc,1,200\n")
     settings = {**CONFIG, "deleted.record.file.prefix": "del"}
-    message = "the run would remove 3 of 4 master rows, but max.delete.fraction is 0.5"
+    message = "the run would remove 3 of the master's 4 records, but max.delete.fraction is 0.5"
 
-    job.refused(DataError, message, "if that is intended, run again with -D max.delete.fraction=1", settings=settings)
+    job.refused(
+        DataError, message, "if all of them are intended, run again with -D max.delete.fraction=1", settings=settings
+    )
     job.refused(DataError, message, settings=settings, dry_run=True)
     assert job.run({**settings, "max.delete.fraction": "0.75"}).counts["feed deleted"] == 3
 
@@ -135,7 +137,11 @@ def test_a_master_is_not_emptied_without_permission(job):
     job.put("del.txt", MASTER.replace(b"100", b"200"))
     settings = {**CONFIG, "deleted.record.file.prefix": "del"}
 
-    job.refused(DataError, "the run would remove 4 of 4", settings={**settings, "max.delete.fraction": "0.99"})
+    job.refused(
+        DataError,
+        "the run would remove 4 of the master's 4 records",
+        settings={**settings, "max.delete.fraction": "0.99"},
+    )
     assert job.run({**settings, "max.delete.fraction": "1"}).counts["output rows"] == 0
 
 

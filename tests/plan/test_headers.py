@@ -368,9 +368,11 @@ def test_a_first_row_of_csv_may_be_a_record_of_names(work):
 @pytest.mark.parametrize("where", ["master", "feed"])
 @pytest.mark.parametrize("name", ["f_1.csv", "f_1.csv.gz"])
 def test_quotes_below_an_unquoted_row_are_reported(job, name, where):
-    content = b"id,a,b,ts\nz,1,1,1\n" + b"w,1,1,1\n" * 100 + b'"x","AA","BB",11\n'
+    content = (
+        b"id,a,b,ts\nz,1,1,1\n" + b"".join(b"w%d,1,1,1\n" % number for number in range(100)) + b'"x","AA","BB",11\n'
+    )
     job.put(name, gzip.compress(content) if name.endswith(".gz") else content, where)
-    job.put("f_2.csv", b"id,a,b,ts\nz,1,1,1\n")
+    job.put("f_2.csv", b"id,a,b,ts\ny,1,1,1\n")
     report = job.run({**ORDINALS, **HEADER})
 
     expected = "f_1.csv{}: read as delimited text, where quotes mean nothing; input.format=csv reads them as CSV"

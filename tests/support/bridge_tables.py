@@ -22,6 +22,7 @@ from mutator.rules.partition_paths import values_of
 from mutator.rules.typed_values import comparable
 from tests.support import local_engine
 from tests.support.columns_data import as_table, file_of, read_whole
+from tests.support.no_limits import NO_LIMITS
 
 __all__ = [
     "KINDS",
@@ -127,7 +128,7 @@ class Bridged:
         "id.field.ordinals": "0",
         "temporal.ordering.field.ordinal": "2",
         "num.reducer": "2",
-        "max.delete.fraction": "1",
+        **NO_LIMITS,
         "deleted.record.file.prefix": "del",
     }
 

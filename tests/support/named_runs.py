@@ -20,6 +20,7 @@ from mutator.dataset import manifest
 from mutator.pipeline.report import Report
 from tests.support import local_engine
 from tests.support.columns_data import file_of
+from tests.support.no_limits import NO_LIMITS
 
 ENGINES = ["blocks", "records"]
 FORMATS = ["csv", "avro", "parquet", "orc"]
@@ -53,7 +54,7 @@ class Work:
         """Merge feed/ into master/; the output is out1, and so on."""
         self.runs += 1
         return local_engine.mutate(
-            {"num.reducer": "2", "max.delete.fraction": "1", **self.settings, **(more or {})},
+            {"num.reducer": "2", **NO_LIMITS, **self.settings, **(more or {})},
             master=str(self.path / master),
             feed=[str(self.path / feed)],
             output=str(self.output),

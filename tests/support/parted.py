@@ -29,6 +29,7 @@ from mutator.workflow.directory import status
 from mutator.workflow.directory.merge import merge_by
 from tests.support import local_engine
 from tests.support.dying_runs import dying_runs
+from tests.support.no_limits import NO_LIMITS
 from tests.support.plain_workflow import put, read
 
 SCOPES = ("table", "partition")
@@ -57,7 +58,7 @@ def settings(scope):
         "key.scope": scope,
         "deleted.record.file.prefix": "del",
         "reject.policy": "quarantine",
-        "max.delete.fraction": "1",
+        **NO_LIMITS,
         "split.bytes": "120",
     }
 

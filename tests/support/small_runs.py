@@ -16,6 +16,7 @@ from mutator.dataset.side_columns import read_tombstones
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.key_hash import bucket_of
 from tests.support import local_engine
+from tests.support.no_limits import NO_LIMITS
 from tests.support.text_runs import Dataset
 
 PARTITIONS = [1, 2, 7, 64]
@@ -23,7 +24,7 @@ BY_FIELD = {
     "id.field.ordinals": "0",
     "temporal.ordering.field.ordinal": "1",
     "deleted.record.file.prefix": "del",
-    "max.delete.fraction": "1",
+    **NO_LIMITS,
 }
 BY_NAME = {name: value for name, value in BY_FIELD.items() if name != "temporal.ordering.field.ordinal"}
 KEYS = [b"k%02d" % number for number in range(40)]

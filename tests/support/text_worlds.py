@@ -16,6 +16,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.support.model import Key, Row
+from tests.support.no_limits import NO_LIMITS
 
 # Order values from low to high: first the form in which a tombstone has the value, then other spellings. Compared as
 # text or as floats, many of them would have another order.
@@ -76,7 +77,7 @@ class RowPlan:
         made = {
             "id.field.ordinals": ",".join(str(place(name)) for name in self.key),
             "field.count": self.field_count,
-            "max.delete.fraction": "1",
+            **NO_LIMITS,
         }
         if self.header:
             made["header.lines"] = "1"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tests.support.columns_data import HEADER, file_of
+from tests.support.no_limits import NO_LIMITS
 
 COLUMNS = ["csv", "escaped", "avro", "parquet", "orc"]
 
@@ -49,7 +50,7 @@ class World:
         made = {
             "field.names": ",".join(schema_of(self.order, op=self.op).names),
             "id.field.ordinals": "id,shop",
-            "max.delete.fraction": "1",
+            **NO_LIMITS,
             "late.files": "merge",
             "reused.names": "accept",
             "allow.older.snapshot": "true",

@@ -22,10 +22,11 @@ from mutator.workflow.partitions.runs import run_partitions
 from tests.support import local_engine
 from tests.support.effort import law
 from tests.support.job import snapshot
+from tests.support.no_limits import NO_LIMITS
 
 SALES = Path(__file__).parents[2] / "sample_data" / "sales"
 CONFIG = {"id.field.ordinals": "0,1", "op.code.field.ordinal": "3", "temporal.ordering.field.ordinal": "2"}
-LAX = {**CONFIG, "max.delete.fraction": "1"}
+LAX = {**CONFIG, **NO_LIMITS}
 MASTER = b"a,1,100,x\nb,1,100,x\nb,2,100,x\nc,1,100,x\n"
 FEED = b"a,1,200,U,y\nb,2,300,D,x\nd,9,200,U,z\n"
 
@@ -238,7 +239,7 @@ def test_a_fault_in_one_partition_stops_the_loop_and_leaves_the_others(case):
     assert [path.name for path in (case.root / ".output.partitions").glob("k=*")] == ["k=a"]
 
     shutil.rmtree(case.root / ".output.partitions")
-    assert case.run(settings={"reject.policy": "quarantine"}).counts()["feed rejected"] == 1
+    assert case.run(settings={"reject.policy": "quarantine", "max.reject.fraction": "1"}).counts()["feed rejected"] == 1
 
 
 def test_a_stopped_run_does_not_continue_with_another_feed(case, monkeypatch):

@@ -34,9 +34,10 @@ from mutator.workflow.partitions.split.write import split_file
 from tests.support.effort import law
 from tests.support.failpoints import FAILPOINTS
 from tests.support.job import snapshot
+from tests.support.no_limits import NO_LIMITS
 
 CONFIG = {"id.field.ordinals": "0"}
-QUARANTINE = {**CONFIG, "reject.policy": "quarantine"}
+QUARANTINE = {**CONFIG, **NO_LIMITS, "reject.policy": "quarantine"}
 BY_NAME = {**CONFIG, "deleted.record.file.prefix": "del"}
 UNPACK = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress, ".zst": zstd.decompress}
 
@@ -293,6 +294,8 @@ def test_no_more_rows_are_set_aside_than_allowed(feed):
     feed.put("ups_2.txt", b"a,b\n" + b"a\n" * 30)
 
     feed.refused(DataError, "30 feed rows", "reject.limit is 20", by="0", settings={**QUARANTINE, "reject.limit": "20"})
+    stricter = {**QUARANTINE, "max.reject.fraction": "0.9"}
+    feed.refused(DataError, "30 feed rows of 31 cannot", "max.reject.fraction is 0.9", by="0", settings=stricter)
     assert feed.split("0", {**QUARANTINE, "reject.limit": "30"}).record.beside[0].rows == 30
 
 
@@ -344,7 +347,7 @@ def test_rejects_for_all_reasons_are_shown(feed, file_format):
 
 def test_deletes_with_the_id_alone(feed):
     """Such deletes have a partition only if its fields belong to the ID; the configuration gives the ID's order."""
-    settings = {**BY_NAME, "id.field.ordinals": "2,0", "reject.policy": "quarantine"}
+    settings = {**BY_NAME, "id.field.ordinals": "2,0", "reject.policy": "quarantine", **NO_LIMITS}
     feed.put("ups_1.txt", b"a,x,2026\nb,y,2025\n")
     feed.put("del_2.txt", b"2026,a\nb,y,2025\n")
     feed.put("del_3.txt", b"b,y,2025\n2026,a\n")
@@ -365,7 +368,7 @@ def test_deletes_with_the_id_alone_may_have_no_partition(feed):
 
     message = "del_2.txt: line 1, byte 0: has the ID alone, without the fields of its partition: a"
     feed.refused(DataError, message, by="1", settings=BY_NAME)
-    assert feed.split("1", {**BY_NAME, "reject.policy": "quarantine"}).record.files[0].rejected == 1
+    assert feed.split("1", {**BY_NAME, **NO_LIMITS, "reject.policy": "quarantine"}).record.files[0].rejected == 1
 
 
 def test_delete_files_may_lack_the_field(feed):

@@ -26,7 +26,7 @@ from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject
-from mutator.pipeline.accounting import check_rejects, shown_rejects
+from mutator.pipeline.limits import check_rejects, shown_rejects
 from mutator.plan.run_plan import SAMPLES, limits_of
 from mutator.rules.file_names import first_few, new_run_id
 from mutator.rules.partition_fields import PartitionField, text_of
@@ -62,18 +62,18 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     for path in feed:
         check_apart(to, located(path)[1], role="split feed", other_role="feed")
     files, ignored = feed_files(config, fields, feed)
-    run, allowed = new_run_id(time.time()), limits_of(config).rejects["feed"]
+    run, limits = new_run_id(time.time()), limits_of(config)
     samples: list[RejectSample] = []
 
     def write(staging: str) -> SplitRecord:
-        split = partial(_task, staging, tuple(fields), allowed + SAMPLES)
+        split = partial(_task, staging, tuple(fields), limits.rejects["feed"] + SAMPLES)
         done: list[_Done] = checked(each(files, split))
         check_signals()  # Spark may have swallowed the exception of a signal
         samples.extend(_samples(files, done))
         rows, rejected = sum(file.rows for file, _ in done), sum(file.rejected for file, _ in done)
-        check_rejects("feed", allowed, rejected, samples)
-        if rows and rejected == rows:
+        if rows and rejected == rows and rejected <= limits.rejects["feed"]:
             raise error("split.none", count=f"{rows:,}", rows=shown_rejects(samples))
+        check_rejects("feed", limits, rejected, rows, samples)
         _check_rows(done)
         return SplitRecord(
             commit=str(uuid.uuid4()),

@@ -1,0 +1,85 @@
+"""The fields whose values tell rows apart: the diagnosis where many rows have the same record ID.
+
+>>> rows = FirstRows("base.txt", 3, {"0": [b"a", b"b", b"c"], "1": [b"x", b"x", b"y"]})
+>>> id_hint(rows, ["1"], ())
+'in the first 3 rows of base.txt, field 1 has 2 distinct values, and field 0 is unique: set id.field.ordinals=0'
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import combinations
+
+from mutator.errors.display import counted
+from mutator.formats.blocks.avro_rows import AvroLayout
+from mutator.formats.blocks.column_rows import ColumnLayout
+from mutator.formats.blocks.row_layout import RowLayout
+from mutator.plan.inspect.first_rows import FirstRows, first_rows
+from mutator.plan.inspect.source import Source
+from mutator.plan.run_plan import Plan
+
+_FIELDS = 30  # of which pairs are compared
+
+
+def id_hint_for(plan: Plan, side: str, sources: Sequence[Source]) -> str:
+    """Return what the first rows of a side show about the ID, a sentence without a full stop. sources: of that side."""
+    source = min(
+        (one for one in sources if one.width is not None or one.file_schema is not None),
+        key=lambda one: one.name.encode("utf-8", "surrogateescape"),
+        default=None,
+    )
+    if source is None:
+        return "check id.field.ordinals"
+    own, feed = plan.rows.layouts[side], plan.rows.layouts["feed"]
+    rows = first_rows(source, own.delimiter.split if isinstance(own, RowLayout) else None)
+    if isinstance(own, RowLayout) and feed.op_field is not None and own.op_field is None:
+        rows = _numbered_as_in_feed(rows, feed.op_field)
+    return id_hint(rows, _fields(feed, feed.id_fields), _fields(feed, (feed.order_field, feed.op_field)))
+
+
+def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) -> str:
+    """Return which fields have distinct values in some rows. others: fields that are no ID: order value and op code."""
+    values = {name: column for name, column in rows.columns.items() if name not in others or name in id_fields}
+    if rows.count < 2 or not values.keys() >= set(id_fields):
+        return "check id.field.ordinals"
+
+    def distinct(fields: Sequence[str]) -> int:
+        return len(set(zip(*(values[field] for field in fields), strict=True)))
+
+    where = f"in the first {rows.count:,} rows of {rows.file}"
+    found = distinct(id_fields)
+    if found == rows.count:
+        return f"{where}, {_called(id_fields)} {_is_unique(id_fields)}, so several files may have the same rows"
+    others_first = [name for name in values if name not in id_fields]
+    several = [*((*id_fields, name) for name in others_first), *combinations(list(values)[:_FIELDS], 2)]
+    candidates = [*((name,) for name in others_first), *several]
+    unique = next((fields for fields in candidates if distinct(fields) == rows.count), None)
+    shown = (
+        f"{where}, {_called(id_fields)} {'has' if len(id_fields) == 1 else 'have'} {counted(found, 'distinct value')}"
+    )
+    if unique is None:
+        return f"{shown}, and no other field is unique, nor are two of them together: the ID may need more fields"
+    return f"{shown}, and {_called(unique)} {_is_unique(unique)}: set id.field.ordinals={','.join(unique)}"
+
+
+def _called(fields: Sequence[str]) -> str:
+    """Return the names of fields, in words.
+
+    >>> _called(["0"]), _called(["0", "2"])
+    ('field 0', 'fields 0 and 2')
+    """
+    return f"field {fields[0]}" if len(fields) == 1 else f"fields {', '.join(fields[:-1])} and {fields[-1]}"
+
+
+def _is_unique(fields: Sequence[str]) -> str:
+    return "is unique" if len(fields) == 1 else "are unique together"
+
+
+def _fields(layout: RowLayout | ColumnLayout | AvroLayout, fields: Sequence[int | str | None]) -> list[str]:
+    """Return the names of fields of a layout, or their ordinals if fields have no names."""
+    names = layout.result.names if isinstance(layout, ColumnLayout) else ()
+    return [names[field] if names and isinstance(field, int) else str(field) for field in fields if field is not None]
+
+
+def _numbered_as_in_feed(rows: FirstRows, op_field: int) -> FirstRows:
+    """Return rows without op code, their fields numbered as in the feed, which has it."""
+    numbers = {name: str(int(name) + (int(name) >= op_field)) for name in rows.columns}
+    return FirstRows(rows.file, rows.count, {numbers[name]: column for name, column in rows.columns.items()})

@@ -1,0 +1,122 @@
+"""Refuse to publish a result that exceeds a limit or does not add up.
+
+Three limits are fractions: of the master's records that a run removes, of its rows that are duplicates, and of the rows
+of a side that are rejected. A wrong setting makes such a result of good data.
+"""
+
+from collections.abc import Sequence
+
+from mutator.dataset.manifest import Manifest
+from mutator.engine.receipts import RejectSample
+from mutator.errors import error
+from mutator.errors.display import counted, key_text, text_of
+from mutator.pipeline.accounting import Result
+from mutator.pipeline.id_hints import id_hint_for
+from mutator.pipeline.reject_hints import reject_hints
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.run_plan import Limits, Plan
+from mutator.rules.order_values import order_text, order_value
+from mutator.rules.truth_table import check_sums
+
+
+def check(plan: Plan, survey: Survey, result: Result) -> None:
+    """Raise the error of a result that must not be published: rejects, limits, guards, and sums that do not add up."""
+    counts = result.counts
+    for side in ("master", "feed"):
+        samples = result.rejects.get(side, ())
+        hints = tuple(reject_hints(plan, side, samples))
+        check_rejects(side, plan.limits, counts[f"{side} rejected"], counts[f"{side} rows"], samples, hints)
+    _check_duplicates(plan, survey, result)
+    if plan.full:
+        _check_snapshot(plan, survey.manifest, result)
+    _check_deletes(plan, result)
+    below = counts["below horizon"]
+    if below and not plan.limits.inserts_below_horizon:
+        shown = "; ".join(key_text(key) for key in result.samples["below horizon"])
+        raise error(
+            "horizon", count=f"{below:,}", horizon=order_text(plan.rows.order_type, plan.horizon), samples=shown
+        )
+    problems = check_sums(counts)
+    if counts["tombstones read"] != counts["tombstones in"]:
+        problems.append(f"tombstones read: {counts['tombstones read']:,}, tombstones met: {counts['tombstones in']:,}")
+    if problems:
+        raise error("sums", problems="; ".join(problems))
+
+
+def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
+    """Raise DataError if too many rows of the master have the ID of another one: the ID is probably a wrong one."""
+    duplicates, rows = result.counts["master duplicate"], result.counts["master rows"]
+    fraction = plan.limits.duplicate_fraction
+    if duplicates > fraction * rows:
+        raise error(
+            "duplicates",
+            duplicates=counted(duplicates, "duplicate"),
+            rows=f"{rows:,}",
+            records=counted(rows - duplicates - result.counts["master rejected"], "record"),
+            fraction=f"{fraction:g}",
+            hint=id_hint_for(plan, "master", survey.master),
+        )
+
+
+def _check_deletes(plan: Plan, result: Result) -> None:
+    counts, fraction = result.counts, plan.limits.deleted_fraction
+    removed = counts["master removed"] + counts["master deleted by absence"]
+    live = removed + counts["master kept"] + counts["master replaced"]
+    if removed > fraction * live:  # which below 1 is also all of it
+        raise error("deletes", removed=f"{removed:,}", records=counted(live, "record"), fraction=f"{fraction:g}")
+
+
+def check_rejects(
+    side: str, limits: Limits, count: int, rows: int, samples: Sequence[RejectSample], hints: Sequence[str] = ()
+) -> None:
+    """Raise DataError if more rows of a side were rejected than allowed.
+
+    count: rejected rows. rows: all rows of the side. samples: the first rejected ones. hints: sentences on settings
+    that may be the cause.
+    """
+    allowed, fraction = limits.rejects[side], limits.reject_fraction
+    if count <= min(allowed, fraction * rows):
+        return
+    single = count == 1
+    noun, them = ("a record", "it") if single else ("records", "them")
+    key = "reject.policy" if side == "feed" else "master.reject.policy"
+    of_all, limit = "", ""
+    switch = f"{key}=quarantine would leave {them} out of the result, up to reject.limit and max.reject.fraction"
+    if allowed and count > allowed:
+        limit = f", and reject.limit is {allowed:,}"
+        switch = f"a higher reject.limit would leave {them} out of the result"
+    elif allowed:
+        of_all, limit = f" of {rows:,}", f", and max.reject.fraction is {fraction:g}"
+        switch = f"-D max.reject.fraction=1 would leave {them} out of the result"
+    what = f"{counted(count, f'{side} row')}{of_all} cannot be read as {noun}{limit}"
+    what += "; the first are" if count > len(samples) else ""
+    fix = f"Fix the row{'' if single else 's'}, or a setting that does not fit {them}; {switch}"
+    cure = ". ".join([*hints, fix])
+    raise error("rejects", what=what, rows=shown_rejects(samples), cure=cure)
+
+
+def shown_rejects(samples: Sequence[RejectSample]) -> str:
+    """Return rejected rows as the lines of a message.
+
+    >>> shown_rejects([RejectSample("a.txt", 4, 2, "line 2, byte 4", "has 1 field and should have 2", b"x")])
+    '  a.txt: line 2, byte 4: has 1 field and should have 2: x'
+    """
+    return text_of(
+        f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
+        for path, _, _, where, reason, row in samples
+    )
+
+
+def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
+    if not result.counts["feed rows"]:
+        where = ", ".join(one.source.path for one in plan.inputs if one.side == "feed")
+        raise error("feed.empty", path=where, cure="deliver it whole, or use sync.mode=partial")
+    if known is None or known.snapshot is None or plan.limits.older_snapshot:
+        return
+    before = order_value(plan.rows.order_type, known.snapshot)
+    if result.highest is not None and result.highest < before:
+        raise error(
+            "snapshot.older",
+            now=order_text(plan.rows.order_type, result.highest) or "the lowest one",
+            before=known.snapshot,
+        )

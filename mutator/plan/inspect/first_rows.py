@@ -1,0 +1,81 @@
+"""The first rows of a file, as columns of text: they show which setting is wrong when a run is refused."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mutator.dataset.file_content import FileContent
+from mutator.errors import MutatorError
+from mutator.formats.files.lines import numbered_rows
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.source import Source
+from mutator.rules.typed_values import canonical
+
+_ROWS = 1000
+_BYTES = 1 << 20
+
+Column = Sequence[bytes | None]
+Split = Callable[[bytes], list[bytes]]
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """Some rows of a file, by field: its name, or its ordinal in the file if fields have no names."""
+
+    file: str  # base name
+    count: int
+    columns: Mapping[str, Column]
+
+
+def first_rows(source: Source, split: Split | None) -> FirstRows:
+    """Read the first rows of a file, at most 1,000 and 1 MiB; no rows if it cannot be read.
+
+    split: splits a row of delimited text; None if the fields of the file have names.
+    """
+    content = FileContent(source.path, source.bytes, source.window(), compression=source.compression)
+    try:
+        return _of_text(source.name, content, split) if split is not None else _with_schema(source, content)
+    except (MutatorError, ValueError, OSError, pa.ArrowException):  # of a file that the run could read: it has changed
+        return FirstRows(source.name, 0, {})
+
+
+def _of_text(name: str, content: FileContent, split: Split) -> FirstRows:
+    """Return the rows that have as many fields as the first one."""
+    rows: list[list[bytes]] = []
+    size = 0
+    for _, _, row in numbered_rows(content):
+        size += len(row or b"")
+        if row is not None:
+            rows.append(split(row))
+        if len(rows) == _ROWS or size > _BYTES:
+            break
+    rows = [row for row in rows if len(row) == len(rows[0])]
+    columns = zip(*rows, strict=True)
+    return FirstRows(name, len(rows), {str(field): column for field, column in enumerate(columns)})
+
+
+def _with_schema(source: Source, content: FileContent) -> FirstRows:
+    """Return the fields that are not nested."""
+    if source.file_schema is None:
+        return FirstRows(source.name, 0, {})
+    schema = source.file_schema.schema
+    names = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    columns: dict[str, list[bytes | None]] = {name: [] for name in names}
+    count = size = 0
+    for batch in _record_batches(source, content, schema, names):
+        for name in names:
+            values = canonical(batch.column(name).slice(0, _ROWS - count)).to_pylist()
+            columns[name] += values
+            size += sum(len(value or b"") for value in values)
+        count = min(count + batch.num_rows, _ROWS)
+        if count == _ROWS or size > _BYTES:
+            break
+    return FirstRows(source.name, count, columns)
+
+
+def _record_batches(
+    source: Source, content: FileContent, schema: pa.Schema, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    found = FILE_FORMATS[source.file_format].read(content, schema, names, source.dialect)
+    return (batch.batch for batch in found)

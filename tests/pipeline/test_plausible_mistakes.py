@@ -1,0 +1,107 @@
+"""Mistakes in a configuration that fit the data: a run stops before it publishes, and its message names the cure."""
+
+import pyarrow as pa
+import pytest
+
+from mutator.errors import DataError
+from tests.support.job import CONFIG, ENGINES, Job
+from tests.support.named_runs import FORMATS, Work
+
+QUARANTINE = {"reject.policy": "quarantine", "master.reject.policy": "quarantine"}
+
+
+@pytest.fixture(params=ENGINES)
+def job(request, tmp_path):
+    return Job(tmp_path, request.param)
+
+
+def table_of(count, *columns):
+    """Return rows of delimited text. columns: a function for each field, from the number of the row."""
+    return b"".join(b",".join(b"%s" % str(of(n)).encode() for of in columns) + b"\n" for n in range(count))
+
+
+# --- the wrong ID
+
+
+def sales(count=200):
+    return table_of(count, lambda n: f"k{n}", lambda n: n % 4, lambda n: 100 + n % 50)
+
+
+def test_an_id_with_few_values(job):
+    job.put("base.txt", sales(), "master")
+    message = (
+        "the master has 196 duplicates (rows with the ID of another row) among 200 rows, so that 4 records would "
+        "remain, but max.duplicate.fraction is 0.1: in the first 200 rows of base.txt, field 1 has 4 distinct values, "
+        "and field 0 is unique: set id.field.ordinals=0. If such rows are versions of one record, run again with "
+        "-D max.duplicate.fraction=1, which leaves all but the last row of each ID out of the result"
+    )
+    settings = {**CONFIG, "id.field.ordinals": "1"}
+
+    assert job.refused(DataError, settings=settings) == message
+    assert job.refused(DataError, settings=settings, dry_run=True) == message
+    assert job.run({**settings, "max.duplicate.fraction": "0.98"}).counts["master duplicate"] == 196
+
+
+def test_an_id_of_several_fields(job):
+    job.put("base.txt", table_of(200, lambda n: n // 10, lambda n: n % 10, lambda n: 100), "master")
+
+    found = "in the first 200 rows of base.txt, field 0 has 20 distinct values, and fields 0 and 1 are unique together"
+    job.refused(DataError, f"{found}: set id.field.ordinals=0,1")
+    job.put("base.txt", table_of(200, lambda n: n // 10, lambda n: n % 5, lambda n: 100), "master")
+    why = "field 0 has 20 distinct values, and no other field is unique, nor are two of them together"
+    job.refused(DataError, f"{why}: the ID may need more fields")
+
+
+def test_a_master_whose_file_is_there_twice(job):
+    for name in ("base.txt", "base_copy.txt"):
+        job.put(name, sales(), "master")
+
+    job.refused(
+        DataError, "in the first 200 rows of base.txt, field 0 is unique, so several files may have the same rows"
+    )
+
+
+def test_fields_are_numbered_as_in_the_feed(job):
+    job.put("base.txt", table_of(200, lambda n: n % 4, lambda n: f"k{n}", lambda n: 100), "master")
+    job.put("ups_1.txt", b"U,1,k1,200\n")
+    settings = {"id.field.ordinals": "1", "op.code.field.ordinal": "0", "temporal.ordering.field.ordinal": "3"}
+
+    job.refused(
+        DataError, "field 1 has 4 distinct values, and field 2 is unique: set id.field.ordinals=2", settings=settings
+    )
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_fields_with_names(tmp_path, file_format):
+    work = Work(tmp_path, "auto", {"id.field.ordinals": "shop", "temporal.ordering.field.ordinal": "at"})
+    columns = {"id": [f"k{n}" for n in range(50)], "shop": [n % 4 for n in range(50)], "at": [7] * 50}
+    work.put("master/m", pa.table(columns), file_format)
+    (tmp_path / "feed").mkdir()
+
+    with pytest.raises(DataError, match="has 4 distinct values, and field id is unique: set id"):
+        work.run({"max.duplicate.fraction": "0.1"})
+
+
+# --- rows set aside
+
+
+@pytest.mark.parametrize("side", ["master", "feed"])
+def test_rows_that_are_nearly_all_set_aside(job, side):
+    name = {"master": "base.txt", "feed": "ups_1.txt"}[side]
+    job.put(name, table_of(10, lambda n: f"k{n}", lambda n: 1, lambda n: 100 if n % 3 == 0 else "2026-01-31"), side)
+    settings = {**CONFIG, **QUARANTINE}
+
+    message = job.refused(DataError, settings=settings)
+    assert message.startswith(
+        f"6 {side} rows of 10 cannot be read as records, and max.reject.fraction is 0.5; the first"
+    )
+    assert message.endswith("-D max.reject.fraction=1 would leave them out of the result")
+    job.refused(DataError, "reject.limit is 5", settings={**settings, "reject.limit": "5", "max.reject.fraction": "1"})
+    assert job.run({**settings, "max.reject.fraction": "0.6"}).counts[f"{side} rejected"] == 6
+
+
+def test_a_master_that_would_be_empty(job):
+    job.put("base.txt", table_of(1000, lambda n: f"k{n}", lambda n: 1, lambda n: "2026-01-31"), "master")
+
+    message = "1,000 master rows of 1,000 cannot be read as records, and max.reject.fraction is 0.5"
+    job.refused(DataError, message, settings={**CONFIG, **QUARANTINE})
