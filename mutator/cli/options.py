@@ -103,9 +103,13 @@ def merge_on(
 
     runner: one of ``runner_choice.RUNNERS``. spark: returns the context, once it is needed.
     """
-    from mutator.pipeline.runners import engine_on
 
-    return warn_before(engine_on(runner, spark, nullcontext if is_quiet(arguments) else _progress), arguments)
+    def merge(plan: Plan, staging: str | None) -> Receipts:
+        from mutator.pipeline.runners import engine_on  # loads the engine, which a run without a feed never needs
+
+        return engine_on(runner, spark, nullcontext if is_quiet(arguments) else _progress)(plan, staging)
+
+    return warn_before(merge, arguments)
 
 
 def warn_before(merge: Engine, arguments: argparse.Namespace) -> Engine:

@@ -32,6 +32,7 @@ from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
 from mutator.cli.workflow_commands import WORKFLOW
 from mutator.config.sources import suggestion
+from mutator.engine.hidden_pandas import hide_pandas
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line, printable
 from mutator.errors.interrupts import Interrupted, catch_signals
@@ -39,7 +40,10 @@ from mutator.errors.interrupts import Interrupted, catch_signals
 
 def entry() -> NoReturn:
     """Run the command line of this process."""
-    sys.exit(main(sys.argv[1:]))
+    words = sys.argv[1:]
+    if words[:1] != [BRIDGE.name]:
+        hide_pandas()  # tables of a metastore need it
+    sys.exit(main(words))
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,9 +1,7 @@
 """The merge of a plan as steps over elements, by the engine that the plan names."""
 
 from mutator.engine.blocks import steps as blocks
-from mutator.engine.partitions import steps as partitions
 from mutator.engine.receipts import Receipts
-from mutator.engine.records import steps as records
 from mutator.engine.runner import Runner
 from mutator.plan.run_plan import Plan
 
@@ -13,6 +11,13 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
+    # The modules of the rarer merges are imported by the runs that need them.
     if plan.is_partitioned:
+        from mutator.engine.partitions import steps as partitions
+
         return partitions.merge(runner, plan, staging)
-    return {"records": records.merge, "blocks": blocks.merge}[plan.strategy.engine](runner, plan, staging)
+    if plan.strategy.engine == "records":
+        from mutator.engine.records import steps as records
+
+        return records.merge(runner, plan, staging)
+    return blocks.merge(runner, plan, staging)

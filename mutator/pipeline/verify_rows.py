@@ -25,9 +25,8 @@ from mutator.engine.split_content import RowSequences, check_tombstones, read_sp
 from mutator.pipeline.verify_filters import FileFilters
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.source import Source
+from mutator.plan.rows.choice import stored_row_plan
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.rows.schema_rows import stored_schema_row_plan
-from mutator.plan.rows.text_rows import stored_text_row_plan
 from mutator.plan.run_plan import SAMPLES, Chunks, Limits, Plan
 from mutator.plan.splits import Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy
@@ -48,7 +47,7 @@ def plan_of_dataset(path: str, known: Manifest, readable: set[str]) -> Plan:
         [_without_unreadable_filter(path, readable, source) for source in side if source.path in readable]
         for side in dataset_sources(path, known)
     )
-    rows = _row_plan(known)
+    rows = stored_row_plan(known)
     forms = {source.path: _layout(source.part) for source in data}
     inputs = numbered(beside, data, (), replace(rows, layout_of=forms))
     groups = known.buckets or max(2, sum(source.bytes for source in data) // _CHUNK)
@@ -75,20 +74,16 @@ def _without_unreadable_filter(path: str, readable: set[str], source: Source) ->
     return replace(source, part=replace(source.part, filter=None))
 
 
-def _row_plan(known: Manifest) -> RowPlan:
-    return stored_schema_row_plan(known) if "fields" in known.spec["key"] else stored_text_row_plan(known)
-
-
 def _layout(part: Any) -> str:
     return f"master {part.form}" if isinstance(part, DataFile) and part.form is not None else "master"
 
 
 def key_reader(known: Manifest) -> KeyReader:
     """Return the function that reads splits to tables of keys, and everything that is not a record to the ledger."""
-    forms = {"master": _row_plan(known)}
+    forms = {"master": stored_row_plan(known)}
     for number in range(len(known.spec.get(EARLIER, ()))):
         spec = {**known.spec, **form_of(known.spec, number)}
-        forms[f"master {number}"] = _row_plan(replace(known, spec=spec))
+        forms[f"master {number}"] = stored_row_plan(replace(known, spec=spec))
     return partial(_read_task, forms, known.spec.get(SPEC, {}).get("scope"))
 
 

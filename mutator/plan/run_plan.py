@@ -23,9 +23,8 @@ from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
+from mutator.plan.rows.choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.rows.schema_rows import has_schema, schema_row_plan
-from mutator.plan.rows.text_rows import text_row_plan
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.byte_columns import Ints
@@ -169,7 +168,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     """
     known = survey.manifest
     _check_feed(config, survey)
-    rows = schema_row_plan(config, survey) if has_schema(config, survey) else text_row_plan(config, survey)
+    rows = row_plan(config, survey)
     if known is not None:
         _check_spec(survey.master_path, known, rows.spec)
     strategy = choose(config, survey, rows, engine)

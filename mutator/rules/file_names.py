@@ -104,6 +104,15 @@ def has_control(name: str) -> bool:
     return any(ord(char) < 32 or ord(char) == 127 for char in name)
 
 
+def feed_name(name: str, suffix: str) -> str | None:
+    """Return the name of a control file's feed file; None if the name is not that of a control file.
+
+    >>> feed_name("ups_7.txt.ctl", ".ctl"), feed_name("ups_7.txt", ".ctl")
+    ('ups_7.txt', None)
+    """
+    return name.removesuffix(suffix) or None if name.endswith(suffix) else None
+
+
 def first_few(names: Sequence[str], most: int = 5) -> str:
     """Write the first few names, and how many more there are.
 

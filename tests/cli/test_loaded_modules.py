@@ -3,38 +3,80 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import mutator
+from tests.support.cluster import ROOT, SAMPLE
 
-ROOT = Path(__file__).resolve().parents[2]
 CODE = """
 import json, sys
 from mutator import cli
-code = cli.main(sys.argv[1:])
-sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
-sys.exit(code)
+try:
+    cli.entry()
+finally:
+    sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
 """
 SPARK = {"pyspark", "py4j", "pandas", "tqdm"}
-STORAGES = {"boto3", "botocore", "hdfs_native", "smart_open", "ssl", "mutator.storage.hdfs", "mutator.storage.s3"}
+STORAGES = {"boto3", "botocore", "hdfs_native", "smart_open", "mutator.storage.hdfs", "mutator.storage.s3"}
 ARROW = {"numpy", "pyarrow"}
-FORMATS = {"fastavro", "cramjam", "pyarrow.orc", "pyarrow.dataset", "pyarrow.csv"}
+FORMATS = {
+    *("fastavro", "cramjam", "pyarrow.orc", "pyarrow.csv", "pyarrow.dataset"),
+    *("mutator.formats.files.avro", "mutator.formats.blocks.avro_rows", "mutator.formats.blocks.column_rows"),
+}
+ENGINES = {"multiprocessing", "mutator.engine.records", "mutator.engine.partitions", "mutator.engine.spark"}
+CONFIG = ("--config", SAMPLE / "bumu.properties")
 
 
 def loaded_by(*words):
     """Return the modules that a process has loaded after a command."""
     command = [sys.executable, "-c", CODE, *map(str, words)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
 @pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("workflow", "run", "--help")])
 def test_help_loads_no_library(words):
-    assert loaded_by(*words) & (SPARK | STORAGES | ARROW | FORMATS | {"javaproperties", "xxhash"}) == set()
+    assert loaded_by(*words) & (SPARK | STORAGES | ARROW | FORMATS | ENGINES | {"javaproperties", "xxhash"}) == set()
+
+
+def test_a_small_merge_of_text_and_its_check_load_what_they_use(tmp_path):
+    needless = SPARK | STORAGES | FORMATS | ENGINES
+
+    merged = loaded_by(
+        "run", *CONFIG, "--master", SAMPLE / "master", "--feed", SAMPLE / "feed", "--output", tmp_path / "out"
+    )
+    verified = loaded_by("verify", tmp_path / "out")
+
+    assert merged > ARROW
+    assert merged & needless == set()
+    assert verified > ARROW
+    assert verified & (needless - {"mutator.engine.records"}) == set()
+
+
+@pytest.mark.parametrize("command", ["run", "status", "history"])
+def test_a_workflow_without_a_feed_loads_neither_spark_nor_arrow(tmp_path, command):
+    shutil.copytree(SAMPLE / "master", tmp_path / "base" / "master")
+    (tmp_path / "base" / "incr").mkdir()
+
+    loaded = loaded_by("workflow", command, tmp_path / "base", *CONFIG)
+
+    assert "xxhash" in loaded
+    assert loaded & (SPARK | STORAGES | ARROW | FORMATS | ENGINES) == set()
+
+
+def test_a_workflow_that_merged_before_loads_no_arrow_either(tmp_path):
+    base = tmp_path / "base"
+    shutil.copytree(SAMPLE / "master", base / "master")
+    shutil.copytree(SAMPLE / "feed", base / "incr")
+    given = ("workflow", "run", base, *CONFIG, "-D", "claim.min.age=0s")
+
+    assert loaded_by(*given) > ARROW
+    assert loaded_by(*given) & (SPARK | STORAGES | ARROW | FORMATS | ENGINES) == set()
 
 
 def test_the_package_has_its_public_names():

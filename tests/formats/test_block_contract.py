@@ -147,7 +147,7 @@ class Dataset:
         for name in ("order", "tombstones", "rejected"):
             (staging / "_mutator" / name).mkdir(parents=True)
         form = PackedBlockType(STAMP if self.order_type == "timestamp" else pa.int64())
-        with patch.dict(BLOCK_TYPES, {"packed": form}):
+        with patch.dict(BLOCK_TYPES.makers, {"packed": lambda: form}):
             result = add_up(plan, local_engine.merge(plan, str(staging), self.seed))
         assert check_sums(result.counts) == []
         assert result.counts["tombstones read"] == result.counts["tombstones in"]
@@ -386,7 +386,7 @@ def test_rejects_and_damage_are_reported():
     with dataset("long") as data:
         sources = put(data.work / "feed", {"u_1": rows}, "long", has_op=True)
         plan = data.plan(sources, "shuffle", 2, False, 1 << 20, False, False)
-        with patch.dict(BLOCK_TYPES, {"packed": PackedBlockType(pa.int64())}):
+        with patch.dict(BLOCK_TYPES.makers, {"packed": lambda: PackedBlockType(pa.int64())}):
             result = add_up(plan, local_engine.merge(plan, None))
             assert result.counts["feed rejected"] == 2
             assert [(line, reason) for _, _, line, _, reason, _ in result.rejects["feed"]] == [

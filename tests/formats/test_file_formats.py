@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mutator.formats.content import Window
 from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.registry import FILE_FORMATS, format_of_suffix
 from mutator.formats.values.convert import converted
 from tests.support.columns_data import HEADER, as_table, file_of, read_whole, same_rows, tables
 from tests.support.effort import law
@@ -128,3 +128,9 @@ def test_the_value_of_a_text_does_not_depend_on_its_column(file_format, usual, t
         alone = read(text.encode())
         assert read(usual.encode(), text.encode()) == alone, text
         assert read(b"no value", None, text.encode()) == alone, text
+
+
+def test_a_suffix_names_the_format_that_writes_it():
+    """``format_of_suffix`` has a table of its own, which loads no format."""
+    for name, file_format in FILE_FORMATS.items():
+        assert (format_of_suffix(f"a.{name}") == name) == (file_format.suffix == f".{name}")

@@ -19,7 +19,7 @@ from typing import Any, Self
 from mutator.engine.each import TaskError, checked, guarded
 from mutator.errors import error
 
-_PRELOADED = ("mutator.engine.steps",)  # for the modules that it imports
+_PRELOADED = ("mutator.engine.preload",)
 _starting = threading.Lock()
 
 

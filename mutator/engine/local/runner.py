@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from mutator.engine.local.processes import Workers
 from mutator.engine.runner import Shared, Work
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
 from mutator.engine.task_files import scratch_directory
+
+if TYPE_CHECKING:
+    from mutator.engine.local.processes import Workers
 
 Input = Callable[[], Iterable[Any]]  # returns the elements of a task
 _Step = tuple[Work, Shared | None]
@@ -90,7 +92,11 @@ def local_runner(processes: int = 1, *, parallelism: int | None = None, attempt:
     """
     with ExitStack() as stack:
         directory = scratch_directory(stack)
-        workers = stack.enter_context(Workers(processes)) if processes > 1 else None
+        workers = None
+        if processes > 1:
+            from mutator.engine.local.processes import Workers  # loads multiprocessing
+
+            workers = stack.enter_context(Workers(processes))
         yield LocalRunner(directory, workers, parallelism or processes, attempt)
 
 

@@ -6,16 +6,12 @@ Spark starts it as ``python -m mutator.engine.spark.daemon`` where ``spark.pytho
 import contextlib
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyspark.daemon
 import pyspark.worker  # which each worker would import
 
 # For the modules that they import: numpy, pyarrow and its Parquet reader take half a second of each worker.
-from mutator.engine import steps  # noqa: F401
+from mutator.engine import preload  # noqa: F401
 from mutator.engine.spark import runner  # noqa: F401
-
-pa.array(np.zeros(1))  # the first array makes Arrow load pandas if it is installed: once here, not in each worker
 
 _worker = pyspark.daemon.worker
 

@@ -1,8 +1,42 @@
 """The block types by name."""
 
-from mutator.formats.blocks.avro_rows import AvroBlockType
-from mutator.formats.blocks.column_rows import ColumnBlockType
-from mutator.formats.blocks.contract import BlockType
-from mutator.formats.blocks.text_rows import TextBlockType
+from __future__ import annotations
 
-BLOCK_TYPES: dict[str, BlockType] = {"text": TextBlockType(), "columns": ColumnBlockType(), "avro": AvroBlockType()}
+from functools import cache
+from typing import TYPE_CHECKING
+
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.registry import Registry
+
+if TYPE_CHECKING:
+    from mutator.formats.blocks.contract import BlockType
+
+
+@cache
+def _text() -> BlockType:
+    from mutator.formats.blocks.text_rows import TextBlockType
+
+    return TextBlockType()
+
+
+@cache
+def _columns() -> BlockType:
+    from mutator.formats.blocks.column_rows import ColumnBlockType
+
+    return ColumnBlockType()
+
+
+@cache
+def _avro() -> BlockType:
+    from mutator.formats.blocks.avro_rows import AvroBlockType
+
+    return AvroBlockType()
+
+
+BLOCK_TYPES: Registry[BlockType] = Registry({"text": _text, "columns": _columns, "avro": _avro})
+
+
+def load_all() -> None:
+    """Import the modules of all block types and file formats."""
+    list(BLOCK_TYPES.values())
+    list(FILE_FORMATS.values())

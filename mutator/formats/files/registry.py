@@ -1,22 +1,63 @@
 """The file formats by name."""
 
-from mutator.errors import error
-from mutator.formats.files.avro import AvroFiles
-from mutator.formats.files.contract import FileFormat
-from mutator.formats.files.csv import CsvFiles, TextFiles
-from mutator.formats.files.escaped import EscapedFiles
-from mutator.formats.files.orc import OrcFiles
-from mutator.formats.files.parquet import ParquetFiles
+from __future__ import annotations
 
-FILE_FORMATS: dict[str, FileFormat] = {
-    "text": TextFiles(),
-    "csv": CsvFiles(),
-    "escaped": EscapedFiles(),
-    "avro": AvroFiles(),
-    "parquet": ParquetFiles(),
-    "orc": OrcFiles(),
-}
-_SUFFIXES = {name for name, file_format in FILE_FORMATS.items() if file_format.suffix == f".{name}"}
+from functools import cache
+from typing import TYPE_CHECKING
+
+from mutator.errors import error
+from mutator.formats.registry import Registry
+
+if TYPE_CHECKING:
+    from mutator.formats.files.contract import FileFormat
+
+
+@cache
+def _text() -> FileFormat:
+    from mutator.formats.files.csv import TextFiles
+
+    return TextFiles()
+
+
+@cache
+def _csv() -> FileFormat:
+    from mutator.formats.files.csv import CsvFiles
+
+    return CsvFiles()
+
+
+@cache
+def _escaped() -> FileFormat:
+    from mutator.formats.files.escaped import EscapedFiles
+
+    return EscapedFiles()
+
+
+@cache
+def _avro() -> FileFormat:
+    from mutator.formats.files.avro import AvroFiles
+
+    return AvroFiles()
+
+
+@cache
+def _parquet() -> FileFormat:
+    from mutator.formats.files.parquet import ParquetFiles
+
+    return ParquetFiles()
+
+
+@cache
+def _orc() -> FileFormat:
+    from mutator.formats.files.orc import OrcFiles
+
+    return OrcFiles()
+
+
+FILE_FORMATS: Registry[FileFormat] = Registry(
+    {"text": _text, "csv": _csv, "escaped": _escaped, "avro": _avro, "parquet": _parquet, "orc": _orc}
+)
+_SUFFIXES = {"csv", "avro", "parquet", "orc"}  # the suffixes of these formats are their names
 
 
 def codec_of(file_format: str, codec: str | None) -> str | None:

@@ -35,15 +35,6 @@ _PAIR = re.compile(r"([A-Za-z][^=:]*?)\s*[=:]\s*(.*)")
 _DIGEST = re.compile(r"([0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{64})(?:\s+\*?(\S.*))?")
 
 
-def feed_name(name: str, suffix: str) -> str | None:
-    """Return the name of a control file's feed file; None if the name is not that of a control file.
-
-    >>> feed_name("ups_7.txt.ctl", ".ctl"), feed_name("ups_7.txt", ".ctl")
-    ('ups_7.txt', None)
-    """
-    return name.removesuffix(suffix) or None if name.endswith(suffix) else None
-
-
 def parse(data: bytes, name: str) -> dict[str, str]:
     """Return the statements of a control file, each value normalized.
 
@@ -82,7 +73,7 @@ def set_apart(suffix: str, paths: Iterable[str], found: Mapping[str, Entry]) -> 
     paths: those that the user named. Raises DataError for a control file without its feed file: the delivery is
     incomplete. A pattern such as ``*.txt`` matches no control file, so those beside its matches are searched for.
     """
-    controls = {path: one for path, one in found.items() if feed_name(one.name, suffix)}
+    controls = {path: one for path, one in found.items() if file_names.feed_name(one.name, suffix)}
     feed = {path: one for path, one in found.items() if path not in controls}
     for given in paths:
         storage = storage_for(given)

@@ -51,6 +51,16 @@ class Survey:
     field_names: tuple[str, ...] = ()  # of a feed row in order, where the manifest of escaped text has them
     partitioned: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
 
+    @property
+    def formats(self) -> set[str]:
+        """The formats of all files."""
+        return {source.file_format for source in (*self.master, *self.feed)}
+
+    @property
+    def had_schema(self) -> bool:
+        """Whether the master's manifest names its fields."""
+        return self.manifest is not None and "fields" in self.manifest.spec["key"]
+
 
 def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
     """Find and probe the files of a run.

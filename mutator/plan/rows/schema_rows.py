@@ -39,24 +39,11 @@ from mutator.rules import schema_evolution as schemas
 from mutator.rules.schema_evolution import SchemaVersion
 
 
-def has_schema(config: Config, survey: Survey) -> bool:
-    """Return whether a file, the master's manifest or the output has a schema."""
-    return bool(_formats(survey) - {"text"}) or config.output_format not in (None, "text") or _had_schema(survey)
-
-
-def _formats(survey: Survey) -> set[str]:
-    return {source.file_format for source in (*survey.master, *survey.feed)}
-
-
-def _had_schema(survey: Survey) -> bool:
-    return survey.manifest is not None and "fields" in survey.manifest.spec["key"]
-
-
 def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     """Decide the rows that a run reads and writes. Raises ConfigError and DataError that name fields and files."""
     known = survey.manifest
     config = with_stored_defaults(config, known)
-    if known is not None and not _had_schema(survey):
+    if known is not None and not survey.had_schema:
         raise error(
             "manifest.spec",
             path=survey.master_path,
@@ -65,7 +52,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
             now="known by name",
         )
     output = _output_format(config, survey)
-    stays_encoded = output == "avro" and _formats(survey) <= {"avro"}  # else types must be Arrow's own
+    stays_encoded = output == "avro" and survey.formats <= {"avro"}  # else types must be Arrow's own
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(config, survey, checked)
     _check_directories(master, feed)
@@ -135,7 +122,7 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
 
 def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[SchemaVersion], list[SchemaVersion]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has fields."""
-    if not config.field_names and _formats(survey) <= {"text"} and not _had_schema(survey):
+    if not config.field_names and survey.formats <= {"text"} and not survey.had_schema:
         faults = "the files to write need names for their fields, and those of the run are delimited text, which has "
         raise error("config", where=f"output.format={config.output_format}", faults=f"{faults}none; set field.names")
     _check_text(config, (*survey.master, *survey.feed))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from mutator.config import Config
 from mutator.dataset.version_log import Arrived, Version
-from mutator.plan.inspect import control_files
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory import sightings
@@ -77,7 +76,7 @@ class _Directory:
         return why
 
     def _feed_of(self, name: str) -> str | None:
-        return control_files.feed_name(name, self._control) if self._control else None
+        return file_names.feed_name(name, self._control) if self._control else None
 
 
 class _Ages:

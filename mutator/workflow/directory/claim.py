@@ -13,7 +13,6 @@ from contextlib import suppress
 from mutator.dataset.version_log import Arrived
 from mutator.errors import MutatorError, suppressed
 from mutator.errors.failpoints import failpoint
-from mutator.plan.inspect import control_files
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.storage.contract import CERTAIN
@@ -176,7 +175,7 @@ def _control_suffix(working: Iterable[Entry]) -> str | None:
 
 def _feed_of(entry: Entry, suffix: str | None) -> str | None:
     """Return the name of a control file's feed file; None for other files."""
-    return control_files.feed_name(entry.name, suffix) if suffix else None
+    return file_names.feed_name(entry.name, suffix) if suffix else None
 
 
 def _leave(base: Base, directory: str, suffix: str | None) -> None:

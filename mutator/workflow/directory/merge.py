@@ -1,22 +1,28 @@
 """The merge of a workflow: ``mutator run`` on the claimed feed files, with any engine."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
-from mutator.pipeline.merge import carry_out, prepare
-from mutator.pipeline.report import Report
-from mutator.pipeline.runners import Engine
 from mutator.rules import file_names
 from mutator.workflow.directory import claim
 from mutator.workflow.directory.run_phases import Merge, Merged, Task
+
+if TYPE_CHECKING:
+    from mutator.pipeline.runners import Engine
 
 
 def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
     """Return the merge for a configuration. engine: as in ``mutate``."""
 
     def merge(task: Task) -> Merged | tuple[str, ...]:
+        # They load Arrow: most runs of a workflow find nothing to merge.
+        from mutator.pipeline.merge import carry_out, prepare
+        from mutator.pipeline.report import Report
+
         prepared = prepare(config, task.master, task.feed, task.output, run=task.run, engine=engine)
         skipped = tuple(source.name for source in prepared.survey.consumed)
         if not prepared.survey.feed:

@@ -1,0 +1,14 @@
+"""Load everything that a task may need, in the process that workers are forked from."""
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.hidden_pandas import pandas_hidden
+from mutator.engine.partitions import steps as partitions  # noqa: F401
+from mutator.engine.records import steps as records  # noqa: F401
+from mutator.engine.steps import merge  # noqa: F401
+from mutator.formats.blocks.registry import load_all
+
+load_all()
+with pandas_hidden():
+    pa.array(np.zeros(1))
