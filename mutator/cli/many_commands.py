@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.engine.spark.session import spark_context
     from mutator.workflow import many_tables
 
-    tables = many_tables.load(arguments.tables, arguments.settings)
+    tables = many_tables.load(arguments.tables, options.settings_of(arguments))
     with ExitStack() as stack:
         summary = many_tables.run(
             tables,
-            lambda: stack.enter_context(spark_context("mutator run-many")),
+            lambda: stack.enter_context(options.spark("mutator run-many")()),
             only=arguments.only,
             resume=arguments.resume,
             at_once=arguments.at_once,
@@ -67,8 +66,9 @@ _OPTIONS = (
     option("--deadline", type=option_type(parsers.duration), metavar="TIME", help="for the whole run, such as 30m"),
     options.setting("the settings of every table"),
     options.ENGINE,
+    options.RUNNER,
     options.JSON,
 )
 RUN_MANY = Command(
-    "run-many", "merge many tables, each with its own configuration, in one Spark application", _OPTIONS, _run
+    "run-many", "merge many tables, each with its own configuration, a few at the same time", _OPTIONS, _run
 )

@@ -15,6 +15,12 @@ Element = tuple[tuple[Any, ...], Any]  # ((group, …), value): the first part i
 # (shared value, number of the task, attempt, elements of the task) -> elements
 Work = Callable[[Any, int, int, Iterable[Any]], Iterable[Any]]
 
+Watch = Callable[[int, int], None]  # called with the tasks that are done, and all; what it raises stops them
+
+
+def unwatched(done: int, tasks: int) -> None:
+    """Do nothing."""
+
 
 class Shared(Protocol):
     """A value that every task can read."""

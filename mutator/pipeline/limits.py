@@ -11,7 +11,6 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors import error
 from mutator.errors.display import counted, key_text, text_of
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.id_hints import id_hint_for
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Limits, Plan
@@ -48,6 +47,8 @@ def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
     duplicates, rows = result.counts["master duplicate"], result.counts["master rows"]
     fraction = plan.limits.duplicate_fraction
     if duplicates > fraction * rows:
+        from mutator.pipeline.id_hints import id_hint_for  # loads the block types of all formats
+
         raise error(
             "duplicates",
             duplicates=counted(duplicates, "duplicate"),

@@ -10,15 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mutator.engine import steps
-from mutator.engine.local.runner import local_runner
+from mutator.engine.local.runner import local_runner, workers_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.plan.run_plan import Plan
-from mutator.plan.runner_choice import RunnerChoice, choose_runner
+from mutator.plan.runner_choice import RunnerChoice, choose_runner, processes_for
 from mutator.storage import located, walk
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+    from mutator.engine.local.processes import Workers
 
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 Context = Callable[[], AbstractContextManager["SparkContext"]]  # makes a Spark context, which takes seconds
@@ -44,7 +46,7 @@ def engine_of(runner: Runner, choice: RunnerChoice) -> Engine:
 
 def choice_for(wanted: str, bytes_: int) -> RunnerChoice:
     """Choose a runner in the environment of this process. bytes_: to be read, uncompressed."""
-    return choose_runner(wanted, bytes_, len(os.sched_getaffinity(0)), _configured_spark())
+    return choose_runner(wanted, bytes_, _cores(), _configured_spark())
 
 
 def bytes_at(path: str) -> int:
@@ -60,7 +62,7 @@ def bytes_at(path: str) -> int:
 def open_runner(choice: RunnerChoice, context: Context, progress: Progress | None = None) -> Iterator[Runner]:
     """Yield the runner that was chosen. Raises the errors of the catalogue for faults of Spark."""
     if choice.runner == "local":
-        with local_runner(choice.processes) as runner:
+        with workers_of(choice.processes) as workers, local_runner(workers) as runner:
             yield runner
         return
     from mutator.engine.spark.faults import spark_faults
@@ -68,6 +70,18 @@ def open_runner(choice: RunnerChoice, context: Context, progress: Progress | Non
 
     with context() as sc, spark_faults(sc), (progress or nullcontext)(sc):
         yield SparkRunner(sc)
+
+
+def shared_workers(bytes_: int) -> AbstractContextManager[Workers | None]:
+    """Return processes that several merges share, which start when they are needed; None for this process.
+
+    bytes_: that all of these merges read.
+    """
+    return workers_of(processes_for(bytes_, _cores()))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _configured_spark() -> str | None:

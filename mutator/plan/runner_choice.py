@@ -38,7 +38,7 @@ def choose_runner(wanted: str, bytes_: int, cores: int, spark: str | None) -> Ru
     >>> choose_runner("auto", 4096, 2, None)
     RunnerChoice(runner='local', processes=1, why='4,096 bytes are merged before Spark would have started')
     """
-    processes = 1 if bytes_ <= _ONE_PROCESS else max(cores, 1)
+    processes = processes_for(bytes_, cores)
     if wanted != "auto":
         return RunnerChoice(wanted, processes, "it was asked for")
     if spark is not None:
@@ -46,3 +46,12 @@ def choose_runner(wanted: str, bytes_: int, cores: int, spark: str | None) -> Ru
     if bytes_ <= _FASTER_HERE:
         return RunnerChoice("local", processes, f"{bytes_:,} bytes are merged before Spark would have started")
     return RunnerChoice("spark", processes, f"{bytes_:,} bytes to read are more than {_FASTER_HERE:,}")
+
+
+def processes_for(bytes_: int, cores: int) -> int:
+    """Return the number of processes that merge some bytes on this machine.
+
+    >>> processes_for(1 << 10, 4), processes_for(1 << 30, 4)
+    (1, 4)
+    """
+    return 1 if bytes_ <= _ONE_PROCESS else max(cores, 1)

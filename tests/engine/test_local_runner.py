@@ -6,16 +6,23 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from mutator.engine.local.runner import local_runner
+from mutator.engine.local.runner import local_runner, workers_of
 from mutator.engine.runner import each_on
 from mutator.errors import StorageError, error
 from tests.support.patience import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def running(processes, **how):
+    with workers_of(processes) as workers, local_runner(workers, **how) as runner:
+        yield runner
 
 
 def words(count, number, attempt, lines):
@@ -32,7 +39,12 @@ def joined(separator, number, attempt, elements):
 @pytest.mark.parametrize("processes", [1, 2])
 def test_elements_arrive_in_their_group_sorted(processes):
     lines = ["to be or not to be", "that is the question", "", "whether tis nobler"]
-    with local_runner(processes) as runner, runner.shared(3) as count, runner.shared(" ") as space:
+    with (
+        workers_of(processes) as workers,
+        local_runner(workers) as runner,
+        runner.shared(3) as count,
+        runner.shared(" ") as space,
+    ):
         found = runner.tasks(lines).map(words, count).grouped(4).map(joined, space)
         expected = [(0, "not the tis nobler"), (1, "that whether"), (2, "to be or to be is question"), (3, "")]
         assert found.collect() == expected
@@ -50,7 +62,7 @@ def die(task, number, attempt):
 
 @pytest.mark.processes
 def test_tasks_run_in_worker_processes():
-    with local_runner(2) as runner:
+    with running(2) as runner:
         found = set(each_on(runner)([1, 2, 3, 4], pid_of))
     assert os.getpid() not in found
 
@@ -62,15 +74,49 @@ def pid_of(task, number, attempt):
 @pytest.mark.processes
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_error_of_the_catalogue_arrives(processes):
-    with local_runner(processes) as runner, pytest.raises(StorageError, match="task 1: no space left"):
+    with (
+        workers_of(processes) as workers,
+        local_runner(workers) as runner,
+        pytest.raises(StorageError, match="task 1: no space left"),
+    ):
         each_on(runner)([1, 2], refuse)
 
 
 @pytest.mark.processes
 def test_a_killed_worker_is_a_clear_error():
-    with local_runner(2) as runner, pytest.raises(StorageError, match="killed a worker process") as caught:
+    with running(2) as runner, pytest.raises(StorageError, match="killed a worker process") as caught:
         each_on(runner)([0, 1, 0], die)
     assert caught.value.kind == "worker.killed"
+
+
+@pytest.mark.processes
+def test_the_next_merge_gets_new_workers_after_a_kill():
+    with running(2) as runner:
+        with pytest.raises(StorageError, match="killed a worker process"):
+            each_on(runner)([0, 1, 0], die)
+        assert len(each_on(runner)([1, 2, 3, 4], pid_of)) == 4
+
+
+class Stop(Exception):
+    """A merge was stopped from outside."""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_watch_stops_the_tasks_that_have_not_begun(processes, tmp_path):
+    def watch(done, tasks):
+        if done:
+            raise Stop
+
+    with running(processes, watch=watch) as runner, pytest.raises(Stop):
+        each_on(runner)([str(tmp_path / str(number)) for number in range(20)], touch)
+
+    assert 0 < len(list(tmp_path.iterdir())) < 20
+
+
+def touch(path, number, attempt):
+    Path(path).touch()
+    time.sleep(0.05)
 
 
 @pytest.mark.processes
@@ -78,11 +124,11 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     program = f"""
         import os, time
         from pathlib import Path
-        from mutator.engine.local.runner import local_runner
+        from mutator.engine.local.runner import local_runner, workers_of
         from mutator.engine.runner import each_on
         from tests.engine.test_local_runner import sleeper
 
-        with local_runner(2) as runner:  # without a guard of __main__: a user's script has none
+        with workers_of(2) as workers, local_runner(workers) as runner:  # no guard of __main__
             each_on(runner)([{str(tmp_path)!r}] * 2, sleeper)
     """
     script = tmp_path / "script.py"

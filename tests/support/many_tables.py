@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 from mutator.workflow import many_tables
 from tests.support.job import rows
 
-__all__ = ["DEFAULTS", "Folder", "rows_of"]
+__all__ = ["DEFAULTS", "Folder", "no_spark", "rows_of"]
 
 DEFAULTS = """
 [defaults]
@@ -48,6 +51,11 @@ class Folder:
         number = self.names.index(name)
         kept = [f"{key},{name},100" for key in range(10 * number + 10) if key != 1]
         return sorted(row.encode() for row in (*kept, f"1,{name} changed,200", f"x,{name} new,200"))
+
+
+def no_spark() -> NoReturn:
+    """Fail: the tables are merged on this machine."""
+    pytest.fail("Spark is not needed")
 
 
 def rows_of(folder: Folder, name: str) -> list[bytes]:

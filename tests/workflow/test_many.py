@@ -10,7 +10,7 @@ from mutator import cli
 from mutator.errors import MutatorError
 from mutator.pipeline import merge
 from mutator.workflow import many_tables
-from tests.support.many_tables import DEFAULTS, Folder, rows_of
+from tests.support.many_tables import DEFAULTS, Folder, no_spark, rows_of
 
 
 @pytest.fixture
@@ -26,14 +26,33 @@ def parts(output):
     return sorted(path.read_bytes() for path in output.glob("part-*"))
 
 
-def test_each_table_is_merged_as_if_alone(folder, sc):
-    done = many_tables.run(folder.tables(), lambda: sc, at_once=3)
+def test_each_table_is_merged_as_if_alone(folder):
+    done = many_tables.run(folder.tables(), no_spark, at_once=3)
 
     assert states(done) == dict.fromkeys(folder.names, "done")
     assert done.exit_code == 0
     for name in folder.names:
         assert rows_of(folder, name) == folder.expected(name)
         assert len(list((folder.root / "out" / name).glob("part-*"))) == 2
+
+
+def test_each_table_is_merged_on_spark(folder, sc):
+    done = many_tables.run(folder.tables(), lambda: sc, at_once=3)
+
+    assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
+    assert all(result.report["runner"].startswith("spark: ") for result in done.results)
+    assert "spark.scheduler.mode is FIFO" in "".join(done.warnings)
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["a task for each table", "a task for each step"])
+def test_worker_processes_merge_the_tables(folder, monkeypatch, small):
+    monkeypatch.setattr("mutator.plan.runner_choice._ONE_PROCESS", 0)
+    memory = "" if small else 'memory.bytes = "1"\n'
+
+    done = many_tables.run(folder.tables(defaults=DEFAULTS + memory), no_spark, at_once=3)
+
+    assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
+    assert done.exit_code == 0
 
 
 @pytest.mark.parametrize("engine", ["blocks", "records"])
@@ -63,12 +82,12 @@ def test_large_tables_are_merged_like_a_single_run(folder, sc, monkeypatch):
     assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
 
 
-def test_a_failing_table_does_not_stop_the_others(folder, sc):
+def test_a_failing_table_does_not_stop_the_others(folder):
     shutil.rmtree(folder.root / "master/t0")
     folder.put("feed/t2/ups_1.txt", "1,too few\n")
     folder.put("feed/t3/ups_1.txt", "not a number,t3,late\n")
 
-    done = many_tables.run(folder.tables(), lambda: sc, at_once=2)
+    done = many_tables.run(folder.tables(), no_spark, at_once=2)
 
     failed = {result.table: (result.kind, result.code) for result in done.results if result.state == "failed"}
     assert failed == {"t0": ("master.missing", 2), "t2": ("rejects", 3), "t3": ("rejects", 3)}
@@ -78,13 +97,13 @@ def test_a_failing_table_does_not_stop_the_others(folder, sc):
     assert "t2     failed" in done.text()
 
 
-def test_bases_and_outputs_in_one_file(folder, sc):
+def test_bases_and_outputs_in_one_file(folder):
     folder.put("base/master/base.txt", "a,1,100\n")
     folder.put("base/incr/ups_1.txt", "a,2,200\nb,1,200\n")
     more = '[tables.b]\nbase = "base"\nsettings.claim.min.age = "0s"\n'
 
-    first = many_tables.run(folder.tables(more), lambda: sc)
-    again = many_tables.run(folder.tables(more), lambda: sc, only=["b"])
+    first = many_tables.run(folder.tables(more), no_spark)
+    again = many_tables.run(folder.tables(more), no_spark, only=["b"])
 
     assert first.exit_code == 0
     (result,) = [one for one in first.results if one.table == "b"]
@@ -93,22 +112,22 @@ def test_bases_and_outputs_in_one_file(folder, sc):
     assert "nothing to merge" in again.text()
 
 
-def test_the_largest_table_starts_first(folder, sc):
+def test_the_largest_table_starts_first(folder):
     begun = []
     tables = folder.tables()
 
-    many_tables.run(tables, lambda: sc, at_once=1, tell=lambda result, ended, total: begun.append(result.table))
+    many_tables.run(tables, no_spark, at_once=1, tell=lambda result, ended, total: begun.append(result.table))
 
     assert begun == list(reversed(folder.names))
 
 
-def test_resume_merges_the_remaining_tables(folder, sc):
+def test_resume_merges_the_remaining_tables(folder):
     feed = folder.put("feed/t2/ups_1.txt", "1,too few\n")
-    first = many_tables.run(folder.tables(), lambda: sc)
+    first = many_tables.run(folder.tables(), no_spark)
     feed.write_text("1,t2 changed,200\nx,t2 new,200\n")
 
-    second = many_tables.run(folder.tables(), lambda: sc, resume=True)
-    third = many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
+    second = many_tables.run(folder.tables(), no_spark, resume=True)
+    third = many_tables.run(folder.tables(), no_spark, resume=True)
 
     assert first.undone == ("t2",)
     before = dict.fromkeys(folder.names, "done before")
@@ -119,13 +138,13 @@ def test_resume_merges_the_remaining_tables(folder, sc):
     assert rows_of(folder, "t2") == folder.expected("t2")
 
 
-def test_other_settings_do_not_undo_finished_tables(folder, sc):
+def test_other_settings_do_not_undo_finished_tables(folder):
     """Published outputs stay; a table is merged with the new settings only if its output was moved away."""
-    many_tables.run(folder.tables(), lambda: sc)
+    many_tables.run(folder.tables(), no_spark)
     before = {path: path.stat().st_ino for path in (folder.root / "out").glob("*/part-*")}
     shutil.move(folder.root / "out/t2", folder.root / "away")
 
-    second = many_tables.run(folder.tables(defaults=f"{DEFAULTS}num.reducer = 1\n"), lambda: sc, resume=True)
+    second = many_tables.run(folder.tables(defaults=f"{DEFAULTS}num.reducer = 1\n"), no_spark, resume=True)
 
     assert states(second) == {**dict.fromkeys(folder.names, "done before"), "t2": "done"}
     assert len(list((folder.root / "out/t2").glob("part-*"))) == 1
@@ -133,13 +152,13 @@ def test_other_settings_do_not_undo_finished_tables(folder, sc):
     assert {path: node for path, node in before.items() if "t2" not in str(path)}.items() <= after.items()
 
 
-def test_a_result_of_another_run_does_not_count_as_done(folder, sc):
-    first = many_tables.run(folder.tables(), lambda: sc)
+def test_a_result_of_another_run_does_not_count_as_done(folder):
+    first = many_tables.run(folder.tables(), no_spark)
     shutil.rmtree(folder.root / "out/t1")
     shutil.copytree(folder.root / "out/t0", folder.root / "out/t1")
     shutil.rmtree(folder.root / "out/t2")
 
-    second = many_tables.run(folder.tables(), lambda: sc, resume=True)
+    second = many_tables.run(folder.tables(), no_spark, resume=True)
 
     assert first.exit_code == 0
     found = states(second)
@@ -147,7 +166,7 @@ def test_a_result_of_another_run_does_not_count_as_done(folder, sc):
     assert second.results[1].kind == "output.exists"
 
 
-def test_outputs_of_earlier_runs_are_moved_away(folder, sc, capfd):
+def test_outputs_of_earlier_runs_are_moved_away(folder, capfd):
     """Following the advice of each report ends with every table merged from the new feed."""
     command = ["run-many", str(folder.file()), "--only"]
     assert cli.main([*command, "t0,t1,t2"]) == 0
@@ -170,11 +189,11 @@ def test_outputs_of_earlier_runs_are_moved_away(folder, sc, capfd):
         assert f"2,{name} newer,300".encode() in rows_of(folder, name)
 
 
-def test_resume_skips_outputs_of_earlier_runs(folder, sc):
+def test_resume_skips_outputs_of_earlier_runs(folder):
     """A run that is repeated without --resume does not hide which outputs are from earlier runs."""
-    many_tables.run(folder.tables(), lambda: sc)
-    again = many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"))
-    resumed = many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
+    many_tables.run(folder.tables(), no_spark)
+    again = many_tables.run(folder.tables(), no_spark)
+    resumed = many_tables.run(folder.tables(), no_spark, resume=True)
 
     assert {result.kind for result in again.results} == {"output.exists"}
     assert "left undone" not in again.text()
@@ -183,25 +202,25 @@ def test_resume_skips_outputs_of_earlier_runs(folder, sc):
 
 def test_nothing_to_resume(folder):
     with pytest.raises(MutatorError, match="is not a record of a run") as caught:
-        many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"), resume=True)
+        many_tables.run(folder.tables(), no_spark, resume=True)
 
     assert caught.value.exit_code == 2
 
 
-def test_two_runs_of_the_same_tables(folder, sc):
+def test_two_runs_of_the_same_tables(folder):
     caught = []
 
     def again(result, ended, total):
         with pytest.raises(MutatorError) as fault:
-            many_tables.run(folder.tables(), lambda: sc)
+            many_tables.run(folder.tables(), no_spark)
         caught.append(fault.value.kind)
 
-    many_tables.run(folder.tables(), lambda: sc, only=["t0"], tell=again)
+    many_tables.run(folder.tables(), no_spark, only=["t0"], tell=again)
 
     assert caught == ["many.busy"]
 
 
-def test_command_line(folder, sc, capfd):
+def test_command_line(folder, capfd):
     path = folder.file()
     folder.put("feed/t2/ups_1.txt", "1,too few\n")
 
@@ -216,9 +235,9 @@ def test_command_line(folder, sc, capfd):
     assert report["totals"]["undone"] == ["t2"]
     assert report["results"][1]["kind"] == "rejects"
     assert "] t1: done" in stderr
-    assert "spark.scheduler.mode is FIFO" in stderr
 
-    code = cli.main(["run-many", str(path), "--only", "t1,t2", "--resume", "-D", "reject.policy=quarantine"])
+    quarantine = ["-D", "reject.policy=quarantine", "-D", "max.reject.fraction=1"]
+    code = cli.main(["run-many", str(path), "--only", "t1,t2", "--resume", *quarantine])
 
     found, stderr = capfd.readouterr()
     assert code == 0

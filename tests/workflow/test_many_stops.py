@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from mutator import cli
+from mutator.engine.local.merge import merge_alone
+from mutator.engine.runner import unwatched
 from mutator.engine.spark import single_task
 from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import catch_signals
@@ -18,7 +20,7 @@ from mutator.pipeline import merge as pipeline
 from mutator.workflow import many_tables
 from mutator.workflow.many_tables.attempt import Attempt
 from tests.support.cluster import environment, run
-from tests.support.many_tables import Folder, rows_of
+from tests.support.many_tables import DEFAULTS, Folder, no_spark, rows_of
 
 
 @pytest.fixture
@@ -44,6 +46,23 @@ def hang(monkeypatch, table, before=lambda: None):
         raise AssertionError("the job was not cancelled")
 
     monkeypatch.setattr(single_task, "merge", hanging)
+
+
+def test_deadline_of_a_table_on_this_machine(folder, monkeypatch):
+    real = merge_alone
+
+    def hanging(plan, staging, attempt=0, watch=unwatched):
+        while any("/t1/" in source.source.path for source in plan.inputs):
+            watch(0, 1)
+            time.sleep(0.01)
+        return real(plan, staging, attempt, watch)
+
+    monkeypatch.setattr("mutator.workflow.many_tables.attempt.merge_alone", hanging)
+
+    done = many_tables.run(folder.tables('[tables.t1]\ndeadline = "1s"\n'), no_spark, at_once=2)
+
+    assert states(done) == {"t0": "done", "t1": "deadline", "t2": "done", "t3": "done"}
+    assert sorted(path.name for path in (folder.root / "out").iterdir()) == ["t0", "t2", "t3"]
 
 
 def test_deadline_of_one_table(folder, sc, monkeypatch):
@@ -90,14 +109,14 @@ def test_deadline_of_all(folder, sc, monkeypatch):
     assert "left undone: t0, t1, t2, t3; run again with --resume" in done.text()
 
 
-def test_a_publication_in_progress_is_finished(folder, sc, monkeypatch):
+def test_a_publication_in_progress_is_finished(folder, monkeypatch):
     begun = []
     merge, write = Attempt.merge_on, pipeline.write_sidecar
     monkeypatch.setattr(Attempt, "merge_on", lambda *words: (begun.append(words[0]), merge(*words))[1])
     # After the last check of the deadline, and before the output exists.
     monkeypatch.setattr(pipeline, "write_sidecar", lambda *words: (begun[0].stop("deadline"), write(*words))[1])
 
-    done = many_tables.run(folder.tables(), lambda: sc, only=["t0"])
+    done = many_tables.run(folder.tables(), no_spark, only=["t0"])
 
     assert begun[0].is_stopping
     assert states(done) == {"t0": "done"}
@@ -135,7 +154,7 @@ def test_signal(folder, sc, monkeypatch, capfd, number):
     assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]
 
 
-def test_second_signal_does_not_wait(folder, sc, monkeypatch):
+def test_second_signal_does_not_wait(folder, monkeypatch):
     entered, release = threading.Event(), threading.Event()
     stop = Attempt.stop
     monkeypatch.setattr(Attempt, "stop", lambda self, why: (stop(self, why), entered.set()))
@@ -150,7 +169,7 @@ def test_second_signal_does_not_wait(folder, sc, monkeypatch):
     monkeypatch.setattr(Attempt, "merge_on", stubborn)
 
     with catch_signals():
-        done = many_tables.run(folder.tables(), lambda: sc, at_once=1)
+        done = many_tables.run(folder.tables(), no_spark, at_once=1)
     release.set()
 
     assert states(done) == {**dict.fromkeys(folder.names, "not begun"), "t3": "left"}
@@ -165,13 +184,13 @@ def test_spark_that_cannot_start_is_tried_once(folder):
     tries = []
     fault = error("spark.missing", why="no Java")
 
-    done = many_tables.run(folder.tables(), missing, at_once=1)
+    done = many_tables.run(folder.tables(defaults=f'{DEFAULTS}runner = "spark"\n'), missing, at_once=1)
 
     assert states(done) == {**dict.fromkeys(folder.names, "not begun"), "t3": "failed"}
     assert (done.exit_code, tries) == (2, [1])
 
 
-def test_bug_in_one_table_does_not_affect_others(folder, sc, monkeypatch):
+def test_bug_in_one_table_does_not_affect_others(folder, monkeypatch):
     def broken(*words, **more):
         if "t3" in words[1]:
             raise ZeroDivisionError("oops")
@@ -180,7 +199,7 @@ def test_bug_in_one_table_does_not_affect_others(folder, sc, monkeypatch):
     prepare = many_tables.run.__globals__["prepare"]
     monkeypatch.setitem(many_tables.run.__globals__, "prepare", broken)
 
-    done = many_tables.run(folder.tables(), lambda: sc)
+    done = many_tables.run(folder.tables(), no_spark)
 
     assert states(done) == {**dict.fromkeys(folder.names, "done"), "t3": "failed"}
     assert done.exit_code == 70
@@ -188,7 +207,7 @@ def test_bug_in_one_table_does_not_affect_others(folder, sc, monkeypatch):
 
 
 @pytest.mark.thorough(keep=0)
-def test_kill_and_resume(folder, sc):
+def test_kill_and_resume(folder):
     """The third output exists, but the record does not have it yet."""
     words = [sys.executable, "-m", "mutator.cli", "run-many", folder.file(), "--at-once", "1"]
 
@@ -196,7 +215,7 @@ def test_kill_and_resume(folder, sc):
 
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert sorted(path.name for path in (folder.root / "out").iterdir()) == ["t1", "t2", "t3"]
-    done = many_tables.run(folder.tables(), lambda: sc, resume=True)
+    done = many_tables.run(folder.tables(), no_spark, resume=True)
     assert states(done) == {"t0": "done", "t1": "done before", "t2": "done before", "t3": "done before"}
     assert (done.results[1].report, done.results[2].counts["output rows"]) == (None, 31)
     assert [rows_of(folder, name) for name in folder.names] == [folder.expected(name) for name in folder.names]

@@ -8,8 +8,8 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import connection
@@ -17,17 +17,19 @@ from types import ModuleType
 from typing import Any, Self
 
 from mutator.engine.each import TaskError, checked, guarded
+from mutator.engine.runner import Watch, unwatched
 from mutator.errors import error
 
 _PRELOADED = ("mutator.engine.preload",)
-_starting = threading.Lock()
+_INTERVAL = 0.2  # seconds between two calls of a watch, at most
+_submitting = threading.Lock()
 
 
 class Workers:
     """A bounded number of processes, which start when they are needed."""
 
     def __init__(self, processes: int) -> None:
-        self._processes = processes
+        self.processes = processes
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -36,44 +38,54 @@ class Workers:
         self._context.set_forkserver_preload(list(_PRELOADED))
         return self
 
-    def run(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    def run(self, tasks: Sequence[Callable[[], Any]], watch: Watch = unwatched) -> list[Any]:
         """Run tasks, at most as many at a time as there are processes; return their results in order.
 
-        Raises the first MutatorError among them; StorageError where a process was killed.
+        Threads may call this at the same time. Raises the first MutatorError among the tasks; StorageError where a
+        process was killed; and errors of ``watch``, once no task runs any more.
         """
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._processes, self._context, _begin)
-        with _without_main():
-            futures = [self._pool.submit(_result, pickle.dumps(task, 5)) for task in tasks]
+        futures = self._submit(tasks)
         try:
+            left: Iterable[Future[Any]] = futures
+            while left:
+                _, left = wait(left, _INTERVAL, FIRST_COMPLETED)
+                watch(len(futures) - len(left), len(futures))
             return checked([future.result() for future in futures])
         except BrokenProcessPool:
             raise error("worker.killed") from None
-        finally:
-            for future in futures:
-                future.cancel()
+        except Exception:
+            wait(future for future in futures if not future.cancel())
+            raise
+
+    def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
+        with _submitting, _without_main():
+            if self._pool is None or self._pool._broken:  # another table's worker was killed
+                self._pool = ProcessPoolExecutor(self.processes, self._context, _begin)
+            return [self._pool.submit(_result, pickle.dumps(task, 5)) for task in tasks]
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._pool is None:
-            return
-        running = list((self._pool._processes or {}).values())
         if kind is not None:
-            for process in running:
-                with suppress(OSError, AttributeError):
-                    process.kill()  # its task is of no use any more
-        self._pool.shutdown(wait=True, cancel_futures=True)
+            self.kill()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def kill(self) -> None:
+        """Kill the processes, whose tasks are of no use any more."""
+        processes = None if self._pool is None else self._pool._processes
+        for process in list((processes or {}).values()):
+            with suppress(OSError, AttributeError):
+                process.kill()
 
 
 @contextmanager
 def _without_main() -> Iterator[None]:
     """Hide the program from ``multiprocessing``, which would run it again in each process that it starts."""
-    with _starting:
-        program = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = program
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
 
 
 def _begin() -> None:

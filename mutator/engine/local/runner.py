@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from mutator.engine.runner import Shared, Work
+from mutator.engine.runner import Shared, Watch, Work, unwatched
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
 from mutator.engine.task_files import scratch_directory
 
@@ -49,9 +49,11 @@ def _loaded(path: str) -> _Shared:
 class LocalRunner:
     """Carries out steps on this machine; make one with ``local_runner``."""
 
-    def __init__(self, directory: str, workers: Workers | None, parallelism: int, attempt: int) -> None:
+    def __init__(
+        self, directory: str, workers: Workers | None, parallelism: int, attempt: int, watch: Watch = unwatched
+    ) -> None:
         self.parallelism = parallelism
-        self._directory, self._workers, self._attempt = directory, workers, attempt
+        self._directory, self._workers, self._attempt, self._watch = directory, workers, attempt, watch
         self._files = 0
 
     def tasks(self, tasks: Sequence[Any]) -> LocalElements:
@@ -71,9 +73,14 @@ class LocalRunner:
     def run(self, stage: LocalElements, end: Callable[[str, Iterator[Any]], Any]) -> list[Any]:
         """Run the tasks of a stage; return the results of a function of a new path and the elements of each."""
         tasks = self.tasks_of(stage, end)
-        if self._workers is None or len(tasks) < 2:
-            return [task() for task in tasks]
-        return self._workers.run(tasks)
+        if self._workers is not None and len(tasks) > 1:
+            return self._workers.run(tasks, self._watch)
+        results: list[Any] = []
+        for task in tasks:
+            self._watch(len(results), len(tasks))
+            results.append(task())
+        self._watch(len(results), len(tasks))
+        return results
 
     def tasks_of(self, stage: LocalElements, end: Callable[[str, Iterator[Any]], Any]) -> list[Callable[[], Any]]:
         """Return a function for each task of a stage, which can run anywhere on this machine."""
@@ -84,20 +91,27 @@ class LocalRunner:
 
 
 @contextmanager
-def local_runner(processes: int = 1, *, parallelism: int | None = None, attempt: int = 0) -> Iterator[LocalRunner]:
+def local_runner(
+    workers: Workers | None = None, *, parallelism: int | None = None, attempt: int = 0, watch: Watch = unwatched
+) -> Iterator[LocalRunner]:
     """Yield a runner on this machine.
 
-    processes: how many tasks run at the same time; 1 for this process alone. parallelism: that the steps see, if
-    another. attempt: of the task whose steps these are.
+    workers: run the tasks; None for this process alone. parallelism: that the steps see, if another. attempt: of the
+    task whose steps these are. watch: called while tasks run; what it raises stops them.
     """
     with ExitStack() as stack:
         directory = scratch_directory(stack)
-        workers = None
-        if processes > 1:
-            from mutator.engine.local.processes import Workers  # loads multiprocessing
+        count = 1 if workers is None else workers.processes
+        yield LocalRunner(directory, workers, parallelism or count, attempt, watch)
 
-            workers = stack.enter_context(Workers(processes))
-        yield LocalRunner(directory, workers, parallelism or processes, attempt)
+
+def workers_of(count: int) -> AbstractContextManager[Workers | None]:
+    """Return a number of processes that start when they are needed; for one, None: this process."""
+    if count == 1:
+        return nullcontext()
+    from mutator.engine.local.processes import Workers  # loads multiprocessing
+
+    return Workers(count)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mutator.engine import steps
-from mutator.engine.local.runner import local_runner
+from mutator.engine.local.merge import merge_alone
 from mutator.engine.receipts import Receipts
 from mutator.engine.spark.runner import SparkRunner
 from mutator.plan.run_plan import Plan
@@ -44,5 +43,4 @@ def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
 def _merge(
     plan: Plan, staging: str | None, _: None, number: int, attempt: int, tasks: Iterable[None]
 ) -> list[Receipts]:
-    with local_runner(attempt=attempt) as runner:
-        return [steps.merge(runner, plan, staging) for _ in tasks]
+    return [merge_alone(plan, staging, attempt) for _ in tasks]

@@ -1,7 +1,7 @@
-"""One table being merged: its Spark jobs have their own pool and group, and can be stopped until it is published.
+"""One table being merged, on this machine or on Spark; it can be stopped until it is published.
 
-Spark keeps pool and group for each thread of the driver (``PYSPARK_PIN_THREAD``, which is on by default), so a table
-stays in one thread.
+Its Spark jobs have their own pool and group. Spark keeps them for each thread of the driver (``PYSPARK_PIN_THREAD``,
+which is on by default), so a table stays in one thread.
 """
 
 from __future__ import annotations
@@ -10,20 +10,27 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.engine import steps
+from mutator.engine.local.merge import merge_alone
+from mutator.engine.local.runner import local_runner
 from mutator.engine.receipts import Receipts
 from mutator.engine.spark import single_task
 from mutator.engine.spark.faults import spark_faults
 from mutator.engine.spark.runner import SparkRunner
 from mutator.errors import MutatorError, error
+from mutator.pipeline.runners import choice_for
 from mutator.plan.run_plan import Plan
 from mutator.workflow.many_tables.summary import State
 from mutator.workflow.many_tables.tables_file import Table
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+    from mutator.engine.local.processes import Workers
 
 
 class Stopped(Exception):
@@ -34,15 +41,22 @@ class Attempt:
     """One table being merged.
 
     run: run ID, also in the name of its Spark job group. pool: name of its pool in a fair scheduler. latest: the time,
-    by ``time.monotonic``, at which every table is stopped; None for none. context: returns the Spark context.
+    by ``time.monotonic``, at which every table is stopped; None for none. context: returns the Spark context. workers:
+    processes for merges on this machine; None for this process.
     """
 
     def __init__(
-        self, table: Table, run: str, pool: str, latest: float | None, context: Callable[[], SparkContext]
+        self,
+        table: Table,
+        run: str,
+        pool: str,
+        latest: float | None,
+        context: Callable[[], SparkContext],
+        workers: Workers | None = None,
     ) -> None:
         self.table, self.run = table, run
         self._began = time.monotonic()
-        self._latest, self._pool, self._context = latest, pool, context
+        self._latest, self._pool, self._context, self._workers = latest, pool, context, workers
         self._why: State | None = None
         self._stop = threading.Event()
         self._sc: Any = None  # while a job may be running
@@ -92,8 +106,28 @@ class Attempt:
         self.check()
 
     def merge_on(self, plan: Plan, staging: str | None) -> Receipts:
-        """Merge a plan on Spark: the engine of this table."""
+        """Merge a plan: the engine of this table."""
         self.check()
+        choice = choice_for(self.table.config.runner, plan.bytes_to_read)
+        merge = self._on_spark if choice.runner == "spark" else self._on_this_machine
+        receipts = merge(plan, staging)
+        self.check()  # the last check: from here on the table is published whole
+        return replace(receipts, runner=choice)
+
+    def _on_this_machine(self, plan: Plan, staging: str | None) -> Receipts:
+        if self._workers is None:
+            return merge_alone(plan, staging, watch=self._watch)
+        if plan.bytes_to_read <= plan.memory:  # a task of its own for each step would only cost time
+            (receipts,) = self._workers.run([partial(merge_alone, plan, staging)], self._watch)
+            assert isinstance(receipts, Receipts)
+            return receipts
+        with local_runner(self._workers, watch=self._watch) as runner:
+            return steps.merge(runner, plan, staging)
+
+    def _watch(self, done: int, tasks: int) -> None:
+        self.check()
+
+    def _on_spark(self, plan: Plan, staging: str | None) -> Receipts:
         sc = self._context()
         is_small = single_task.is_small(plan)
         try:
@@ -102,16 +136,12 @@ class Attempt:
                 sc.setJobGroup(self._group, f"mutator {self.table.name}", interruptOnCancel=True)
                 self._sc = sc
                 self.check()
-                receipts = (
-                    single_task.merge(sc, plan, staging) if is_small else steps.merge(SparkRunner(sc), plan, staging)
-                )
+                return single_task.merge(sc, plan, staging) if is_small else steps.merge(SparkRunner(sc), plan, staging)
         except MutatorError:
             self.check()  # a cancelled job looks like a fault
             raise
         finally:
             self._sc = None
-        self.check()  # the last check: from here on the table is published whole
-        return receipts
 
     @property
     def _group(self) -> str:

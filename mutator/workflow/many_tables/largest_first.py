@@ -1,7 +1,7 @@
 """The order of tables: largest first, because a large table that begins last would end long after the others."""
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from mutator.dataset.version_log import Log
@@ -12,13 +12,17 @@ from mutator.workflow.directory.paths import master_of, open_base
 from mutator.workflow.many_tables.tables_file import Table
 
 
-def largest_first(tables: Sequence[Table], at_once: int) -> list[Table]:
-    """Return tables by the size of master and feed, largest first; equally large ones by name.
+def sizes_of(tables: Sequence[Table], at_once: int) -> dict[str, int]:
+    """Return the bytes of master and feed of each table, by its name.
 
     at_once: number of tables that are listed together, because listing a remote storage is mostly waiting.
     """
     with ThreadPoolExecutor(at_once) as threads:
-        sizes = dict(zip((table.name for table in tables), threads.map(bytes_of, tables), strict=True))
+        return dict(zip((table.name for table in tables), threads.map(bytes_of, tables), strict=True))
+
+
+def largest_first(tables: Sequence[Table], sizes: Mapping[str, int]) -> list[Table]:
+    """Return tables by their bytes, largest first; equally large ones by name."""
     return sorted(tables, key=lambda table: (-sizes[table.name], table.name))
 
 

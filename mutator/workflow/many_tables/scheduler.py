@@ -1,4 +1,4 @@
-"""A bounded number of tables at once, the largest first, in one Spark application.
+"""A bounded number of tables at once, the largest first, in processes of this machine or in one Spark application.
 
 Threads of the driver merge one table after the other, like ``mutator run`` or ``mutator workflow run``. The main thread
 starts Spark when the first of them needs it, watches deadlines and signals, and notes the result of each table.
@@ -14,7 +14,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +22,20 @@ from mutator.dataset.commit.staging import published
 from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import Interrupted
 from mutator.pipeline.merge import carry_out, prepare
+from mutator.pipeline.runners import shared_workers
 from mutator.rules.file_names import new_run_id
 from mutator.storage import located
 from mutator.workflow import directory
 from mutator.workflow.many_tables.attempt import Attempt, Stopped
 from mutator.workflow.many_tables.event_log import Past, Record, recording
-from mutator.workflow.many_tables.largest_first import largest_first
+from mutator.workflow.many_tables.largest_first import largest_first, sizes_of
 from mutator.workflow.many_tables.summary import Result, State, Summary
 from mutator.workflow.many_tables.tables_file import Table, Tables
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+    from mutator.engine.local.processes import Workers
 
 _AGAIN = 0.2  # seconds until a table that is stopping is stopped again
 _FATAL = ("spark.missing", "spark.connect", "spark.lost")  # every other table would fail as well
@@ -92,6 +95,7 @@ class _Application:
         self.warnings: tuple[str, ...] = ()
         self._until = None if deadline is None else self.began + deadline
         self._spark, self._record, self._engine, self._tell = spark, record, engine, tell
+        self._workers: Workers | None = None  # that merge on this machine; None for this process
         self._sc: Future[SparkContext] = Future()
         self._wanted = threading.Lock()  # acquired, for good, by the first table that needs Spark
         self._choosing = threading.Lock()  # guards the waiting tables and those under way
@@ -104,14 +108,17 @@ class _Application:
     def run(self, tables: Sequence[Table], at_once: int) -> dict[str, Result]:
         """Merge all tables that are not done; return the result of each."""
         self._total = len(tables)
-        try:
-            self._waiting.extend(largest_first(tables, at_once))
-            for number in range(min(at_once, len(tables))):
-                # Daemons: one that hangs in a system call cannot keep the process alive.
-                threading.Thread(target=self._work, args=(f"mutator-{number}",), daemon=True).start()
-            self._watch()
-        except KeyboardInterrupt as stop:
-            self._stop_all(stop)
+        with ExitStack() as stack:
+            try:
+                sizes = sizes_of(tables, at_once)
+                self._workers = stack.enter_context(shared_workers(sum(sizes.values())))
+                self._waiting.extend(largest_first(tables, sizes))
+                for number in range(min(at_once, len(tables))):
+                    # Daemons: one that hangs in a system call cannot keep the process alive.
+                    threading.Thread(target=self._work, args=(f"mutator-{number}",), daemon=True).start()
+                self._watch()
+            except KeyboardInterrupt as stop:
+                self._stop_all(stop)
         for table in tables:
             if table.name not in self._results:
                 state = State.LEFT if table.name in self._going else State.NOT_BEGUN
@@ -137,7 +144,8 @@ class _Application:
             if not self._waiting:
                 return None
             table = self._waiting.popleft()
-            attempt = Attempt(table, new_run_id(time.time()), pool, self._until, self._context)
+            run = new_run_id(time.time())
+            attempt = Attempt(table, run, pool, self._until, self._context, self._workers)
             self._going[table.name] = attempt
             return attempt
 
@@ -256,6 +264,8 @@ class _Application:
                     event = self._events.get(timeout=_AGAIN)
                     if event is not None:
                         self._end(event)
+        if self._workers is not None and self._under_way():
+            self._workers.kill()
 
 
 def done_before(table: Table, past: Past) -> Result | None:
