@@ -164,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--work",
         default=",".join(WORK),
-        help="shares, numbers of mutations, scaling, formats, partitions, partition-scaling, tables, servers"
+        help="shares, numbers of mutations, scaling, formats, partitions, partition-scaling, tables, small, servers"
         " (%(default)s)",
     )
     parser.add_argument("--repeat", type=int, default=3, help="rounds (%(default)s)")

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from bench.digest import Digest
-from bench.workload import Workload
+from bench.workload import SIZES, Workload
 
 __all__ = ["SPARK_SQL", "TABLE_FORMATS", "Outcome", "Result", "Run", "Target", "remarks", "targets", "unequal"]
 
@@ -36,6 +36,7 @@ REACHES = {
     "catalogue": ("that names them to a catalogue", 3),
 }
 RUN_MANY, SINGLE_RUNS = "mutator run-many", "mutator single runs"
+RUN_RAW, RUN_ALIGNED, POLARS = "mutator run raw", "mutator run aligned", "polars process"
 LOOPS = ("spark sql loop window", "spark sql loop anti-join")
 
 
@@ -149,7 +150,8 @@ def targets(outcomes: Sequence[Outcome]) -> list[Target]:
     scaling = sorted((o for o in outcomes if o.workload.work == "scaling"), key=lambda o: o.workload.rows)
     for name in (aligned, shuffle):
         found += _scaling(name, scaling)
-    return [*found, *_partition_targets(by_work), *_partition_scaling(outcomes), *_table_targets(by_work)]
+    found += [*_partition_targets(by_work), *_partition_scaling(outcomes), *_table_targets(by_work)]
+    return [*found, *_small_targets(by_work)]
 
 
 def _partition_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
@@ -182,6 +184,29 @@ def _table_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
     theirs = some * many.workload.parts / single.workload.parts
     scaled = f"{theirs:.2f} s, {some:.2f} s for {single.workload.parts} of {many.workload.parts}"
     yield Target(text, f"{theirs / ours:.2f} times ({ours:.2f} s against {scaled})", theirs / ours >= 5)
+
+
+def _small_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
+    commands = by_work.get("commands")
+    for name, most in (("mutator --help", 0.25), ("mutator verify", 0.6), ("mutator workflow run", 0.4)):
+        yield _within(commands, f"{name} of 1,000 rows", name, most)
+    merges = {o.workload.rows: o for work, o in by_work.items() if work.startswith("small ")}
+    yield _within(merges.get(1000), "whole process, 130 into 1,000", RUN_RAW, 0.7)
+    some, all_rows = merges.get(SIZES["1m"]), merges.get(max(merges, default=0))
+    for name in (RUN_RAW, RUN_ALIGNED):
+        yield _faster(some, f"whole process, 1 % into 1 M: {name} no slower than Polars", name, (POLARS,), 1)
+    yield _faster(all_rows, "whole process, 5 %: aligned no slower than Polars", RUN_ALIGNED, (POLARS,), 1)
+    text = "whole process, 5 %: without Spark 1.3 times as fast as with it"
+    yield _faster(all_rows, text, RUN_ALIGNED, ("mutator run on spark",), 1.3)
+    yield _within(by_work.get("tables"), "tables: run-many", RUN_MANY, 5)
+
+
+def _within(outcome: Outcome | None, text: str, name: str, most: float) -> Target:
+    seconds = outcome.seconds(name) if outcome else None
+    text = f"{text}: at most {most:g} s"
+    if seconds is None:
+        return Target(text, "not measured", None)
+    return Target(text, f"{seconds:.2f} s", seconds <= most)
 
 
 def remarks(outcome: Outcome) -> list[str]:

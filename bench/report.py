@@ -14,6 +14,7 @@ __all__ = ["as_json", "markdown", "table", "target_lines", "traffic_table"]
 
 # By the form of a workload: the two contenders whose times divide all others; otherwise aligned and shuffle.
 BASES = dict.fromkeys(("partitions", "partitions parquet"), ("mutator partition scope", "mutator table scope"))
+BASES |= {"small": ("mutator run aligned", "mutator run raw"), "commands": ("python alone", "python with pyarrow")}
 BASES |= dict.fromkeys(("tables", "single runs"), ("mutator run-many", "mutator single runs"))
 NOTES = """\
 Median: seconds from input paths to the result on disk, of contenders that ran in turn on the same bytes.

@@ -9,12 +9,12 @@ from bench.partitioned import TOUCHED
 __all__ = ["FAMILY", "SIZES", "WORK", "Workload", "parse_size", "workloads"]
 
 SIZES = {"smoke": 20_000, "200k": 200_000, "1m": 1_000_000, "4m": 4_000_000, "12m": 12_000_000}
-WORK = ("5%", "50%", "100", "scaling", "parquet", "avro", "bridge", "partitions", "tables", "s3", "hdfs")
+WORK = ("5%", "50%", "100", "scaling", "parquet", "avro", "bridge", "partitions", "tables", "small", "s3", "hdfs")
 AVRO_PART = 10  # Avro has a tenth of the rows, because it is read record by record
 FAMILY = ("mutator aligned", "mutator shuffle")  # the contenders of the workload "scaling"
 SCOPES = ("mutator partition scope", "mutator table scope")
 STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet"}
-STORED |= dict.fromkeys(("partitions", "tables", "single runs"), "text")
+STORED |= dict.fromkeys(("partitions", "tables", "single runs", "small", "commands"), "text")
 # Numbers of partitions and tables, and the most rows of each.
 PARTITIONS, PARTITION_ROWS = 1000, 12_000
 TABLES, TABLE_ROWS, SINGLE_RUNS = 200, 20_000, 20
@@ -89,6 +89,9 @@ def workloads(rows: int, work: str) -> list[Workload]:
     partition-scaling: 10 of 10,000 touched, each of 12,000 120000000 6000
     tables: 200, each of 20,000 4000000 40000
     single runs: 20 tables, each of 20,000 400000 4000
+    >>> [w.name for w in workloads(12_000_000, "small")]  # doctest: +NORMALIZE_WHITESPACE
+    ['whole processes: 130 into 1,000', 'whole processes: 10,000 into 1 M', 'whole processes: 600,000 into 12 M',
+     'commands']
     """
     if work in ("partitions", "partition-scaling"):
         parts = PARTITIONS if rows >= MANY_FROM else FEW_PARTITIONS
@@ -102,6 +105,15 @@ def workloads(rows: int, work: str) -> list[Workload]:
         return [
             Workload(form, f"{form}: {text}, each of {each:,}", parts * each, parts * each // 100, None, form, parts)
             for form, parts, text in (("tables", tables, f"{tables}"), ("single runs", single, f"{single} tables"))
+        ]
+    if work == "small":
+        merges = [(1000, 130), (min(rows, MANY_FROM), min(rows, MANY_FROM) // 100), (rows, rows // 20)]
+        return [
+            *(
+                Workload(f"{work} {many}", f"whole processes: {many:,} into {_millions(some)}", some, many, form=work)
+                for some, many in dict(merges).items()
+            ),
+            Workload("commands", "commands", 1000, 0, form="commands"),
         ]
     if work == "bridge":
         ways = (("export", "ORC to text"), ("import", "text to ORC"))

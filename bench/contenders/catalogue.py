@@ -167,6 +167,32 @@ SINGLE = [
     ),
 ]
 
+# Whole processes for one merge.
+SMALL = [
+    *(
+        Entry(f"mutator run {name}", "small_runs:MutatorRun", differs, (join, runner), ours=True)
+        for name, differs, join, runner in (
+            ("raw", "raw master", "raw", "auto"),
+            ("aligned", "master is managed, made untimed", "aligned", "local"),
+            ("on spark", "master is managed, made untimed; starts Spark", "aligned", "spark"),
+        )
+    ),
+    *(
+        Entry(f"{name} process", "small_runs:Other", f"unique master; {PLAIN}", (where,), needs=(name,))
+        for name, where in (("polars", "polars_join:Polars"), ("duckdb", "duckdb_join:DuckDb"))
+    ),
+]
+COMMANDS = [
+    Entry(name, "small_runs:Command", differs, (command,), ours=command not in ("python", "pyarrow"))
+    for name, differs, command in (
+        ("python alone", "an empty program", "python"),
+        ("python with pyarrow", "only imports pyarrow.compute", "pyarrow"),
+        ("mutator --help", "prints the help", "help"),
+        ("mutator verify", "reads the sample back", "verify"),
+        ("mutator workflow run", "finds nothing to merge", "workflow"),
+    )
+]
+
 # By the form of a workload.
 MERGES = {
     "text": TEXT,
@@ -179,6 +205,8 @@ MERGES = {
     "partitions parquet": [replace(entry, form="partitions parquet") for entry in PARTITIONS],
     "tables": [replace(entry, form="tables", whole=True, jvm=False) for entry in MANY],
     "single runs": [replace(entry, form="single runs", whole=True, jvm=False) for entry in SINGLE],
+    "small": [replace(entry, form="small", whole=True, jvm=False) for entry in SMALL],
+    "commands": [replace(entry, form="commands", whole=True, jvm=False) for entry in COMMANDS],
 }
 
 # By server: mutator, then the server's own client.

@@ -234,10 +234,25 @@ def test_single_runs_are_scaled_to_all_tables():
     seconds = [{"mutator run-many": 20.0, "spark sql loop window": 39.0}, {"mutator single runs": 15.0}]
     outcomes = made_up(workloads(12_000_000, "tables"), seconds)
 
-    loops, single = reached(outcomes, "tables:")
+    loops, single, seconds = reached(outcomes, "tables:")
 
-    assert (loops.reached, single.reached) == (False, True)
+    assert (loops.reached, single.reached, seconds.reached) == (False, True, False)
     assert single.measured == "7.50 times (20.00 s against 150.00 s, 15.00 s for 20 of 200)"
+
+
+def test_whole_processes_are_compared_with_seconds_and_with_polars():
+    works = workloads(12_000_000, "small")
+    seconds = [
+        {"mutator run raw": 0.6},
+        {"mutator run raw": 0.9, "mutator run aligned": 0.5, "polars process": 0.7},
+        {"mutator run aligned": 3.0, "mutator run on spark": 6.0, "polars process": 2.0},
+        {"mutator --help": 0.3, "mutator verify": 0.5},
+    ]
+
+    outcomes = made_up(works, seconds)
+
+    assert [target.reached for target in reached(outcomes, "whole process")] == [True, False, True, False, True]
+    assert [target.reached for target in reached(outcomes, "mutator ")] == [False, True, None]
 
 
 def test_a_small_workload_has_few_partitions():
