@@ -122,6 +122,15 @@ RUNS: dict[int, dict[str, str]] = {
             "remain, but max.duplicate.fraction is {fraction}: {hint}. If such rows are versions of one record, run "
             "again with -D max.duplicate.fraction=1, which leaves all but the last row of each ID out of the result"
         ),
+        "op.deletes": (
+            "op codes of the feed look like deletes, {codes}, but deleted.op.code is {known}, so {rows} would be "
+            "upserts: {cure}; or, if they are upserts, name the codes of all upserts with upsert.op.code"
+        ),
+        "op.codes": (
+            "field {field} of the feed has more than {most} different values, such as {codes}, so it is not the op "
+            "code, and without it the rows would lack a field: correct op.code.field.ordinal, or leave it out; or name "
+            "the codes of all upserts with upsert.op.code"
+        ),
         "horizon": (
             "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "
             "have been deleted before (for example {samples}); accept them with -D before.horizon=insert"

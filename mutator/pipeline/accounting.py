@@ -40,6 +40,7 @@ class Result:
     expired: Any  # highest order value of a tombstone that expired, None if none did
     highest: Any  # highest order value of a winner, None without winners
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
+    op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the upserts of the feed
 
 
 @paused()
@@ -88,6 +89,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         expired=max((receipt.expired for receipt in tallies if receipt.expired is not None), default=None),
         highest=max((receipt.highest for receipt in tallies if receipt.highest is not None), default=None),
         partitions=_by_partition(merges),
+        op_codes=_op_codes(plan, splits),
     )
 
 
@@ -177,6 +179,14 @@ def _count_untouched(counts: Counter[str], kept: Sequence[Part]) -> None:
     tombstones = sum(part.rows for part in kept if isinstance(part, SideFile) and part.role == "tombstones")
     counts.update(dict.fromkeys(("master rows", "master kept", "output rows"), rows))
     counts.update(dict.fromkeys(("tombstones read", "tombstones in", "tombstones out"), tombstones))
+
+
+def _op_codes(plan: Plan, splits: Splits) -> Counter[bytes]:
+    found = Counter[bytes]()
+    for (index, _), receipt in splits.items():
+        if plan.inputs[index].side == "feed":
+            found.update(dict(receipt.codes))
+    return found
 
 
 def _by_partition(merges: Sequence[MergeReceipt]) -> dict[str, Counter[str]]:

@@ -11,6 +11,7 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors import error
 from mutator.errors.display import counted, key_text, text_of
 from mutator.pipeline.accounting import Result
+from mutator.pipeline.op_codes import check_op_codes
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Limits, Plan
@@ -25,6 +26,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
         samples = result.rejects.get(side, ())
         hints = tuple(reject_hints(plan, side, samples))
         check_rejects(side, plan.limits, counts[f"{side} rejected"], counts[f"{side} rows"], samples, hints)
+    check_op_codes(plan, result)
     _check_duplicates(plan, survey, result)
     if plan.full:
         _check_snapshot(plan, survey.manifest, result)

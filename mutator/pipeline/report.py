@@ -8,6 +8,7 @@ from typing import Any
 from mutator.dataset.manifest import Manifest
 from mutator.errors.display import counted, key_text, text_of, without_secrets
 from mutator.pipeline.accounting import Result
+from mutator.pipeline.op_codes import op_code_warnings
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.pipeline.text_tables import aligned, listed
 from mutator.pipeline.unmatched_deletes import unmatched_deletes
@@ -142,8 +143,10 @@ def _search_notes(result: Result) -> tuple[str, ...]:
     return (f"{ids} may have records in other partitions, by {filters}: {searched}",)
 
 
-def _reject_warnings(plan: Plan, result: Result) -> Iterator[str]:
-    """Yield warnings on rows that were set aside, where a setting may be the cause."""
+def _warnings(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield the warnings that are known only after a merge."""
+    yield from unmatched_deletes(plan, result)
+    yield from op_code_warnings(plan, result)
     for side, samples in result.rejects.items():
         yield from (f"rejected rows: {hint}" for hint in reject_hints(plan, side, samples))
 
@@ -205,7 +208,7 @@ def report_of(
         ignored=survey.ignored,
         litter=litter,
         notes=(*plan.notes, *_search_notes(result)),
-        warnings=(*plan.warnings, *unmatched_deletes(plan, result), *_reject_warnings(plan, result)),
+        warnings=(*plan.warnings, *_warnings(plan, result)),
         horizon=made.horizon,
         seconds=round(seconds, 3),
         runner=None if runner is None else runner.text(),

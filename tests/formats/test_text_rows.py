@@ -79,7 +79,7 @@ def by_rows(data, ending, start, end, bom, header_end, layout):
             ignored += 1
             continue
         try:
-            key, order, is_delete, written = read(row)
+            key, order, is_delete, _, written = read(row)
         except Unreadable as reason:
             rejects.append((offset, lines, str(reason), row))
         else:

@@ -105,3 +105,82 @@ def test_a_master_that_would_be_empty(job):
 
     message = "1,000 master rows of 1,000 cannot be read as records, and max.reject.fraction is 0.5"
     job.refused(DataError, message, settings={**CONFIG, **QUARANTINE})
+
+
+# --- op codes
+
+WITH_CODES = {**CONFIG, "op.code.field.ordinal": "3", "op.code.in.master": "false"}
+
+
+def coded(*codes):
+    return table_of(len(codes), lambda n: f"k{n}", lambda n: 1, lambda n: 200, lambda n: codes[n])
+
+
+@pytest.mark.parametrize("code", ["DELETE", "delete", "d", "Del", "-D", "removed"])
+def test_a_delete_code_that_never_matches(job, code):
+    job.put("ups_1.txt", coded("U", code, code, "I"))
+    message = (
+        f"op codes of the feed look like deletes, '{code}' (2), but deleted.op.code is D, so 2 rows would be upserts: "
+        f"set deleted.op.code={','.join(sorted(['D', code]))}; or, if they are upserts, name the codes of all upserts "
+        "with upsert.op.code"
+    )
+
+    assert job.refused(DataError, settings=WITH_CODES) == message
+    right = {**WITH_CODES, "deleted.op.code": f"D,{code}"}
+    assert job.run({**right, "max.delete.fraction": "1"}).counts["feed delete of unknown"] == 2
+
+
+def test_a_code_that_is_named_as_an_upsert(job):
+    job.put("ups_1.txt", coded("U", "d"))
+
+    assert job.run({**WITH_CODES, "upsert.op.code": "U,d"}).counts["feed inserted"] == 2
+
+
+def test_delete_codes_in_the_last_of_many_rows(job):
+    for number in range(3):
+        job.put(f"ups_{number}.txt", coded(*["U"] * 4000, "x", "X", " D"))
+
+    job.refused(
+        DataError,
+        "op codes of the feed look like deletes, ' D' (3), 'X' (3), but deleted.op.code is D,x, so 6 rows would be",
+        "set deleted.op.code=D,X,x, and have the feed delivered without blanks in its op codes; or",
+        settings={**WITH_CODES, "deleted.op.code": "D,x", "split.bytes": "10000", "num.reducer": "3"},
+    )
+
+
+def test_a_field_that_is_no_op_code(job):
+    job.put("ups_1.txt", coded(*(n % 25 for n in range(60))))
+    message = (
+        "field 3 of the feed has more than 24 different values, such as '0' (3), '1' (3), '2' (3), so it is not the op "
+        "code, and without it the rows would lack a field: correct op.code.field.ordinal, or leave it out; or name the "
+        "codes of all upserts with upsert.op.code"
+    )
+
+    assert job.refused(DataError, settings=WITH_CODES) == message
+    codes = ",".join(map(str, range(25)))
+    assert job.run({**WITH_CODES, "upsert.op.code": codes}).counts["feed inserted"] == 60
+
+
+@pytest.mark.parametrize(
+    ("codes", "shown"), [("UIUI", None), ("UXYZ", None), ("XXXY", "'X' (3), 'Y' (1)"), ("XXXD", None)]
+)
+def test_op_codes_of_unusual_names(job, codes, shown):
+    job.put("ups_1.txt", coded(*codes))
+    warning = f"no row of the feed has a delete code (D); field 3 has {shown}: check op.code.field.ordinal"
+
+    found = [line for line in job.run(WITH_CODES).warnings if line.startswith("no row")]
+    assert found == ([] if shown is None else [f"{warning}, because that field is not written"])
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
+    work = Work(tmp_path, engine, {"id.field.ordinals": "id", "op.code.field.ordinal": "op"})
+    work.put("master/m_0", pa.table({"id": ["a"], "v": ["x"]}), file_format)
+    work.put(
+        "feed/f_1", pa.table({"id": ["a", "b", "c"], "v": ["x", "y", "z"], "op": [None, "delete", "U"]}), file_format
+    )
+
+    with pytest.raises(DataError, match=r"look like deletes, 'delete' \(1\), .* so 1 row would be upserts: set"):
+        work.run()
+    assert work.run({"deleted.op.code": "delete"}).counts["feed delete of unknown"] == 1

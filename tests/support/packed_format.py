@@ -94,6 +94,7 @@ class PackedBlockType:
                 zip(*(column.to_pylist() for column in block.keys(None)), strict=True),
                 orders,
                 block.deletes().tolist(),
+                [None] * len(block),
                 self.contents(block.written()).to_pylist(),
                 self.contents(block.rows).to_pylist(),
             )

@@ -41,6 +41,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
+from mutator.rules.op_codes import add_counts, most_frequent
 from mutator.storage import storage_for
 
 RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
@@ -87,12 +88,15 @@ def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tu
     content = SplitContent(plan, split, file)
     layout = plan.rows.layouts[file.layout]
     rows = rejects = ignored = lines = 0
+    codes: dict[bytes, int] = {}
     reader = plan.block_type.read(content, layout, trusted)
     try:
         batch = next(reader, None)
         while batch is not None:
             rows += len(batch.block) + len(batch.rejects)
             rejects, ignored, lines = rejects + len(batch.rejects), ignored + batch.ignored, lines + batch.lines
+            if batch.codes is not None:
+                add_counts(codes, batch.codes.counts(), layout.delete_codes)
             after = next(reader, None)
             if after is None:
                 break
@@ -100,7 +104,7 @@ def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tu
             batch = after
     except NotReadable as fault:
         raise damaged(file, fault) from None
-    receipt = SplitReceipt(rows, rejects, ignored, lines, *content.result())
+    receipt = SplitReceipt(rows, rejects, ignored, lines, *content.result(), most_frequent(codes))
     if batch is not None:
         yield batch, receipt
     else:

@@ -30,6 +30,7 @@ from mutator.formats.content import NotReadable, Reject
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.key_hash import bucket_of
+from mutator.rules.op_codes import add_counts, most_frequent
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
 from mutator.storage import storage_for
 
@@ -54,6 +55,7 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
     sequences = RowSequences(plan, split, file)
     each_sequence = sequences.each()
     content = SplitContent(plan, split, file)
+    codes: dict[bytes, int] = {}
     rows = rejected = ignored = lines = 0
     for record in records_of(plan, content, file):
         lines += 1
@@ -69,7 +71,9 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
                 offset, line, reason, row = record
                 yield (ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
             continue
-        offset, key, order, is_delete, written, row = record
+        offset, key, order, is_delete, code, written, row = record
+        if code is not None and not is_delete:
+            add_counts(codes, {code: 1}, ())
         if by_file_name:
             order = sequence
         yield (
@@ -77,7 +81,7 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
             (is_delete, written),
         )
     sequences.end()
-    yield receipt_of(plan, split, SplitReceipt(rows, rejected, ignored, lines, *content.result()))
+    yield receipt_of(plan, split, SplitReceipt(rows, rejected, ignored, lines, *content.result(), most_frequent(codes)))
 
 
 def records_of(plan: Plan, content: SplitContent, file: Input) -> Iterator[Record | Reject | None]:

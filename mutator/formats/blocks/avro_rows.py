@@ -136,8 +136,8 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
     order = pa.nulls(count)
     if layout.order_field is not None:
         order = layout.orders_of(layout.order_field, columns[layout.order_field], bad_rows)
-    codes = None if layout.op_field is None else columns[layout.op_field]
-    delete = layout.deletes_of(codes, count, bad_rows)
+    op = None if layout.op_field is None else columns[layout.op_field]
+    delete, codes = layout.operations_of(op, count, bad_rows)
     partitions = layout.partitions_of(columns, bad_rows, delete)
     if layout.resolution is None:
         positions = np.array(ends, np.int64)
@@ -158,7 +158,8 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
         good = bad_rows.good(count)
         rows, offsets = rows.filter(pa.array(good)), offsets[good]
         partitions = None if partitions is None else partitions.only(good)
-    return Batch(AvroBlock(rows, offsets, layout, partitions), tuple(rejects), count, 0)
+        codes = None if codes is None else codes.only(good)
+    return Batch(AvroBlock(rows, offsets, layout, partitions), tuple(rejects), count, 0, codes)
 
 
 def _keys(layout: AvroLayout, columns: Mapping[str, Any], bad_rows: BadRows) -> list[Any]:

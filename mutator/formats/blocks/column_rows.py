@@ -178,8 +178,8 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     """Convert columns to the types of the result; rows whose values cannot be converted are rejects."""
     batch, count = found.batch, found.batch.num_rows
     bad_rows = BadRows()
-    codes = None if layout.op_field is None else batch.column(layout.op_field)
-    delete = layout.deletes_of(codes, count, bad_rows)
+    op = None if layout.op_field is None else batch.column(layout.op_field)
+    delete, codes = layout.operations_of(op, count, bad_rows)
     columns = _converted(batch, layout, bad_rows, delete, trusted)
     parsed, partitions = (None, None) if trusted else _checked(columns, layout, bad_rows, delete)
     if trusted:
@@ -194,7 +194,8 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
         rows, offsets = rows.filter(keep), offsets[good]
         parsed = None if parsed is None else parsed.filter(keep)
         partitions = None if partitions is None else partitions.only(good)
-    return Batch(ColumnBlock(rows, offsets, layout, partitions, parsed), rejects, found.lines, found.ignored)
+        codes = None if codes is None else codes.only(good)
+    return Batch(ColumnBlock(rows, offsets, layout, partitions, parsed), rejects, found.lines, found.ignored, codes)
 
 
 def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from mutator.formats.content import Content, Reject, Writer
 from mutator.rules.byte_columns import Flags, Ints, binary, offsets_of
+from mutator.rules.op_code_columns import OpCodes
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions
 from mutator.rules.typed_values import comparable, ticks_type
@@ -70,6 +71,7 @@ class Record(NamedTuple):
     key: tuple[bytes, ...]  # canonical bytes
     order: Any  # a value of ``rules.order_values``; None where order comes from file names
     is_delete: bool
+    code: bytes | None  # op code; None without one
     written: bytes  # the row in the form in which it is written
     row: bytes  # the row as it was read, in the form of ``BlockType.contents``
 
@@ -82,6 +84,7 @@ class Batch:
     rejects: tuple[Reject, ...]
     lines: int  # rows, rejects and ignored lines
     ignored: int  # blank lines and headers
+    codes: OpCodes | None = None  # of the block's rows; None without op codes
 
 
 class BlockType(Protocol):

@@ -1,13 +1,13 @@
 """Positions of the key, order value and op code in a row of delimited text, compiled to a function that reads rows.
 
 Ordinals count fields of the feed. The master may lack the op code column; then every later ordinal is one less there.
-A compiled reader maps a row's bytes to ``(key, order value, is delete, row as it would be written)``, or raises
-``Unreadable`` with the reason.
+A compiled reader maps a row's bytes to ``(key, order value, is delete, op code, row as it would be written)``, or
+raises ``Unreadable`` with the reason.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
 >>> read = compile_reader(RowLayout(delimiter=parse(","), id_fields=(0,), order_field=2, order_type="long", width=3))
 >>> read(b"a,x,7")
-((b'a',), 7, False, b'a,x,7')
+((b'a',), 7, False, None, b'a,x,7')
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import directory_of_row
 
 _NOT_PLACED = "has the ID alone, and no partition; with key.scope=table its record is found by the ID"
-Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes]]
+Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]]
 
 
 class Unreadable(ValueError):
@@ -83,11 +83,11 @@ def compile_reader(layout: RowLayout) -> Reader:
     literal, split = layout.delimiter.literal, layout.delimiter.split
     ids, single = layout.id_fields, layout.id_fields[0] if len(layout.id_fields) == 1 else None
     width, needed = layout.width, layout.needed_width
-    deletes, placed, lacks_partition = layout.deletes, layout.placed, layout.lacks_partition
+    op, deletes, placed, lacks_partition = layout.op_field, layout.deletes, layout.placed, layout.lacks_partition
     order_of, is_delete_in = _order_reader(layout), _op_code_reader(layout)
     check_partition, cut = _partition_check(layout), _op_code_cutter(layout)
 
-    def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes]:
+    def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]:
         items = row.split(literal) if literal is not None else split(row)
         count = len(items)
         if count != width and (width is not None or count < needed):
@@ -101,7 +101,8 @@ def compile_reader(layout: RowLayout) -> Reader:
         is_delete = deletes if is_delete_in is None else is_delete_in(items)
         if check_partition is not None and (placed or not is_delete):  # a delete goes to the partition of its record
             check_partition(items)
-        return key, order, is_delete, row if cut is None else cut(items)
+        code = None if op is None else items[op]
+        return key, order, is_delete, code, row if cut is None else cut(items)
 
     return read
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.formats.blocks.contract import Batch, Hashes, Record, is_in
+from mutator.formats.blocks.contract import Batch, Hashes, Record
 from mutator.formats.content import Content, Reject
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import hash_columns
+from mutator.rules.op_code_columns import OpCodes
 from mutator.rules.order_columns import flags, to_value
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
@@ -53,18 +54,21 @@ class RowRules:
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
     placed: bool = False  # deletes need values for the partition fields, too
 
-    def deletes_of(self, codes: Any, count: int, bad_rows: BadRows) -> Flags:
-        """Return which rows are deletes; note rows with a forbidden op code. codes: pa.Array, None without op codes."""
-        if codes is None:
-            return np.full(count, self.deletes)
-        codes, name = canonical(codes), self.op_field
-        delete = is_in(codes, self.delete_codes)
+    def operations_of(self, column: Any, count: int, bad_rows: BadRows) -> tuple[Flags, OpCodes | None]:
+        """Return which rows are deletes, and their op codes; note rows with a forbidden code.
+
+        column: pa.Array, None without op codes.
+        """
+        if column is None:
+            return np.full(count, self.deletes), None
+        codes, name = OpCodes.of_array(canonical(column)), self.op_field
+        delete = codes.among(self.delete_codes)
         if not self.deletes_allowed:
             bad_rows.note(delete, f"field {name} (op code) marks a delete in the master")
         if self.upsert_codes is not None:
-            unknown = ~delete & ~is_in(codes, self.upsert_codes)
+            unknown = ~delete & ~codes.among(self.upsert_codes)
             bad_rows.note(unknown, f"field {name} (op code) is not a known code")
-        return delete
+        return delete, codes
 
     def partitions_of(self, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> RowPartitions | None:
         """Return the partitions of rows, None if the file lacks a source; note rows without a partition that they need.
@@ -113,12 +117,14 @@ class SchemaBlockType:
             orders: Any = [None] * len(block)
             if layout.order_field is not None:
                 orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
+            codes = [None] * len(block) if batch.codes is None else batch.codes.to_list()
             found: Iterator[Record | Reject] = map(
                 Record,
                 block.offsets.tolist(),
                 zip(*(column.to_pylist() for column in block.keys(None)), strict=True),
                 orders,
                 block.deletes().tolist(),
+                codes,
                 self.contents(block.written()).to_pylist(),
                 self.contents(block.rows).to_pylist(),
             )

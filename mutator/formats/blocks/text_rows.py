@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.blocks.contract import Batch, Hashes, Record, is_in
+from mutator.formats.blocks.contract import Batch, Hashes, Record
 from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
@@ -31,6 +31,7 @@ from mutator.formats.files.line_scan import NEWLINE, Lines, Table, ends_of_field
 from mutator.formats.files.lines import chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.key_hash import hash_columns
+from mutator.rules.op_code_columns import OpCodes
 from mutator.rules.order_columns import parse_column
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
@@ -221,9 +222,9 @@ def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLa
         return Batch(block, (), len(block), 0)
     assert layout.delimiter.literal is not None
     lines = scan(chunk, offset, window, layout.delimiter.literal[0], layout.width)
-    block, odd = _block(lines.data, lines.table, lines.offsets, layout, trusted=False)
+    block, odd, codes = _block(lines.data, lines.table, lines.offsets, layout, trusted=False)
     rejects = tuple(_rejects(lines, odd, before, layout))
-    return Batch(block, rejects, lines.count, lines.count - len(lines.table))
+    return Batch(block, rejects, lines.count, lines.count - len(lines.table), codes)
 
 
 def _rejects(lines: Lines, odd: Ints, before: int, layout: RowLayout) -> Iterator[Reject]:
@@ -273,21 +274,24 @@ def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
     assert layout.delimiter.literal is not None
     table = Table.of(data, layout.delimiter.literal[0], layout.width)
     offsets = table.starts + offset
-    block, odd = _block(data, table, offsets, layout, trusted=True)
+    block, odd, _ = _block(data, table, offsets, layout, trusted=True)
     if len(odd):
         raise NotReadable(f"byte {offsets[odd[0]]}: not a row of {layout.width} fields")
     return block
 
 
-def _block(data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted: bool) -> tuple[TextBlock, Ints]:
-    """Return the block of plain rows, and the numbers of the other rows."""
+def _block(
+    data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted: bool
+) -> tuple[TextBlock, Ints, OpCodes | None]:
+    """Return the block of plain rows, the numbers of the other rows, and the op codes of the block."""
     rows = _plain(table, layout)
     lines = ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
     order = None if layout.order_field is None else table.field(data, rows, layout.order_field)
     op = None if layout.op_field is None else table.field(data, rows, layout.op_field)
     delete, good = np.full(len(lines), layout.deletes), np.ones(len(lines), np.bool_)
-    if op is not None:
-        delete, good = _operations(op, lines, layout)
+    codes = None if op is None else OpCodes.of_column(op)
+    if op is not None and codes is not None:
+        delete, good = _operations(op, codes, lines, layout)
     parsed: Any = None
     partitions: RowPartitions | None = None
     if trusted:
@@ -311,9 +315,10 @@ def _block(data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted:
         order, op = (None if column is None else column.only(keep) for column in (order, op))
         parsed = None if parsed is None else parsed.take(pa.array(keep))
         partitions = None if partitions is None else partitions.only(keep)
+        codes = None if codes is None else codes.only(keep)
     ids = [table.field(data, rows, ordinal) for ordinal in layout.id_fields]
     block = TextBlock(data, lines, offsets[rows], layout, ids, order, op, delete, parsed, partitions)
-    return block, np.flatnonzero(~plain)
+    return block, np.flatnonzero(~plain), codes
 
 
 def _plain(table: Table, layout: RowLayout) -> Any:
@@ -322,13 +327,12 @@ def _plain(table: Table, layout: RowLayout) -> Any:
     return slice(None) if plain.all() else np.flatnonzero(plain)
 
 
-def _operations(op: ByteColumn, lines: ByteColumn, layout: RowLayout) -> tuple[Flags, Flags]:
+def _operations(op: ByteColumn, codes: OpCodes, lines: ByteColumn, layout: RowLayout) -> tuple[Flags, Flags]:
     """Return which rows are deletes, and which have an allowed op code."""
-    codes = op.take()
-    delete = is_in(codes, layout.delete_codes)
+    delete = codes.among(layout.delete_codes)
     good = np.ones(len(codes), np.bool_) if layout.deletes_allowed else ~delete
     if layout.upsert_codes is not None:
-        good &= delete | is_in(codes, layout.upsert_codes)
+        good &= delete | codes.among(layout.upsert_codes)
     if layout.cut_op:
         gone = _with_one_delimiter(op, lines)
         good &= (lines.ends - lines.starts) - (gone.ends - gone.starts) > 1
