@@ -13,13 +13,14 @@ from pyspark.sql import SparkSession
 
 from mutator.pipeline import runners
 from tests.support.bridge_tables import in_memory  # noqa: F401
-from tests.support.cluster import QUICK
+from tests.support.cluster import CACHE, QUICK
 from tests.support.effort import EXAMPLES
 from tests.support.hdfs_server import hdfs  # noqa: F401  # one server for all tests
 from tests.support.hive_server import hive  # noqa: F401
 from tests.support.s3_server import Server, s3  # noqa: F401
 
 os.environ["JDK_JAVA_OPTIONS"] = QUICK  # also for the benchmark, which gives Spark no Java options
+os.environ["XDG_CACHE_HOME"] = CACHE
 settings.register_profile(
     "mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, max_examples=EXAMPLES
 )

@@ -27,12 +27,14 @@ import pyspark
 
 from tests.support.patience import PATIENCE, wait_until
 
-__all__ = ["QUICK", "ROOT", "SAMPLE", "environment", "merged_sample", "rows", "run", "standalone", "submit"]
+__all__ = ["CACHE", "QUICK", "ROOT", "SAMPLE", "environment", "merged_sample", "rows", "run", "standalone", "submit"]
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "sample_data" / "product"
 STOP_SECONDS = 10
+
+CACHE = str(ROOT / "build" / "cache")  # for archives of Spark's classes, which all tests share
 
 # These JVMs are too short-lived for the optimising compiler: without it, they need half the time or less.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
@@ -47,7 +49,7 @@ def environment(**more: str) -> dict[str, str]:
     """Return the smallest environment for Spark: the system's PATH without a virtual environment, and a quick Java."""
     kept = {name: os.environ[name] for name in ("JAVA_HOME", "HOME", "LANG", "TMPDIR", "TZ") if name in os.environ}
     own = {"PATH": "/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1", **QUICK_JVM}
-    return own | kept | more
+    return own | {"XDG_CACHE_HOME": CACHE} | kept | more
 
 
 def run(

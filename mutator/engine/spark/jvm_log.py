@@ -49,19 +49,24 @@ _log = _Log()
 
 @contextmanager
 def quiet_start() -> Iterator[None]:
-    """Let a JVM that starts within the ``with`` block, and its workers, write their stderr to a file."""
+    """Let a JVM that starts within the ``with`` block, and its workers, write to a file.
+
+    Their stdout, too: whoever reads ours would wait for the end of the JVM, which may be writing an archive of classes.
+    """
     handle = _log.begin() if SparkContext._gateway is None else None
     if handle is None:
         yield
         return
-    stderr = os.dup(2)
-    os.dup2(handle, 2)
+    own = {number: os.dup(number) for number in (1, 2)}
+    for number in own:
+        os.dup2(handle, number)
     os.close(handle)
     try:
         yield
     finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
+        for number, kept in own.items():
+            os.dup2(kept, number)
+            os.close(kept)
 
 
 def name_of_log() -> str:

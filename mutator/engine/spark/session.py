@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mutator.engine.spark.jvm_log import name_of_log, quiet_start
+from mutator.engine.spark.jvm_start import quick_jvm
 from mutator.engine.spark.worker_python import use_own_python
 from mutator.errors import error
 from mutator.errors.interrupts import deferred_signals
@@ -112,7 +113,8 @@ def _start(name: str, hive: bool) -> SparkSession:
     submitted = is_submitted()
     if not submitted and "SPARK_REMOTE" in os.environ:
         raise error("spark.connect")
-    if not submitted and "MASTER" not in os.environ:
+    own_master = not submitted and "MASTER" not in os.environ
+    if own_master:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = (
             builder.master("local[*,4]")  # a task that fails is tried again, as on a cluster
@@ -135,7 +137,12 @@ def _start(name: str, hive: bool) -> SparkSession:
             package = str(Path(__file__).resolve().parents[3])
             builder = builder.config("spark.executorEnv.PYTHONPATH", package)
         # A JVM that is abandoned while it starts would run for ever.
-        with deferred_signals(), contextlib.nullcontext() if submitted else quiet_start():
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(deferred_signals())
+            if not submitted:
+                stack.enter_context(quiet_start())
+            if own_master:
+                stack.enter_context(quick_jvm())
             session = builder.getOrCreate()
     except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
         why = f"{fault}; Spark needs Java 17 or newer (JAVA_HOME); see {name_of_log()}"
