@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mutator.config import Config
     from mutator.engine.receipts import Receipts
-    from mutator.engine.runner import Runner
+    from mutator.engine.runner import Runner, Watch
     from mutator.pipeline.runners import Engine
     from mutator.plan.run_plan import Plan
     from mutator.plan.runner_choice import RunnerChoice
@@ -107,7 +107,8 @@ def merge_on(
     def merge(plan: Plan, staging: str | None) -> Receipts:
         from mutator.pipeline.runners import engine_on  # loads the engine, which a run without a feed never needs
 
-        return engine_on(runner, spark, nullcontext if is_quiet(arguments) else _progress)(plan, staging)
+        progress = () if is_quiet(arguments) else (_progress, _watching)
+        return engine_on(runner, spark, *progress)(plan, staging)
 
     return warn_before(merge, arguments)
 
@@ -147,6 +148,12 @@ def _progress(sc: SparkContext) -> AbstractContextManager[None]:
     from mutator.engine.spark.progress import show_progress
 
     return show_progress(sc)
+
+
+def _watching() -> AbstractContextManager[Watch]:
+    from mutator.engine.local.progress import show_progress
+
+    return show_progress()
 
 
 def shown(report: Any, arguments: argparse.Namespace) -> str:

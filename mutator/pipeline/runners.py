@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mutator.engine import steps
 from mutator.engine.local.runner import local_runner, workers_of
 from mutator.engine.receipts import Receipts
-from mutator.engine.runner import Runner
+from mutator.engine.runner import Runner, Watch, unwatched
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice, choose_runner, processes_for
 from mutator.storage import located, walk
@@ -24,16 +24,27 @@ if TYPE_CHECKING:
 
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 Context = Callable[[], AbstractContextManager["SparkContext"]]  # makes a Spark context, which takes seconds
+Watching = Callable[[], AbstractContextManager[Watch]]  # shows the tasks of this machine's processes
 # Reads, shuffles, reduces and writes as a plan says, into a directory (None: nowhere).
 Engine = Callable[[Plan, str | None], Receipts]
 
 
-def engine_on(wanted: str, context: Context, progress: Progress | None = None) -> Engine:
-    """Return the engine of a run. wanted: one of ``runner_choice.RUNNERS``. context: called if Spark is chosen."""
+def _unwatched() -> AbstractContextManager[Watch]:
+    return nullcontext(unwatched)
+
+
+def engine_on(
+    wanted: str, context: Context, progress: Progress | None = None, watching: Watching = _unwatched
+) -> Engine:
+    """Return the engine of a run.
+
+    wanted: one of ``runner_choice.RUNNERS``. context: called if Spark is chosen. progress, watching: show the progress
+    on Spark, and of several processes.
+    """
 
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
         choice = choice_for(wanted, plan.bytes_to_read)
-        with open_runner(choice, context, progress) as runner:
+        with open_runner(choice, context, progress, watching) as runner:
             return engine_of(runner, choice)(plan, staging)
 
     return merge_on
@@ -59,11 +70,16 @@ def bytes_at(path: str) -> int:
 
 
 @contextmanager
-def open_runner(choice: RunnerChoice, context: Context, progress: Progress | None = None) -> Iterator[Runner]:
+def open_runner(
+    choice: RunnerChoice, context: Context, progress: Progress | None = None, watching: Watching = _unwatched
+) -> Iterator[Runner]:
     """Yield the runner that was chosen. Raises the errors of the catalogue for faults of Spark."""
     if choice.runner == "local":
-        with workers_of(choice.processes) as workers, local_runner(workers) as runner:
-            yield runner
+        with ExitStack() as stack:
+            workers = stack.enter_context(workers_of(choice.processes))
+            # What one process merges is done before anybody looks.
+            watch = unwatched if workers is None else stack.enter_context(watching())
+            yield stack.enter_context(local_runner(workers, watch=watch))
         return
     from mutator.engine.spark.faults import spark_faults
     from mutator.engine.spark.runner import SparkRunner

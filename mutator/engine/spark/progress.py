@@ -10,11 +10,9 @@ from typing import TextIO
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from tqdm import tqdm
 
-from mutator.errors.display import counted
+from mutator.engine.stage_display import PHASES, Stage, StageDisplay
 
-_PHASES = ("read", "merge")
 _JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 _INTERVAL = 0.5  # seconds between two queries
 
@@ -39,33 +37,19 @@ def show_progress(sc: SparkContext, stream: TextIO | None = None) -> Iterator[No
 
 
 def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) -> None:
-    bar = tqdm(total=0, unit="task", file=stream, leave=False) if stream.isatty() else None
-    shown: set[str] = set()
+    display = StageDisplay(stream)
     stopped = False
     while not stopped:
         stopped = stop.wait(_INTERVAL)  # query once more at the end, or the last phase is never shown
-        done = total = 0
-        now = ""  # the phase that is under way
         try:
-            stages = list(_stages(sc, group))
+            display.show(list(_stages(sc, group)))
         except (Py4JError, OSError):
             break  # the JVM has gone; the caller that waits for it reports that
-        for line, complete, tasks in stages:
-            done, total = done + complete, total + tasks
-            now = now or (line if complete < tasks else "")
-            if bar is None and tasks and complete == tasks and line not in shown:
-                shown.add(line)
-                stream.write(f"mutator: {line}: {counted(tasks, 'task')} done\n")
-                stream.flush()
-        if bar is not None and total:
-            bar.total, bar.n = total, done
-            bar.set_description(now)  # shows it all
-    if bar is not None:
-        bar.close()
+    display.close()
 
 
-def _stages(sc: SparkContext, group: str) -> Iterator[tuple[str, int, int]]:
-    """Yield (phase, completed tasks, tasks) of the group's stages, in order."""
+def _stages(sc: SparkContext, group: str) -> Iterator[Stage]:
+    """Yield the stages of a group of jobs, in order."""
     tracker = sc.statusTracker()
     stages = []
     for job in tracker.getJobIdsForGroup(group):
@@ -74,4 +58,4 @@ def _stages(sc: SparkContext, group: str) -> Iterator[tuple[str, int, int]]:
     for number, stage in enumerate(stages):
         found = tracker.getStageInfo(stage)
         if found is not None:
-            yield _PHASES[min(number, len(_PHASES) - 1)], found.numCompletedTasks, found.numTasks
+            yield PHASES[min(number, len(PHASES) - 1)], found.numCompletedTasks, found.numTasks
