@@ -47,6 +47,26 @@ class RejectSample(NamedTuple):
     row: bytes
 
 
+class LateOrders(NamedTuple):
+    """The bounds of the order values of late mutations, and of the records and tombstones that are newer."""
+
+    lowest: Any
+    highest: Any
+    lowest_known: Any
+    highest_known: Any
+
+    def joined(self, other: "LateOrders | None") -> "LateOrders":
+        """Return the bounds of both."""
+        if other is None:
+            return self
+        return LateOrders(
+            min(self.lowest, other.lowest),
+            max(self.highest, other.highest),
+            min(self.lowest_known, other.lowest_known),
+            max(self.highest_known, other.highest_known),
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class MergeReceipt:
     """Counts and files of one merge: of a bucket, a group of buckets, or a unit of a partition."""
@@ -55,6 +75,7 @@ class MergeReceipt:
     samples: Mapping[str, Sequence[Key]] = field(default_factory=dict)
     expired: Any = None  # highest order value of a tombstone that expired
     highest: Any = None  # highest order value of a winner
+    late: LateOrders | None = None
     files: tuple[DataFile, ...] = ()
     beside: tuple[SideFile, ...] = ()
     splits: Mapping[SplitNumber, SplitReceipt] = field(default_factory=dict)  # read where they were merged

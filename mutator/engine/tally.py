@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mutator.engine.receipts import Key, MergeReceipt
+from mutator.engine.receipts import Key, LateOrders, MergeReceipt
 from mutator.plan.run_plan import SAMPLES
 from mutator.rules.truth_table import Decision
 
@@ -22,6 +22,7 @@ class Tally:
     samples: dict[str, list[Key]] = field(default_factory=dict)
     expired: Any = None  # highest order value of a tombstone that expired here
     highest: Any = None  # highest order value of a winner
+    late: LateOrders | None = None
 
     def count(self, decision: Decision, count: int) -> None:
         """Count the outcomes of a decision about some keys."""
@@ -54,6 +55,10 @@ class Tally:
         if self.highest is None or order > self.highest:
             self.highest = order
 
+    def note_late(self, orders: LateOrders) -> None:
+        """Widen the bounds of the order values of late mutations."""
+        self.late = orders.joined(self.late)
+
     def expire(self, count: int, order: Any) -> None:
         """Count tombstones that expired. order: the highest of their order values."""
         self.counts["expired"] += count
@@ -63,5 +68,10 @@ class Tally:
     def receipt(self, **members: Any) -> MergeReceipt:
         """Return the receipt that travels to the driver. members: other fields of ``MergeReceipt``."""
         return MergeReceipt(
-            counts=dict(self.counts), samples=self.samples, expired=self.expired, highest=self.highest, **members
+            counts=dict(self.counts),
+            samples=self.samples,
+            expired=self.expired,
+            highest=self.highest,
+            late=self.late,
+            **members,
         )

@@ -118,7 +118,7 @@ RUNS: dict[int, dict[str, str]] = {
             "the deletes with the master; if all of them are intended, run again with -D max.delete.fraction=1"
         ),
         "duplicates": (
-            "the master has {duplicates} (rows with the ID of another row) among {rows} rows, so that {records} would "
+            "the {whose} has {duplicates} (rows with the ID of another row) among {rows} rows, so that {records} would "
             "remain, but max.duplicate.fraction is {fraction}: {hint}. If such rows are versions of one record, run "
             "again with -D max.duplicate.fraction=1, which leaves all but the last row of each ID out of the result"
         ),

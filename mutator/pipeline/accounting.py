@@ -7,12 +7,22 @@ count twice when a task is retried.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import DataFile, Part, SideFile
 from mutator.dataset.partition_index import EARLIER
-from mutator.engine.receipts import Fault, Key, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
+from mutator.engine.receipts import (
+    Fault,
+    Key,
+    LateOrders,
+    LedgerReceipt,
+    MergeReceipt,
+    Receipts,
+    RejectSample,
+    SplitReceipt,
+)
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
 from mutator.errors.display import counted, key_text
@@ -40,6 +50,7 @@ class Result:
     expired: Any  # highest order value of a tombstone that expired, None if none did
     highest: Any  # highest order value of a winner, None without winners
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
+    late: LateOrders | None = None
     op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the upserts of the feed
 
 
@@ -89,6 +100,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         expired=max((receipt.expired for receipt in tallies if receipt.expired is not None), default=None),
         highest=max((receipt.highest for receipt in tallies if receipt.highest is not None), default=None),
         partitions=_by_partition(merges),
+        late=_late_orders(tallies),
         op_codes=_op_codes(plan, splits),
     )
 
@@ -179,6 +191,11 @@ def _count_untouched(counts: Counter[str], kept: Sequence[Part]) -> None:
     tombstones = sum(part.rows for part in kept if isinstance(part, SideFile) and part.role == "tombstones")
     counts.update(dict.fromkeys(("master rows", "master kept", "output rows"), rows))
     counts.update(dict.fromkeys(("tombstones read", "tombstones in", "tombstones out"), tombstones))
+
+
+def _late_orders(tallies: Sequence[MergeReceipt]) -> LateOrders | None:
+    found = [receipt.late for receipt in tallies if receipt.late is not None]
+    return reduce(LateOrders.joined, found) if found else None
 
 
 def _op_codes(plan: Plan, splits: Splits) -> Counter[bytes]:

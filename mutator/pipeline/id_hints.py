@@ -23,7 +23,7 @@ def id_hint_for(plan: Plan, side: str, sources: Sequence[Source]) -> str:
     """Return what the first rows of a side show about the ID, a sentence without a full stop. sources: of that side."""
     source = min(
         (one for one in sources if one.width is not None or one.file_schema is not None),
-        key=lambda one: one.name.encode("utf-8", "surrogateescape"),
+        key=lambda one: (-(one.width or 0), one.name.encode("utf-8", "surrogateescape")),
         default=None,
     )
     if source is None:

@@ -45,19 +45,25 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
 
 
 def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
-    """Raise DataError if too many rows of the master have the ID of another one: the ID is probably a wrong one."""
-    duplicates, rows = result.counts["master duplicate"], result.counts["master rows"]
-    fraction = plan.limits.duplicate_fraction
-    if duplicates > fraction * rows:
+    """Raise DataError if too many rows of the master, or of a snapshot, have the ID of another one."""
+    counts, fraction = result.counts, plan.limits.duplicate_fraction
+    sides = [("master", counts["master duplicate"], survey.master)]
+    if plan.full:  # the feed is a snapshot, which has each record once
+        sides.append(("feed", counts["feed superseded"], survey.feed))
+    for side, duplicates, sources in sides:
+        rows = counts[f"{side} rows"]
+        if duplicates <= fraction * rows:
+            continue
         from mutator.pipeline.id_hints import id_hint_for  # loads the block types of all formats
 
         raise error(
             "duplicates",
+            whose="master" if side == "master" else "snapshot",
             duplicates=counted(duplicates, "duplicate"),
             rows=f"{rows:,}",
-            records=counted(rows - duplicates - result.counts["master rejected"], "record"),
+            records=counted(rows - duplicates - counts[f"{side} rejected"], "record"),
             fraction=f"{fraction:g}",
-            hint=id_hint_for(plan, "master", survey.master),
+            hint=id_hint_for(plan, side, sources),
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from mutator.dataset.manifest import Manifest
 from mutator.errors.display import counted, key_text, text_of, without_secrets
 from mutator.pipeline.accounting import Result
+from mutator.pipeline.late_feed import late_warnings, superseded_warnings
 from mutator.pipeline.op_codes import op_code_warnings
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.pipeline.text_tables import aligned, listed
@@ -143,10 +144,12 @@ def _search_notes(result: Result) -> tuple[str, ...]:
     return (f"{ids} may have records in other partitions, by {filters}: {searched}",)
 
 
-def _warnings(plan: Plan, result: Result) -> Iterator[str]:
+def _warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     """Yield the warnings that are known only after a merge."""
     yield from unmatched_deletes(plan, result)
     yield from op_code_warnings(plan, result)
+    yield from late_warnings(plan, result)
+    yield from superseded_warnings(plan, survey, result)
     for side, samples in result.rejects.items():
         yield from (f"rejected rows: {hint}" for hint in reject_hints(plan, side, samples))
 
@@ -208,7 +211,7 @@ def report_of(
         ignored=survey.ignored,
         litter=litter,
         notes=(*plan.notes, *_search_notes(result)),
-        warnings=(*plan.warnings, *_warnings(plan, result)),
+        warnings=(*plan.warnings, *_warnings(plan, survey, result)),
         horizon=made.horizon,
         seconds=round(seconds, 3),
         runner=None if runner is None else runner.text(),

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from mutator.errors import DataError
-from tests.support.job import CONFIG, ENGINES, Job
+from tests.support.job import BY_NAME, CONFIG, ENGINES, Job
 from tests.support.named_runs import FORMATS, Work
 
 QUARANTINE = {"reject.policy": "quarantine", "master.reject.policy": "quarantine"}
@@ -184,3 +184,78 @@ def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
     with pytest.raises(DataError, match=r"look like deletes, 'delete' \(1\), .* so 1 row would be upserts: set"):
         work.run()
     assert work.run({"deleted.op.code": "delete"}).counts["feed delete of unknown"] == 1
+
+
+# --- order values
+
+
+def timed(count, order):
+    return table_of(count, lambda n: f"k{n}", lambda n: 1, lambda n: order + n)
+
+
+@pytest.mark.parametrize(
+    ("master", "feed", "why"),
+    [
+        (1425931207000, 1427759321, "the feed's look like seconds since 1970, and the master's like milliseconds"),
+        (1425931207000000, 1427759321000, "the feed's look like milliseconds since 1970, and the master's like micros"),
+        (300, 200, "the feed is older than the master, or temporal.ordering.field.ordinal names another field than"),
+    ],
+)
+def test_a_feed_that_is_late(job, master, feed, why):
+    job.put("base.txt", timed(40, master), "master")
+    job.put("ups_1.txt", timed(40, feed) + b"new,1,7\n")
+    warning = (
+        f"40 of 41 mutations are late, so they change nothing: their order values are {feed} to {feed + 39}, and those "
+        f"of the master's records are {master} to {master + 39}; {why}"
+    )
+
+    assert [line[: len(warning)] for line in job.run({**CONFIG, "num.reducer": "3"}).warnings] == [warning]
+
+
+@pytest.mark.parametrize("late", [10, 30])
+def test_late_rows_of_a_usual_feed(job, late):
+    job.put("base.txt", timed(100, 1000), "master")
+    job.put("ups_1.txt", timed(late, 7) + timed(100, 2000)[len(timed(late, 2000)) :])
+
+    report = job.run()
+    assert (report.counts["feed late"], report.warnings) == (late, ())
+
+
+def test_the_same_feed_again_is_no_mistake(job):
+    job.put("ups_1.txt", timed(100, 1000))
+    job.follow()
+    job.add("ups_2.txt", timed(100, 1000))
+
+    report = job.run()
+    assert (report.counts["feed no-op"], report.warnings) == (100, ())
+
+
+def test_feed_files_that_are_older_than_the_master(job):
+    job.put("base_9.txt", timed(40, 0), "master")
+    (job.master / "base.txt").unlink()
+    job.put("ups_1.txt", timed(20, 0))
+    job.put("ups_3.txt", timed(40, 0)[len(timed(20, 0)) :])
+    warning = (
+        "40 of 40 mutations are late, so they change nothing: their sequences are 1 to 3, and those of the master's "
+        "records are 9 to 9; the feed is older than the master, or was merged before under other names"
+    )
+
+    assert job.run(BY_NAME).warnings == (warning,)
+
+
+# --- the wrong ID in a feed
+
+
+def test_a_first_feed_with_a_wrong_id(job):
+    (job.master / "base.txt").unlink()
+    job.put("all_1.txt", sales())
+    settings = {**CONFIG, "id.field.ordinals": "1", "allow.empty.master": "true"}
+    hint = "in the first 200 rows of all_1.txt, field 1 has 4 distinct values, and field 0 is unique: set id.field"
+    warning = (
+        "196 of 200 feed rows are superseded by another row of the same ID, so this first master has 4 records: "
+        f"{hint}.ordinals=0"
+    )
+
+    assert job.run(settings, dry_run=True).warnings == (warning,)
+    message = "the snapshot has 196 duplicates (rows with the ID of another row) among 200 rows, so that 4 records"
+    job.refused(DataError, message, hint, settings={**settings, "sync.mode": "full"})

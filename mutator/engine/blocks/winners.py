@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, key_columns, key_names
 from mutator.engine.blocks.spool import BATCH
+from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
@@ -102,13 +103,23 @@ class Winners:
         index = pa.array(positions)
         orders = found.orders.take(index)
         deletes = found.deletes[positions]
-        late = flags(pc.greater(old_orders, orders))
+        late = self._late(old_orders, orders)
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
         self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~same
         for decision, chosen in _cases("record", deletes, late, same):
             actions[rows[chosen]] = _ACTIONS[decision.result]
             self.tally.count(decision, int(chosen.sum()))
         return actions
+
+    def _late(self, old_orders: Any, orders: Any) -> Flags:
+        """Return which winners are older than the records or tombstones that they meet, and note their order values."""
+        column = pc.greater(old_orders, orders)
+        late = flags(column)
+        if late.any():
+            bounds = (pc.min_max(values.filter(column)) for values in (orders, old_orders))
+            found = [to_value(self.plan.rows.order_type, bound.as_py()) for pair in bounds for bound in pair.values()]
+            self.tally.note_late(LateOrders(*found))
+        return late
 
     def met_rows(self) -> tuple[Ints, Ints, Ints]:
         """Return numbers of winners: those that rows met, as often as they were met; tied ones; those to be buried."""
@@ -122,7 +133,7 @@ class Winners:
         """
         orders = self.found.orders.take(pa.array(positions))
         deletes = self.found.deletes[positions]
-        late = flags(pc.greater(old_orders, orders))
+        late = self._late(old_orders, orders)
         self.met[positions] = True
         stays = self.found.moves[positions] != LEAVES
         self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from mutator.engine.receipts import Key
+from mutator.engine.receipts import Key, LateOrders
 from mutator.engine.records.read import MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
 from mutator.rules.truth_table import Decision, decide
@@ -45,6 +45,8 @@ def merge_bucket(
             decision = decide(known, without_winner, late=False, same=False)
         else:
             late = known != "nothing" and order > winner.order
+            if late:
+                tally.note_late(LateOrders(winner.order, winner.order, order, order))
             same = record is not None and not winner.is_delete and record_row == winner.row
             decision = decide(known, "delete" if winner.is_delete else "upsert", late=late, same=same)
             tied = order == winner.order and (not winner.is_delete if record is None else not same)

@@ -1,0 +1,64 @@
+"""Warnings on a feed of which nearly nothing is merged, or whose rows are few records: a setting may be wrong."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from mutator.engine.receipts import LateOrders
+from mutator.errors.display import counted
+from mutator.pipeline.accounting import Result
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.run_plan import Plan
+from mutator.rules.order_values import order_text
+
+_FEW = 10
+_MOST = 0.9
+# Digits before the point of a time between 2001 and 2286 since 1970 -> its unit
+_UNITS = {10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
+
+
+def late_warnings(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield a warning if nearly all winners of a feed are late."""
+    n, late = result.counts, result.counts["feed late"]
+    winners = n["feed rows"] - n["feed rejected"] - n["feed superseded"]
+    if late <= _FEW or late < _MOST * winners or result.late is None:
+        return
+    orders, order_type = result.late, plan.rows.order_type
+    low, high, low_known, high_known = (order_text(order_type, value) or "none" for value in orders)
+    values = "sequences are" if plan.by_file_name else "order values are"
+    yield (
+        f"{late:,} of {counted(winners, 'mutation')} are late, so they change nothing: their {values} {low} to {high}, "
+        f"and those of the master's records are {low_known} to {high_known}; {_diagnosis(plan, orders)}"
+    )
+
+
+def _diagnosis(plan: Plan, orders: LateOrders) -> str:
+    if plan.by_file_name:
+        return "the feed is older than the master, or was merged before under other names"
+    units = [{_unit(low), _unit(high)} for low, high in (orders[:2], orders[2:])]
+    if all(len(found) == 1 and None not in found for found in units) and units[0] != units[1]:
+        return f"the feed's look like {units[0].pop()} since 1970, and the master's like {units[1].pop()}"
+    return "the feed is older than the master, or temporal.ordering.field.ordinal names another field than the time"
+
+
+def _unit(order: Any) -> str | None:
+    """Return the unit of a number that may be a time since 1970."""
+    try:
+        return _UNITS.get(len(str(int(order)))) if order > 0 else None
+    except (TypeError, ValueError, OverflowError):  # not a number, or infinite
+        return None
+
+
+def superseded_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
+    """Yield a warning if a master is begun with a feed that has several rows of nearly each ID."""
+    n = result.counts
+    if n["master rows"] or n["tombstones read"] or n["feed superseded"] <= _FEW:
+        return
+    accepted = n["feed rows"] - n["feed rejected"]
+    if n["feed superseded"] > accepted / 2:
+        from mutator.pipeline.id_hints import id_hint_for  # loads the block types of all formats
+
+        yield (
+            f"{n['feed superseded']:,} of {counted(accepted, 'feed row')} are superseded by another row of the same "
+            f"ID, so this first master has {counted(n['output rows'], 'record')}: "
+            f"{id_hint_for(plan, 'feed', survey.feed)}"
+        )
