@@ -67,7 +67,7 @@ def _metastore(config: Config) -> AbstractContextManager[SparkSession]:
         raise error("usage", what="a table of the metastore needs Spark: leave out --runner local, or name its path")
     from mutator.engine.spark.session import spark_session
 
-    return spark_session(_NAME, hive=True)
+    return spark_session(_NAME)
 
 
 def _export(arguments: argparse.Namespace) -> Iterator[Answer]:

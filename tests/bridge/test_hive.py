@@ -342,7 +342,7 @@ def test_session_without_a_metastore_is_refused():
 
 @pytest.mark.soak  # test_bridge_hive covers this error, too
 def test_second_process_on_the_embedded_metastore_is_an_error(hive):
-    program = "from mutator.engine.spark.session import spark_session\nwith spark_session('second', hive=True): pass"
+    program = "from mutator.engine.spark.session import spark_session\nwith spark_session('second'): pass"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=hive.environment,

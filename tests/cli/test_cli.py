@@ -78,9 +78,10 @@ def test_a_borrowed_session_is_not_stopped(sc, place, capsys):
     assert run(place / "out") == 0
 
     assert rows(place / "out") == merged_sample()
-    assert "runner spark: a Spark session is running in this process" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "runner spark: a Spark session is running in this process" in printed
     assert sc.parallelize([1, 2], 2).sum() == 3
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(printed.split())
     for words in ("inserted 30", "updated 66", "deleted 30", "superseded 4", "output rows 1,000", "tombstones 30"):
         assert words in text
     assert "wrote 1,000 rows in 2 files" in text

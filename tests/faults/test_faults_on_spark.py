@@ -75,7 +75,7 @@ def test_kill_of_the_jvm_is_reported(places, tmp_path):
     settings = tmp_path / "run.properties"
     settings.write_text("".join(f"{key}={value}\n" for key, value in (SETTINGS | {"num.reducer": "60"}).items()))
     command = [sys.executable, "-m", "mutator.cli", "run", "--config", settings, "--master", places / "base"]
-    command += ["--feed", places / "feed", "--output", output]
+    command += ["--feed", places / "feed", "--output", output, "--runner", "spark"]
     with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: process.poll() is not None or any(output.parent.rglob("*part-*")))  # the merge has begun
         os.kill(java_of(process), signal.SIGKILL)

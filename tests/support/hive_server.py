@@ -22,7 +22,7 @@ __all__ = ["Hive", "connect", "hive", "started"]
 JVM = """
 import sys
 from mutator.engine.spark.session import spark_session
-with spark_session("hive", hive=True) as spark:
+with spark_session("hive") as spark:
     java = spark.sparkContext._gateway.java_parameters
     print(java.port, java.auth_token, flush=True)
     sys.stdin.read()

@@ -15,6 +15,7 @@ from mutator.errors.exceptions import from_traceback
 from mutator.errors.interrupts import check_signals
 
 _TRACEBACK = "Traceback (most recent call last):"
+_JAVA_CLASS = re.compile(r"\A(?:[a-z]\w*\.)+\w+: (?:\[[A-Z_]+\] )?")  # and Spark's name of the error
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 
 
@@ -51,10 +52,12 @@ def _task_error(sc: SparkContext, fault: Exception) -> MutatorError:
 def _cause(text: str) -> str:
     """Return the first line of a fault of Spark, and the last line of the Python traceback in it.
 
-    >>> _cause("Job aborted: Traceback (most recent call last):\\n  File …\\nOSError: disk\\n\\n\\tat a.b(c.java:1)")
-    'Job aborted: OSError: disk'
+    >>> text = "Job: Traceback (most recent call last):\\n  …\\nOSError: disk\\n SQLSTATE: 38000\\n\\n\\tat a.b(c.java)"
+    >>> _cause(text)
+    'Job: OSError: disk'
     """
-    lines = [line.strip()[:1000] for line in text.split("\n\tat ")[0].splitlines() if line.strip()]
+    text = _JAVA_CLASS.sub("", text.split("\n\tat ")[0])
+    lines = [line.strip()[:1000] for line in text.splitlines() if line.strip() and not line.startswith(" SQLSTATE: ")]
     if len(lines) < 2:
         return "".join(lines)
     first = lines[0].removesuffix(_TRACEBACK)

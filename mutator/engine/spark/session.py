@@ -4,7 +4,8 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,52 +21,82 @@ from mutator.engine.spark.worker_python import use_own_python
 from mutator.errors import error
 from mutator.errors.interrupts import deferred_signals
 
+# Settings of a Spark of our own.
+_OWN = {
+    "spark.master": "local[*,4]",  # a task that fails is tried again, as on a cluster
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    # Jobs that name no pool are served in turn, as by default; those of many tables have pools.
+    "spark.scheduler.mode": "FAIR",
+    # Over TCP a Python worker waits 40 ms for each task, because an acknowledgement is delayed (Spark 4.1 on).
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Workers are forked from a process that has everything loaded.
+    "spark.python.daemon.module": "mutator.engine.spark.daemon",
+}
+
 
 @contextmanager
 def spark_context(name: str) -> Iterator[SparkContext]:
-    """Yield the Spark context of the running session, or of a new one that is stopped afterwards.
+    """Yield the Spark context of this process, or a new one that is stopped afterwards.
 
     A new one runs on this machine with all its cores, unless ``spark-submit`` started this process with other settings.
     Raises ConfigError where Spark cannot start, or the session has no RDDs.
     """
-    if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is not None:
-        use_own_python(SparkContext._active_spark_context)
-        yield SparkContext._active_spark_context
-        return
-    with spark_session(name) as session:
-        yield _context(session)
+    session = SparkSession.getActiveSession()
+    running = SparkContext._active_spark_context if session is None else _context(session)
+    if running is None:
+        with _own_context(name, {}) as context:
+            yield context
+    else:
+        use_own_python(running)
+        yield running
 
 
 @contextmanager
-def spark_session(name: str, hive: bool = False) -> Iterator[SparkSession]:
-    """Yield the running session, or a new one that is stopped afterwards; with ``hive``, one that has a metastore."""
+def spark_session(name: str) -> Iterator[SparkSession]:
+    """Yield the session of this process, or a new one that is stopped afterwards, which has a metastore."""
     running = SparkSession.getActiveSession()
     if running is None and SparkContext._active_spark_context is not None:
-        running = (SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder).getOrCreate()
+        running = SparkSession.builder.enableHiveSupport().getOrCreate()
     if running is not None:
         use_own_python(_context(running))
-        if hive:
-            _open_metastore(running)
+        _open_metastore(running)
         yield running
         return
-    with contextlib.nullcontext() if is_submitted() else _quiet_gateway():
-        yield from _own_session(name, hive)
-
-
-def _own_session(name: str, hive: bool) -> Iterator[SparkSession]:
-    session = _start(name, hive)
-    try:
-        use_own_python(_context(session))
-        if hive:
+    with _own_context(name, {"spark.sql.catalogImplementation": "hive"}):
+        session = SparkSession.builder.getOrCreate()
+        try:
             _open_metastore(session)
-        yield session
-    except KeyboardInterrupt:
-        with contextlib.suppress(Py4JError, OSError):
-            _context(session).setLogLevel("OFF")  # running tasks would fill the screen with the messages of their end
-        raise
-    finally:
-        with contextlib.suppress(Py4JError, OSError):  # its JVM may be gone
-            session.stop()
+            yield session
+        finally:
+            with contextlib.suppress(Py4JError, OSError):
+                session.stop()
+
+
+@contextmanager
+def _own_context(name: str, settings: Mapping[str, str]) -> Iterator[SparkContext]:
+    """Yield a new context. A merge needs no session, which takes a quarter of the start."""
+    with contextlib.nullcontext() if is_submitted() else _quiet_gateway():
+        context = _start(name, settings)
+        try:
+            use_own_python(context)
+            yield context
+        except KeyboardInterrupt:
+            with contextlib.suppress(Py4JError, OSError):
+                context.setLogLevel("OFF")  # running tasks would fill the screen with the messages of their end
+            raise
+        finally:
+            with contextlib.suppress(Py4JError, OSError):  # its JVM may be gone
+                _stop(context)
+
+
+def _stop(context: Any) -> None:
+    """Stop a context, without the second that the server of its counters takes to end."""
+    server, context._accumulatorServer = context._accumulatorServer, None
+    context.stop()
+    if server is not None:
+        threading.Thread(target=server.shutdown, daemon=True).start()
 
 
 def _open_metastore(session: SparkSession) -> None:
@@ -106,36 +137,20 @@ def is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _start(name: str, hive: bool) -> SparkSession:
-    builder = SparkSession.builder.appName(name)
-    if hive:
-        builder = builder.enableHiveSupport()
+def _start(name: str, settings: Mapping[str, str]) -> SparkContext:
     submitted = is_submitted()
     if not submitted and "SPARK_REMOTE" in os.environ:
         raise error("spark.connect")
     own_master = not submitted and "MASTER" not in os.environ
     if own_master:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = (
-            builder.master("local[*,4]")  # a task that fails is tried again, as on a cluster
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "ERROR")
-            # Jobs that name no pool are served in turn, as by default; those of many tables have pools.
-            .config("spark.scheduler.mode", "FAIR")
-            # Over TCP a Python worker waits 40 ms for each task, because an acknowledgement is delayed (Spark 4.1 on).
-            .config("spark.python.unix.domain.socket.enabled", "true")
-            # Workers are forked from a process that has everything loaded.
-            .config("spark.python.daemon.module", "mutator.engine.spark.daemon")
-            .config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
-        )
+        settings = {**settings, **_OWN, "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g")}
     try:
         if _is_local(submitted):
             # Workers of a local master must be this interpreter with this package, even if no virtual environment is
             # activated and nothing is installed.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            package = str(Path(__file__).resolve().parents[3])
-            builder = builder.config("spark.executorEnv.PYTHONPATH", package)
+            settings = {**settings, "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[3])}
         # A JVM that is abandoned while it starts would run for ever.
         with contextlib.ExitStack() as stack:
             stack.enter_context(deferred_signals())
@@ -143,17 +158,16 @@ def _start(name: str, hive: bool) -> SparkSession:
                 stack.enter_context(quiet_start())
             if own_master:
                 stack.enter_context(quick_jvm())
-            session = builder.getOrCreate()
+            context = SparkContext.getOrCreate(SparkConf().setAppName(name).setAll(list(settings.items())))
     except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
         why = f"{fault}; Spark needs Java 17 or newer (JAVA_HOME); see {name_of_log()}"
         raise error("spark.missing", why=why) from None
     if not submitted:
-        context = _context(session)
         context.setLogLevel("ERROR")
         # A JVM that dies breaks the connection for Spark's counters, and their server would show a traceback of it.
         server: Any = context._accumulatorServer
         server.handle_error = lambda request, address: None
-    return session
+    return context
 
 
 @contextmanager
