@@ -23,6 +23,7 @@ from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
+from mutator.plan.mistakes.checks import check_inputs
 from mutator.plan.rows.choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
@@ -168,6 +169,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     """
     known = survey.manifest
     _check_feed(config, survey)
+    mistakes = check_inputs(config, survey)
     rows = row_plan(config, survey)
     if known is not None:
         _check_spec(survey.master_path, known, rows.spec)
@@ -202,7 +204,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         bucket_bytes=config.bucket_bytes,
         delete_files=tuple(source.name for source in survey.feed if is_delete_source(config, source)),
         notes=(*survey.notes, *rows.notes, *_notes(config, survey)),
-        warnings=(*config.warnings, *rows.warnings, *_warnings(config, survey)),
+        warnings=(*config.warnings, *rows.warnings, *mistakes, *_warnings(config, survey)),
         master=_with_forms(survey, rows),
         checks=due_files(known, config.verify_fraction) if known is not None else frozenset(),
         units=tuple(MergeUnit(group, groups, strategy.buckets) for group in range(groups)),

@@ -49,8 +49,8 @@ def numbered(
         for source in sources:
             rank = ranks[source.name.encode("utf-8", "surrogateescape")]
             layout, in_ranges = shape.layout_of.get(source.path, side), shape.in_ranges.get(source.path, True)
-            # Tasks have the schema in the layout, and need no copy of it for each file.
-            made.append(Input(replace(source, file_schema=None), side, layout, rank, in_ranges))
+            # Tasks have the schema in the layout, and need no copy of it for each file, nor its first bytes.
+            made.append(Input(replace(source, file_schema=None, head=b""), side, layout, rank, in_ranges))
     return tuple(made)
 
 

@@ -246,6 +246,17 @@ def test_wrong_delimiter(job):
     job.put("ups.txt")
     job.refused(
         ConfigError,
+        "base.txt: field.delim.regex is ';', which does not occur in its first 4 rows, and each of them has a comma 2 "
+        "times; set field.delim.regex=,",
+        settings={**CONFIG, "field.delim.regex": ";"},
+    )
+
+
+def test_ordinal_beyond_a_row(job):
+    job.put("base.txt", b"a~1~100\n", "master")
+    job.put("ups.txt", b"b~2~200\n")
+    job.refused(
+        ConfigError,
         "temporal.ordering.field.ordinal: field 2 is beyond the 1 field of a row, split by field.delim.regex = ';'",
         "correct the ordinal (they count from 0), the delimiter or field.count",
         settings={**CONFIG, "field.delim.regex": ";"},

@@ -24,7 +24,7 @@ from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.recovery import recover
 from tests.support import plain_workflow
 from tests.support.failpoints import WORKFLOW_FAILPOINTS
-from tests.support.job import CONFIG, WITH_OP, Job
+from tests.support.job import CONFIG, MASTER, WITH_OP, Job
 from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
 from tests.support.plain_workflow import FEEDS, GIVEN, check, put
 from tests.support.process_deaths import copy_of
@@ -192,6 +192,8 @@ ROWS = {
 @pytest.mark.parametrize("what", ROWS)
 def test_rows_are_counted_as_the_run_counts_them(job, what):
     content, count, settings = ROWS[what]
+    if settings:
+        job.put("base.txt", content.partition(b"b,2")[0] + MASTER, "master")
     job.put("ups.txt", content)
     job.put("ups.txt.ctl", str(count).encode())
 

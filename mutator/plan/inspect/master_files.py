@@ -11,6 +11,7 @@ from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.errors import MutatorError, error
 from mutator.formats.files import lines
 from mutator.plan.inspect.feed_files import check_entry, entries_below, visible
+from mutator.plan.inspect.heads import with_few_heads
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
@@ -48,7 +49,7 @@ def unmanaged_sources(
     entries.sort(key=lambda part: (os.fsencode(part.name), os.fsencode(part.path)))
     config = replace(config, delete_prefix=None)  # it is never applied to master files
     found = (probe_file(config, storage, part, config.master_format, named=named) for part in entries)
-    return tuple(map(_as_written, found)), hidden
+    return tuple(map(_as_written, with_few_heads(found))), hidden
 
 
 def _as_written(source: Source) -> Source:

@@ -25,6 +25,7 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import has_ids_alone, id_names
 from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.headers import configured_names, header_names
+from mutator.plan.inspect.heads import HEAD, RecordedStream
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
@@ -126,7 +127,9 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
     split, names = config.delimiter.split, config.field_names
     quotes = b'"' in first and ".csv" in source.name.lower()
     header = tuple(header_names(split(line)) for line in headers if line)
-    source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header, quotes=quotes)
+    source = replace(
+        source, ending=ending, bom=bom, header_end=header_end, header=header, quotes=quotes, head=first[:HEAD]
+    )
     if row is None:
         return source
     fields = split(row)
@@ -171,17 +174,21 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
     header = config.header_lines > 0 or (bool(called) and file_format == "csv")  # only a header has those names
     dialect = Dialect(config.delimiter.literal or b",", config.csv_null, header, config.field_names)
 
-    def read(dialect: Dialect) -> FileSchema:
+    def read(dialect: Dialect) -> tuple[FileSchema, bytes]:
         with storage.open(source.path) as stream:
             if not source.bytes and not delimited:
                 raise NotReadable(f"it is empty, but {file_format} files never are")
-            return FILE_FORMATS[file_format].probe(whole(stream, source.compression), dialect)
+            content = whole(stream, source.compression)
+            if not delimited:
+                return FILE_FORMATS[file_format].probe(content, dialect), b""
+            recorded = RecordedStream(content)
+            return FILE_FORMATS[file_format].probe(cast(BinaryIO, recorded), dialect), recorded.head
 
     try:
-        file_schema = read(dialect)
+        file_schema, head = read(dialect)
         if file_format == "csv" and config.field_names and config.header_check and not header:
             # A first row of names of fields is a header.
-            with_header = read(replace(dialect, header=True))
+            with_header, _ = read(replace(dialect, header=True))
             header = set(with_header.schema.names) <= set(dialect.names)
             file_schema = with_header if header else file_schema
     except (NotReadable, CorruptStream) as fault:
@@ -197,6 +204,7 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
         bom=file_schema.bom,
         header_end=file_schema.header_end,
         width=len(file_schema.schema) or None,
+        head=head,
     )
 
 

@@ -10,6 +10,8 @@ from mutator.formats.files import lines
 from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
 
+_Head = bytes  # in ``Source``, ``bytes`` is a size
+
 
 @dataclass(frozen=True)
 class Source:
@@ -31,6 +33,8 @@ class Source:
     quotes: bool = False  # named .csv and read as delimited text, with quotes in its first block
     part: Part | None = None  # the file's entry in the manifest
     order_part: SideFile | None = None  # the entry of the file with the sequences of its rows
+    # Of delimited files: their first bytes, uncompressed; only the driver has them
+    head: _Head = field(default=b"", repr=False, compare=False)
     stored: Mapping[str, Any] = field(default_factory=dict, hash=False)  # how the file was written, by the manifest
 
     @property

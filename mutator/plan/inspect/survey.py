@@ -19,6 +19,7 @@ from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.headers import check_headers
+from mutator.plan.inspect.heads import with_few_heads
 from mutator.plan.inspect.managed import (
     PartitionedMaster,
     dataset_schema,
@@ -138,10 +139,11 @@ def _has_names(config: Config, known: Manifest | None) -> bool:
 def _probe_feed(
     config: Config, entries: Mapping[str, Entry], named: bool, field_names: tuple[str, ...]
 ) -> list[Source]:
-    return [
+    found = (
         probe_file(config, storage_for(path), entry, config.feed_format, named=named, field_names=field_names)
         for path, entry in entries.items()
-    ]
+    )
+    return list(with_few_heads(found))
 
 
 def _feed_field_names(op_field: Any, known: Manifest, schema: FileSchema | None) -> tuple[str, ...]:

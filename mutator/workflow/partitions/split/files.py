@@ -60,7 +60,7 @@ def feed_files(
             raise error("split.names", path=source.path, other=other.path)
     _check_names(fields, wanted, sources)
     width = _width(config, sources)
-    return tuple(_feed_file(config, fields, wanted, source, width) for source in sources), hidden
+    return tuple(_feed_file(config, fields, wanted, replace(one, head=b""), width) for one in sources), hidden
 
 
 def _check_names(fields: Sequence[PartitionField], wanted: Sequence[str | int], sources: Sequence[Source]) -> None:

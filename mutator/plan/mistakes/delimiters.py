@@ -1,0 +1,75 @@
+"""Stop at a file without the configured delimiter whose rows have another usual one.
+
+Each of its rows would be a one-field ID. A file of IDs alone is legal, and an ID may contain such a byte (``shop:12``):
+rows of one field are confirmed by ``field.count=1``, one name in ``field.names``, or the master's manifest; a delete
+file with IDs alone, by IDs in other files that contain the byte, too.
+"""
+
+import re
+from collections.abc import Sequence
+
+from mutator.config import Config
+from mutator.dataset.manifest import Manifest
+from mutator.errors import MutatorError, error
+from mutator.errors.display import counted
+from mutator.plan.mistakes.samples import Sample
+from mutator.plan.mistakes.value_forms import form_of
+
+# Byte, its name in messages, and its text in field.delim.regex.
+_USUAL = (
+    (b",", "a comma", ","),
+    (b";", "a semicolon", ";"),
+    (b"\t", "a tab", r"\t"),
+    (b"|", "a vertical bar", "|"),
+    (b"\x01", "a byte 1 (Ctrl-A)", r"\u0001"),
+    (b":", "a colon", ":"),
+)
+_SHORT_HEX = re.compile(rb"[0-9A-Fa-f]{0,4}")
+_QUOTED = re.compile(rb'"[^"]*"')
+
+
+def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[Sample]) -> None:
+    """Raise an error for a file whose rows have another delimiter than the configured one.
+
+    ConfigError if no file has the configured one, else DataError.
+    known: the master's manifest.
+    """
+    if config.field_count == 1 or len(config.field_names) == 1 or (known is not None and known.spec.get("width") == 1):
+        return
+    without = [one for one in samples if not any(len(config.delimiter.split(line)) > 1 for line in one.stored)]
+    for sample in without:
+        lines = (
+            [_QUOTED.sub(b"", line) for line in sample.stored] if sample.source.file_format == "csv" else sample.stored
+        )
+        for byte, name, text in _USUAL:
+            count = lines[0].count(byte)
+            if not count or any(line.count(byte) != count for line in lines):
+                continue
+            if not _may_be_in_ids(sample, samples, byte, count + 1):
+                everywhere = len(without) == len(samples) and known is None
+                raise _error(config, sample, name, text, count, "width" if everywhere else "format")
+
+
+def _may_be_in_ids(sample: Sample, samples: Sequence[Sample], byte: bytes, width: int) -> bool:
+    """Return whether a byte in each row may belong to the ID. width: number of fields with it as the delimiter."""
+    others = [other for other in samples if other is not sample and other.source.width not in (None, 1)]
+    if any(byte in value for other in others for row in other.ids for value in row):
+        return True
+    if sample.ids_alone and others:
+        return width not in {other.source.width for other in others}
+    if byte != b":" or any(width == other.source.width for other in others):
+        return False
+    # Times, addresses and numbered IDs have colons; fields between colons differ in their forms.
+    parts = sample.stored[-1].split(byte)
+    return len(set(map(form_of, parts))) < 3 or all(map(_SHORT_HEX.fullmatch, parts))
+
+
+def _error(config: Config, sample: Sample, name: str, text: str, count: int, kind: str) -> MutatorError:
+    first = counted(len(sample.stored), "row")
+    what = (
+        f"field.delim.regex is {config.delimiter.text!r}, which does not occur in its first {first}, and each of them "
+        f"has {name} {counted(count, 'time')}"
+    )
+    cure = f"set field.delim.regex={text}; or, if a row is one field, the ID, set field.count=1"
+    where = "where" if kind == "width" else "path"
+    return error(kind, what=what, cure=cure, **{where: sample.source.path})

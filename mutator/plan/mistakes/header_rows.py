@@ -1,0 +1,136 @@
+"""Stop at a header that would be read as a record, and at a record that would be skipped as a header.
+
+A first row is a header if all of its values may be names of fields, and other rows have numbers or times where it has
+a name, or if its ID is the name of an ID field. A header line is a record if it has numbers and times where the rows
+have them, and nowhere else, or, without any, an ID of their form. ``header.check=false`` turns both checks off.
+"""
+
+from collections.abc import Sequence
+
+from mutator.config import Config
+from mutator.errors import MutatorError, error
+from mutator.errors.display import quoted
+from mutator.plan.mistakes.samples import Row, Sample
+from mutator.plan.mistakes.value_forms import (
+    all_numbers_or_times,
+    form_of,
+    has_digit,
+    is_number_or_time,
+    may_be_name,
+    names_an_id,
+)
+
+
+def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
+    """Raise DataError for a header that is read as a record, or a record that is read as a header."""
+    if not config.header_check:
+        return
+    for sample in samples:
+        if sample.source.part is not None:
+            continue  # this program wrote it
+        if sample.header:
+            _check_header(sample, samples)
+        # Otherwise the name of the order field is a reject.
+        elif config.by_file_name or config.order_type == "string":
+            _check_first_row(sample, samples)
+
+
+def _check_first_row(sample: Sample, samples: Sequence[Sample]) -> None:
+    """Raise DataError for a header that is read as a record."""
+    if not sample.rows or not all(map(may_be_name, sample.rows[0])):
+        return
+    first, rest = sample.rows[0], [row for row in sample.rows[1:] if len(row) == len(sample.rows[0])]
+    if len({value.lower() for value in first}) < len(first):
+        return
+    contrary = [at for at in range(len(first)) if all_numbers_or_times(row[at] for row in rest)]
+    if contrary:
+        at = contrary[0]
+        why = f"field {at} is {quoted(first[at])} there, and {quoted(rest[0][at])} in the next row"
+    elif _names_the_id(sample, first, _other_ids(sample, samples)):
+        why = "its ID is the name of a field"
+    else:
+        return
+    raise _error(
+        sample,
+        f"its first row looks like a header ({_shown(first)}): {why}, so it would be read as a record",
+        "set header.lines=1; or, if it is a record, set header.check=false",
+    )
+
+
+def _names_the_id(sample: Sample, first: Row, others: Sequence[Row]) -> bool:
+    positions = sample.positions.ids
+    if positions is None or max(positions) >= len(first):
+        return False
+    # Of several ID fields, each must have a name.
+    return all(names_an_id(first[at], [other[number] for other in others]) for number, at in enumerate(positions))
+
+
+def _other_ids(sample: Sample, samples: Sequence[Sample]) -> list[Row]:
+    """Return the IDs of the other rows of a file, and of other files if it has no more."""
+    return sample.ids[1:] or _ids_of_others(sample, samples)
+
+
+def _ids_of_others(sample: Sample, samples: Sequence[Sample]) -> list[Row]:
+    return [row for other in samples if other is not sample for row in other.ids]
+
+
+def _check_header(sample: Sample, samples: Sequence[Sample]) -> None:
+    """Raise DataError for a record that is read as a header."""
+    records = [_is_record(sample, line, samples) for line in sample.header]
+    names = [
+        number
+        for number, line in enumerate(sample.header)
+        if len(line) > 1 and all(map(may_be_name, line)) and not records[number]
+    ]
+    first = names[0] + 1 if names else 0  # a line before that of the names has dates or counts
+    for line, is_record in zip(sample.header[first:], records[first:], strict=True):
+        if is_record:
+            raise _error(
+                sample,
+                f"the line {_shown(line)} is skipped as a header (header.lines), and looks like a record",
+                "set header.lines to the number of lines with names, 0 if the files have none; or, if the line is a "
+                "header, set header.check=false",
+            )
+
+
+def _is_record(sample: Sample, line: Row, samples: Sequence[Sample]) -> bool:
+    """Return whether a header line looks like a record, compared with the rows of its file or of others."""
+    positions = sample.positions.ids
+    rows = [row for row in sample.rows if len(row) == len(line)]
+    if positions is None or max(positions) >= len(line):
+        return False
+    if not rows:
+        rows = next((same for other in samples if (same := _rows_like(sample, other, line))), [])
+    if not rows:
+        return False
+    ids = [row[at] for row in rows for at in positions]
+    own = [line[at] for at in positions]
+    if all(map(has_digit, ids)) and not all(map(has_digit, own)):
+        return False  # a control line such as H,2026-01-31,500
+    if any(names_an_id(value, ids) for value in own):
+        return False
+    present = [at for at in range(len(line)) if line[at].strip()]
+    numeric = [at for at in present if all_numbers_or_times(row[at] for row in rows)]
+    texts = [at for at in present if not any(is_number_or_time(row[at]) for row in rows)]
+    if any(is_number_or_time(line[at]) for at in texts) or not all(is_number_or_time(line[at]) for at in numeric):
+        return False
+    if numeric:
+        return True
+    return all(map(has_digit, own)) and {form_of(value) for value in own} <= {form_of(value) for value in ids}
+
+
+def _rows_like(sample: Sample, other: Sample, line: Row) -> list[Row]:
+    """Return the rows of another file that have the fields of a header line; of delete files, the IDs of the rows."""
+    if other is sample:
+        return []
+    if sample.ids_alone and len(line) == len(sample.positions.ids or ()):
+        return other.ids
+    return [row for row in other.rows if len(row) == len(line) and other.positions == sample.positions]
+
+
+def _shown(row: Row) -> str:
+    return quoted(b",".join(row), 60)
+
+
+def _error(sample: Sample, what: str, cure: str) -> MutatorError:
+    return error("format", path=sample.source.path, what=what, cure=cure)

@@ -1,0 +1,184 @@
+"""The first rows of the inputs, and the fields in them that have a meaning for the run."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+from mutator.config import Config
+from mutator.formats.content import NotReadable, Window
+from mutator.formats.files import lines
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.delete_files import may_have_ids_alone
+from mutator.plan.inspect.heads import FILES, HEAD
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
+from mutator.storage import storage_for
+
+_ROWS = 200  # of a file
+
+Row = tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The positions of fields in the rows of a file; None: the rows lack the field."""
+
+    ids: tuple[int, ...] | None
+    order: int | None
+    op: int | None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first rows of a delimited file, each the bytes of its fields; NULL is empty."""
+
+    source: Source
+    side: str  # master | feed
+    stored: tuple[bytes, ...]  # lines as they are in the file, header lines included
+    header: tuple[Row, ...]  # of the header lines
+    rows: tuple[Row, ...]
+    positions: Positions
+    ids_alone: bool = False  # the rows may have the ID alone
+
+    def column(self, position: int | None) -> list[bytes]:
+        """Return the values of a field; none if the rows lack it."""
+        return [] if position is None else [row[position] for row in self.rows if position < len(row)]
+
+    @property
+    def ids(self) -> list[Row]:
+        """The record IDs."""
+        positions = self.positions.ids
+        if positions is None:
+            return []
+        return [tuple(row[at] for at in positions) for row in self.rows if max(positions) < len(row)]
+
+
+class _Head:
+    """The first whole lines of a file as its content, see ``formats.content.Content``."""
+
+    def __init__(self, data: bytes, window: Window) -> None:
+        self._data, self.window = data, window
+
+    def blocks(self) -> Iterator[bytes]:
+        yield self._data
+
+    def file(self) -> BinaryIO:
+        return io.BytesIO(self._data)
+
+
+def samples_of(config: Config, survey: Survey) -> tuple[Sample, ...]:
+    """Return samples of the delimited files of a run, the master's first; of some files if there are many."""
+    widths, names = _Widths.of(config, survey), _feed_names(config, survey)
+    samples = []
+    for side, sources in (("master", _with_head(survey)), ("feed", survey.feed)):
+        for source in sources[:FILES]:
+            stored, header, rows = _read(config, source)
+            if stored:
+                positions = _positions(config, side, source, names, widths)
+                ids_alone = side == "feed" and may_have_ids_alone(config, source)
+                samples.append(Sample(source, side, stored, header, rows, positions, ids_alone))
+    return tuple(samples)
+
+
+def _with_head(survey: Survey) -> tuple[Source, ...]:
+    """Return the master's files; of a managed master one file, whose first bytes are read if it is on a disk."""
+    if survey.manifest is None:
+        return survey.master
+    for source in survey.master:
+        storage = storage_for(source.path)
+        if storage.holds and source.bytes and not FILE_FORMATS[source.file_format].typed:
+            with storage.open(source.path) as stream:
+                return (replace(source, head=stream.read(HEAD)),)
+    return ()
+
+
+def _read(config: Config, source: Source) -> tuple[tuple[bytes, ...], tuple[Row, ...], tuple[Row, ...]]:
+    """Return the first lines, header lines and rows of a file."""
+    file_format, data = source.file_format, source.head
+    if len(data) == HEAD:  # the last line may be cut
+        data = data[: max(data.rfind(b"\n"), data.rfind(b"\r")) + 1]
+    if not data or FILE_FORMATS[file_format].typed:
+        return (), (), ()
+    found = [(at, line) for at, line in lines.rows([data], source.ending) if line]
+    if source.bom:
+        found = [(at, line.removeprefix(lines.UTF8_BOM) if at == 0 else line) for at, line in found]
+    stored = tuple(line for _, line in found[:_ROWS] if line)
+    if file_format != "text":
+        return stored, *_rows_of_schema(source, _Head(data, source.window()))
+    split = config.delimiter.split
+    header = tuple(tuple(split(line)) for at, line in found if line and at < source.header_end)
+    rows = [line for at, line in found if line and at >= source.header_end][:_ROWS]
+    return stored, header, tuple(tuple(split(line)) for line in rows)
+
+
+def _rows_of_schema(source: Source, head: _Head) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """Return the header line and the first rows of a file whose fields have names."""
+    assert source.file_schema is not None
+    names = [str(name) for name in source.file_schema.schema.names]
+    header = (tuple(name.encode("utf-8", "surrogateescape") for name in names),) if source.header_end else ()
+    rows: list[Row] = []
+    try:
+        for found in FILE_FORMATS[source.file_format].read(head, source.file_schema.schema, names, source.dialect):
+            columns = [column.to_pylist() for column in found.batch.columns]
+            rows += (tuple(value or b"" for value in row) for row in zip(*columns, strict=True))
+    except NotReadable:
+        pass  # the run will read the file, and show what is wrong
+    return header, tuple(rows[:_ROWS])
+
+
+def _feed_names(config: Config, survey: Survey) -> Sequence[str]:
+    """Return the names of the fields of a feed row; none where they are known by position alone."""
+    if config.field_names or survey.field_names:
+        return config.field_names or survey.field_names
+    named = [one.file_schema for one in survey.feed if one.file_schema is not None and one.file_schema.named]
+    return max((tuple(one.schema.names) for one in named), key=len, default=())
+
+
+@dataclass(frozen=True)
+class _Widths:
+    """The numbers of fields of whole rows."""
+
+    feed: int
+    master: int
+    op_in_master: bool  # its rows have the op code
+
+    @classmethod
+    def of(cls, config: Config, survey: Survey) -> _Widths:
+        feed = max((source.width or 0 for source in survey.feed), default=0)
+        master = max((source.width or 0 for source in survey.master), default=0)
+        known = survey.manifest
+        if known is None:
+            has_op = config.op_in_master if config.op_in_master is not None else master >= feed
+            return cls(feed, master, has_op)
+        recorded = known.spec.get("width")
+        return cls(feed, recorded if isinstance(recorded, int) else master, known.spec["op code"] is not None)
+
+
+def _positions(config: Config, side: str, source: Source, names: Sequence[str], widths: _Widths) -> Positions:
+    """Return the positions of the fields in the rows of a file. names: of a feed row."""
+    whole = max(widths.feed, widths.master)
+    if side == "feed" and may_have_ids_alone(config, source) and source.width == len(config.id_fields) < whole:
+        return Positions(tuple(range(source.width)), None, None)
+    schema = source.file_schema
+    named = list(schema.schema.names) if schema is not None and schema.named else None
+    cut = config.op_field if side == "master" and not widths.op_in_master else None
+
+    def position(one: Any) -> int | None:
+        if named is not None and (isinstance(one, str) or one < len(names)):
+            name = one if isinstance(one, str) else names[one]
+            return named.index(name) if name in named else None
+        if not isinstance(one, int):
+            return None
+        if isinstance(cut, int) and one >= cut:
+            return one - 1 if one > cut else None
+        return one
+
+    ids = [position(one) for one in config.id_fields]
+    return Positions(
+        None if None in ids else tuple(one for one in ids if one is not None),
+        None if config.order_field is None else position(config.order_field),
+        None if config.op_field is None else position(config.op_field),
+    )

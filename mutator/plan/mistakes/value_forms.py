@@ -1,0 +1,81 @@
+"""Forms of values: names of fields, numbers and times, and IDs by their letters and digits."""
+
+import re
+from collections.abc import Iterable
+
+_NUMBER_OR_TIME = re.compile(rb"[+-]?\d[\d.,:/ TtZz+-]*(?:[eE][+-]?\d+)?")
+_NAME = re.compile(r"[^\W\d][\w .:/()#%-]{0,63}")
+_NO_VALUE = {"n/a", "na", "nan", "null", "nil", "none", "missing", "unknown", "undefined", "never", "inf", "infinity"}
+_ID_NAME = re.compile(r"(?:.*[\W_])?(?:id|uuid|guid)|.*[a-z](?:Id|ID)")
+_KEY_NAME = re.compile(r"(?:.*[\W_])?(?:key|code|no|nr|num|number|sku|pk|name)", re.IGNORECASE)
+
+
+def is_number_or_time(value: bytes) -> bool:
+    """Return whether a value is written as a number, a date or a time.
+
+    >>> is_number_or_time(b"-1.5e3"), is_number_or_time(b"2026-01-31T10:00:00Z"), is_number_or_time(b"k1")
+    (True, True, False)
+    """
+    return _NUMBER_OR_TIME.fullmatch(value.strip()) is not None
+
+
+def all_numbers_or_times(values: Iterable[bytes]) -> bool:
+    """Return whether all values that are not empty are numbers, dates or times, and at least one is not empty.
+
+    >>> all_numbers_or_times([b"", b"7"]), all_numbers_or_times([b""])
+    (True, False)
+    """
+    present = [value for value in values if value.strip()]
+    return bool(present) and all(map(is_number_or_time, present))
+
+
+def plain_text(value: bytes) -> str:
+    """Return a value as text, without spaces and quotes around it.
+
+    >>> plain_text(b' "ID"')
+    'ID'
+    """
+    return value.decode("utf-8", "surrogateescape").strip().strip('"').strip()
+
+
+def may_be_name(value: bytes) -> bool:
+    """Return whether a value may be the name of a field; words for a missing value are not.
+
+    >>> may_be_name(b"unit price"), may_be_name(b"N/A"), may_be_name(b"7")
+    (True, False, False)
+    """
+    text = plain_text(value)
+    return _NAME.fullmatch(text) is not None and text.lower() not in _NO_VALUE
+
+
+def names_an_id(value: bytes, others: Iterable[bytes]) -> bool:
+    """Return whether a value is the name of an ID field, and no ID of a record. others: IDs of records.
+
+    >>> names_an_id(b"customer_id", [b"bob"]), names_an_id(b"code", [b"a1"]), names_an_id(b"code", [b"bob"])
+    (True, True, False)
+    """
+    text = plain_text(value)
+    found = list(others)
+    if not found:
+        return False
+    if _ID_NAME.fullmatch(text) or _ID_NAME.fullmatch(text.lower()):
+        return not any(_ID_NAME.fullmatch(plain_text(other).lower()) for other in found)
+    return bool(_KEY_NAME.fullmatch(text)) and all(map(has_digit, found))
+
+
+def has_digit(value: bytes) -> bool:
+    """Return whether a value has an ASCII digit.
+
+    >>> has_digit(b"a1"), has_digit(b"a")
+    (True, False)
+    """
+    return re.search(rb"\d", value) is not None
+
+
+def form_of(value: bytes) -> bytes:
+    """Return the form of a value: ``a`` for letters, ``9`` for digits, other characters as they are.
+
+    >>> form_of(b"VR8-17")
+    b'a9-9'
+    """
+    return re.sub(rb"\d+", b"9", re.sub(rb"[A-Za-z]+", b"a", value))
