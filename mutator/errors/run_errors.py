@@ -25,6 +25,10 @@ RUNS: dict[int, dict[str, str]] = {
         "path.hidden": "{path}: names that start with '_' or '.' are never read; rename the file if it is a feed file",
         "path.roles": "{path}: {roles} must be different directories; name another directory for one of them",
         "path.inside": "{path}: the {role} is inside the {other_role}, {other}; name a path outside of that directory",
+        "roles.swapped": (
+            "{what}; master and feed are probably swapped: name {feed} as the master (--master, or first in IN_PATHS), "
+            "and {master} as the feed{otherwise}"
+        ),
         "master.empty": (
             "{path}: the master has no data files; check that it is the right directory, and mounted, or set "
             "allow.empty.master=true for the first run"

@@ -168,8 +168,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     of the catalogue.
     """
     known = survey.manifest
-    _check_feed(config, survey)
     mistakes = check_inputs(config, survey)
+    _check_feed(config, survey)
     rows = row_plan(config, survey)
     if known is not None:
         _check_spec(survey.master_path, known, rows.spec)

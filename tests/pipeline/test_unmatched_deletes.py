@@ -35,7 +35,7 @@ def test_no_delete_finds_a_record(job, rows, shown):
     job.put("ups_1.txt", b"new,1,150\nb,2,150\n")
     report = job.run(DELETES)
 
-    assert report.warnings == (() if shown is None else (WARNING.format("del_1.txt", shown),))
+    assert on_deletes(report) == ([] if shown is None else [WARNING.format("del_1.txt", shown)])
 
 
 def test_the_first_files_are_named(job):
@@ -43,7 +43,12 @@ def test_the_first_files_are_named(job):
         job.put(f"del_{number}.txt", b'"a",1,%d\n' % (200 + number))
 
     names = "del_0.txt, del_1.txt, del_2.txt, del_3.txt, del_4.txt and 2 more"
-    assert job.run(DELETES).warnings == (WARNING.format(names, "1 ID"),)
+    assert on_deletes(job.run(DELETES)) == [WARNING.format(names, "1 ID")]
+
+
+def on_deletes(report):
+    """Return the warnings of a report without those on the forms of IDs."""
+    return [text for text in report.warnings if not text.startswith("IDs of the feed and the master differ")]
 
 
 def test_deletes_that_were_merged_before(job):

@@ -376,4 +376,4 @@ def test_quotes_below_an_unquoted_row_are_reported(job, name, where):
     report = job.run({**ORDINALS, **HEADER})
 
     expected = "f_1.csv{}: read as delimited text, where quotes mean nothing; input.format=csv reads them as CSV"
-    assert [line for line in report.warnings if "quotes" in line] == [expected.format(name[7:])]
+    assert [line for line in report.warnings if "quotes mean" in line] == [expected.format(name[7:])]

@@ -1,5 +1,7 @@
 """Plausible mistakes that the first rows of the inputs show: each stops the run, or is said in a warning."""
 
+import shutil
+
 import pytest
 
 from mutator.errors import ConfigError, DataError
@@ -164,3 +166,267 @@ def test_header_lines_that_are_no_record(job, header):
     job.put("ups_7.txt", header + b"\nk1,Rob,200\n")
     report = job.run({**BY_NAME, "header.lines": "1"})
     assert (report.counts["output rows"], report.counts["feed updated"]) == (3, 1)
+
+
+# --- master and feed swapped
+
+
+def swapped(job, settings, *parts):
+    return job.refused(
+        ConfigError, *parts, "master and feed are probably swapped: name ", settings={**settings, "num.reducer": "2"}
+    )
+
+
+def test_swapped_by_name(tmp_path):
+    for name in ("incr", "base"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}_7.txt").write_bytes(PEOPLE)
+    job = Job(tmp_path)
+    paths = {"master": str(tmp_path / "incr"), "feed": [str(tmp_path / "base")]}
+    job.refused(ConfigError, "incr: is named as the master, and base as the feed", settings=BY_NAME, **paths)
+    assert job.run(BY_NAME, master=paths["feed"][0], feed=[paths["master"]]).counts["output rows"] == 3
+
+
+def test_delete_files_in_the_master(job):
+    job.put("base.txt", PEOPLE)
+    job.put("ups_7.txt", PEOPLE, where="master")
+    job.put("del_8.txt", b"k9,Bob,100\n", where="master")
+    by_field = {**BY_NAME, "temporal.ordering.field.ordinal": "2"}
+    (warning,) = job.run(by_field).warnings
+    assert warning == (
+        "del_8.txt: in the master, with the name of a delete file (del): its rows are read as records; are master and "
+        "feed swapped?"
+    )
+    job.output = job.root / "other"
+    job.put("del_9.txt", b"k2,Al,100\n")
+    assert job.run(by_field).warnings == ()
+
+
+@pytest.mark.parametrize("op", ["2", "op"])
+def test_swapped_with_op_codes(job, op):
+    by_name = {"field.names": "id,name,op,changed", "id.field.ordinals": "id", "input.format": "csv"}
+    settings = {**BY_TEXT, **(by_name if op == "op" else {}), "op.code.field.ordinal": op}
+    settings["temporal.ordering.field.ordinal"] = "3" if op == "2" else "changed"
+    header = [b"id,name,op,changed\n", b"id,name,changed\n"] if op == "op" else [b"", b""]
+    job.put("base.txt", header[1] + PEOPLE)
+    job.put("ups_7.txt", header[0] + b"k1,Rob,U,200\n", where="master")
+    swapped(job, settings, "master: its rows have the op code (op.code.field.ordinal=2), and those of the feed do")
+
+
+def test_swapped_with_sequences(job):
+    job.put("base.txt", PEOPLE)
+    job.put("ups_7.txt", PEOPLE, where="master")
+    swapped(job, BY_NAME, "order comes from file names, and no feed file has a sequence, but each file of the master")
+
+
+def test_swapped_with_a_managed_master(job):
+    job.put("base.txt", PEOPLE, where="master")
+    job.put("ups_7.txt", b"k1,Rob,200\n")
+    by_field = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "2"}
+    job.run(by_field)
+    merged, job.output = job.output, job.root / "other"
+    paths = {"master": str(job.feed), "feed": [str(merged)]}
+    job.refused(
+        ConfigError, f"{merged}: is named as the feed, and it is a master that mutator", settings=by_field, **paths
+    )
+
+    report = job.run(by_field, master=str(job.master), feed=[f"{merged}/part-*"])
+    assert (report.counts["output rows"], report.warnings) == (3, ())
+
+
+def test_managed_master_as_feed_of_another(job):
+    job.put("base.txt", PEOPLE, where="master")
+    job.put("ups_7.txt", b"k1,Rob,200\n")
+    by_field = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "2"}
+    job.run(by_field)
+    merged, job.output = job.output, job.root / "other"
+    copy = shutil.copytree(merged, job.root / "copy")
+    (warning,) = job.run(by_field, master=str(merged), feed=[str(copy)]).warnings
+    assert warning == f"{copy}: the feed is a master that mutator wrote: its rows are merged, its tombstones are not"
+
+
+# --- op codes
+
+OP = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "4", "op.code.field.ordinal": "2"}
+
+
+def test_op_codes_are_in_the_next_field(job):
+    job.put("base.txt", b"k1,Bob,7,100\nk2,Al,8,100\n", where="master")
+    job.put("ups_7.txt", b"k1,Rob,7,U,200\nk2,Al,8,D,200\nk3,Eve,9,I,200\n")
+    message = job.refused(ConfigError, "op.code.field.ordinal=2: '7', '8', '9', and field 3 has ", settings=OP)
+    assert message.endswith("set op.code.field.ordinal=3")
+    assert job.run({**OP, "op.code.field.ordinal": "3"}).counts["output rows"] == 2
+
+
+def test_field_of_many_values_has_no_op_codes(job):
+    job.put("base.txt", lines(*(b"k%d,Bob,x,100" % number for number in range(30))), where="master")
+    job.put("ups_7.txt", lines(*(b"k%d,Bob,city%d,x,200" % (number, number) for number in range(30))))
+    job.refused(
+        ConfigError,
+        "op.code.field.ordinal=2: the field has 30 different values in 30 rows of the feed ('city0', 'city1', 'city2',",
+        "so they are probably no op codes, and the field would be removed from all rows; name the field",
+        settings=OP,
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [b"U", b"I", b"D", b"U"],
+        [b"u", b"i", b"u", b"u"],
+        [b"1", b"2", b"9", b"1"],
+        [b"UPD", b"INS", b"DEL", b"MRG"],
+        [b"status", b"other", b"third", b"status"],
+        [b"100", b"200", b"100", b"200"],
+    ],
+)
+def test_op_codes_may_be_any_few_values(job, values):
+    job.put("base.txt", b"k1,Bob,A,100\nk2,Al,B,100\n", where="master")
+    grades = [b"A", b"C", b"E", b"B"]
+    rows = zip(values, grades, strict=True)
+    job.put("ups_7.txt", lines(*(b"k%d,Bob,%b,%b,200" % (at, *pair) for at, pair in enumerate(rows))))
+    job.run(OP)
+
+
+# --- order values
+
+BY_TIME = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1"}
+
+
+def warnings_of(job, settings, master, feed):
+    job.put("base.txt", lines(*(b"k%d,%b" % pair for pair in enumerate(master))), where="master")
+    job.put("ups_7.txt", lines(*(b"k%d,%b" % pair for pair in enumerate(feed))))
+    return job.run({**BY_TIME, **settings}).warnings
+
+
+AS_TEXT = {"temporal.ordering.field.type": "string"}
+AS_TIME = {"temporal.ordering.field.type": "timestamp"}
+AS_DECIMAL = {"temporal.ordering.field.type": "decimal"}
+
+
+def test_text_order_on_numbers(job):
+    job.put("base.txt", b"k1,9\nk2,9\n", where="master")
+    job.put("ups_7.txt", b"k1,10\nk2,10\n")
+    numeric = {**BY_TIME, "temporal.ordering.field.numeric": "false"}
+    job.refused(
+        ConfigError,
+        "temporal.ordering.field.numeric=false: order values are compared as text, and all in the first rows are ",
+        "numbers: '9' counts as newer than '10'; set temporal.ordering.field.type=long or decimal, or, if text is ",
+        settings=numeric,
+    )
+    (warning,) = job.run({**BY_TIME, **AS_TEXT}).warnings
+    assert "'9' counts as newer than '10'; temporal.ordering.field.type=long or decimal compares numbers" in warning
+
+
+def test_text_order_on_timestamps(job):
+    found = warnings_of(job, AS_TEXT, [b"2026-01-31T10:00:00"], [b"2026-01-31 11:00:00"])
+    assert len(found) == 1
+    assert "in several forms: '2026-01-31T10:00:00' counts as newer than '2026-01-31 11:00:00'" in found[0]
+
+
+def test_times_with_and_without_zone(job):
+    found = warnings_of(job, AS_TIME, [b"2026-01-31T10:00:00Z", b"2026-01-31"], [b"2026-01-31 11:00:00"])
+    (warning,) = found
+    assert warning == (
+        "order values with and without a zone: in the first rows 1 have one, such as '2026-01-31T10:00:00Z', and 1 "
+        "have none, such as '2026-01-31 11:00:00', and count as UTC; if these are local times, have them delivered "
+        "with their zone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "master", "feed", "forms"),
+    [
+        ({}, b"1427761080", b"1427761080000", "milliseconds since 1970 ('1427761080000')"),
+        ({}, b"1427761080000000", b"1427761080000", "microseconds since 1970 ('1427761080000000'): they"),
+        ({}, b"1427761080", b"20150331", "dates of 8 digits ('20150331')"),
+        ({}, b"1427761080", b"499", "small numbers ('499')"),
+        (AS_DECIMAL, b"1427761080.5", b"20150331", "dates of 8 digits ('20150331')"),
+        (AS_TEXT, b"2026-01-31", b"1427761080", "numbers ('1427761080')"),
+    ],
+)
+def test_order_values_of_other_units(job, settings, master, feed, forms):
+    found = warnings_of(job, settings, [master] * 3, [feed] * 3)
+    (warning,) = found
+    assert f" like {forms}" in warning
+    assert warning.endswith("they are compared as they are, so one of them always wins")
+
+
+@pytest.mark.parametrize(
+    ("settings", "master", "feed"),
+    [
+        ({}, [b"1", b"2"], [b"20000", b"7"]),
+        ({}, [b"1427761080"], [b"1797761080", b"1327761080"]),
+        ({}, [b"0", b"1427761080"], [b"1797761080000"]),  # no form in common
+        (AS_TEXT, [b"10", b"11"], [b"12"]),
+        (AS_TEXT, [b"v9", b"v10"], [b"9"]),
+        (AS_TEXT, [b"2026-01-31T10:00:00Z"], [b"2026-01-31T10:00:00.5Z"]),
+        (AS_TIME, [b"2026-01-31T10:00:00", b"2026-01-31"], [b"2026-01-31 11:00:00"]),
+        (AS_TIME, [b"2026-01-31T10:00:00+01:00"], [b"20260131T110000Z"]),
+    ],
+)
+def test_order_values_that_are_plausible(job, settings, master, feed):
+    found = warnings_of(job, settings, master, feed)
+    assert [text for text in found if "10:00:00.5Z" not in text] == []
+
+
+# --- IDs
+
+
+@pytest.mark.parametrize(
+    ("master", "feed", "example"),
+    [
+        ([b"A1", b"A2"], [b"a1 "], "'a1 ' in the feed, 'A1' in the master"),
+        ([b"1", b"2"], [b"001", b"002"], "'001' in the feed, '1' in the master"),
+        ([b"A-07", b"A-08"], [b"A-7"], "'A-7' in the feed, 'A-07' in the master"),
+        ([b"k1", b"k2"], [b'"k1"'], "'\"k1\"' in the feed, 'k1' in the master"),
+        ([b"000001", b"000002", b"000003"], [b"11", b"12", b"13"], "master have leading zeros ('000001'), and none of"),
+        (
+            [b"aa", b"bb", b"cc"],
+            [b"DD", b"EE", b"FF"],
+            "feed have capital letters alone ('DD'), and none of the master",
+        ),
+        ([b"aa ", b"bb ", b"cc "], [b"dd", b"ee", b"ff"], "master have blanks around them ('aa ')"),
+        ([b"aa", b"bb", b"cc"], [b'"dd"', b'"ee"', b'"ff"'], "feed have quotes around them ('\"dd\"')"),
+    ],
+)
+def test_ids_in_another_form(job, master, feed, example):
+    (warning,) = warnings_of_ids(job, master, feed)
+    assert example in warning
+
+
+@pytest.mark.parametrize(
+    ("master", "feed"),
+    [
+        ([b"A1", b"a1", b"A2"], [b"a2"]),  # case matters
+        ([b"1", b"2"], [b"3", b"001", b"1"]),
+        ([b"k1", b"k2", b"k3"], [b"k4", b"k5", b"k6"]),
+        ([b"000001", b"000002", b"000003"], [b"100011", b"100012", b"100013"]),
+        ([b"Ab", b"Cd", b"Ef"], [b"GH", b"IJ", b"KL"]),
+        ([b"a b", b"c d", b"e f"], [b"g", b"h", b"i"]),
+        ([b"0", b"00", b"000"], [b"0000", b"1", b"2"]),
+    ],
+)
+def test_ids_that_are_plausible(job, master, feed):
+    assert warnings_of_ids(job, master, feed) == ()
+
+
+def warnings_of_ids(job, master, feed):
+    job.put("base.txt", lines(*(b"%b,1" % value for value in master)), where="master")
+    job.put("ups_7.txt", lines(*(b"%b,2" % value for value in feed)))
+    first = job.run(BY_TIME)
+    job.put("empty_8.txt", b"")
+    managed, job.output = job.output, job.root / "other"
+    job.run(BY_TIME, master=str(managed), feed=[str(job.feed / "empty_8.txt")])
+    return first.warnings
+
+
+def test_ids_and_order_values_of_a_managed_master(job):
+    job.put("base.txt", b"001,1427761080\n002,1427761080\n", where="master")
+    job.put("ups_7.txt", b"001,1427761090\n")
+    job.run({**BY_TIME, "num.reducer": "1"})
+    managed, job.output = job.output, job.root / "other"
+    job.put("ups_8.txt", b"2,1427761090000\n")
+    order, ids = job.run(BY_TIME, master=str(managed), feed=[str(job.feed / "ups_8.txt")]).warnings
+    assert "look like milliseconds since 1970" in order
+    assert "'2' in the feed, '002' in the master" in ids

@@ -4,12 +4,18 @@ from mutator.config import Config
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.delimiters import check_delimiters
 from mutator.plan.mistakes.header_rows import check_header_rows
+from mutator.plan.mistakes.id_forms import id_warnings
+from mutator.plan.mistakes.op_codes import check_op_codes
+from mutator.plan.mistakes.order_forms import order_warnings
+from mutator.plan.mistakes.roles import check_roles, role_warnings
 from mutator.plan.mistakes.samples import samples_of
 
 
 def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     """Raise ConfigError or DataError for a mistake that the first rows show; return warnings of probable mistakes."""
+    check_roles(config, survey)
     samples = samples_of(config, survey)
     check_delimiters(config, survey.manifest, samples)
     check_header_rows(config, samples)
-    return ()
+    check_op_codes(config, samples)
+    return (*role_warnings(config, survey), *order_warnings(config, survey.manifest, samples), *id_warnings(samples))

@@ -36,7 +36,8 @@ def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[S
     """
     if config.field_count == 1 or len(config.field_names) == 1 or (known is not None and known.spec.get("width") == 1):
         return
-    without = [one for one in samples if not any(len(config.delimiter.split(line)) > 1 for line in one.stored)]
+    own = [sample for sample in samples if sample.source.part is None]  # a manifest has the delimiter of its files
+    without = [one for one in own if not any(len(config.delimiter.split(line)) > 1 for line in one.stored)]
     for sample in without:
         lines = (
             [_QUOTED.sub(b"", line) for line in sample.stored] if sample.source.file_format == "csv" else sample.stored
@@ -46,7 +47,7 @@ def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[S
             if not count or any(line.count(byte) != count for line in lines):
                 continue
             if not _may_be_in_ids(sample, samples, byte, count + 1):
-                everywhere = len(without) == len(samples) and known is None
+                everywhere = len(without) == len(samples)
                 raise _error(config, sample, name, text, count, "width" if everywhere else "format")
 
 

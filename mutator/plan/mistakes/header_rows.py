@@ -19,6 +19,7 @@ from mutator.plan.mistakes.value_forms import (
     may_be_name,
     names_an_id,
 )
+from mutator.rules.file_names import is_data_file
 
 
 def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
@@ -26,7 +27,7 @@ def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
     if not config.header_check:
         return
     for sample in samples:
-        if sample.source.part is not None:
+        if sample.side == "master" and is_data_file(sample.source.name):
             continue  # this program wrote it
         if sample.header:
             _check_header(sample, samples)
@@ -40,7 +41,7 @@ def _check_first_row(sample: Sample, samples: Sequence[Sample]) -> None:
     if not sample.rows or not all(map(may_be_name, sample.rows[0])):
         return
     first, rest = sample.rows[0], [row for row in sample.rows[1:] if len(row) == len(sample.rows[0])]
-    if len({value.lower() for value in first}) < len(first):
+    if len({value.lower() for value in first}) < len(first) or _has_usual_id(sample, samples):
         return
     contrary = [at for at in range(len(first)) if all_numbers_or_times(row[at] for row in rest)]
     if contrary:
@@ -55,6 +56,13 @@ def _check_first_row(sample: Sample, samples: Sequence[Sample]) -> None:
         f"its first row looks like a header ({_shown(first)}): {why}, so it would be read as a record",
         "set header.lines=1; or, if it is a record, set header.check=false",
     )
+
+
+def _has_usual_id(sample: Sample, samples: Sequence[Sample]) -> bool:
+    """Return whether the ID of the first row has digits, in the form of another ID."""
+    own, *others = sample.ids or [()]
+    others += _ids_of_others(sample, samples)
+    return any(map(has_digit, own)) and tuple(map(form_of, own)) in {tuple(map(form_of, other)) for other in others}
 
 
 def _names_the_id(sample: Sample, first: Row, others: Sequence[Row]) -> bool:

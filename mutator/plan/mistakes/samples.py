@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 from mutator.config import Config
+from mutator.errors import MutatorError
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files import lines
 from mutator.formats.files.registry import FILE_FORMATS
@@ -85,13 +86,22 @@ def samples_of(config: Config, survey: Survey) -> tuple[Sample, ...]:
 
 def _with_head(survey: Survey) -> tuple[Source, ...]:
     """Return the master's files; of a managed master one file, whose first bytes are read if it is on a disk."""
-    if survey.manifest is None:
+    known = survey.manifest
+    if known is None:
         return survey.master
     for source in survey.master:
         storage = storage_for(source.path)
         if storage.holds and source.bytes and not FILE_FORMATS[source.file_format].typed:
-            with storage.open(source.path) as stream:
-                return (replace(source, head=stream.read(HEAD)),)
+            try:
+                with storage.open(source.path) as stream:
+                    head = stream.read(HEAD)
+            except MutatorError:
+                return ()  # the run may take the file over unread
+            if source.file_format == "text":
+                return (replace(source, head=head),)
+            from mutator.plan.rows.column_rows import stored_dialect  # loads all formats
+
+            return (replace(source, head=head, dialect=stored_dialect(source.stored or known.spec, source.dialect)),)
     return ()
 
 

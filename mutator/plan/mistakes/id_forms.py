@@ -1,0 +1,96 @@
+"""Warn of IDs in master and feed that differ in blanks, quotes, case or leading zeros alone.
+
+No warning where two IDs of one side differ in nothing else: then such IDs are different records.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from mutator.errors.display import key_text
+from mutator.plan.mistakes.samples import Row, Sample
+
+_ENOUGH = 3  # IDs of a side that show its form
+_ZEROS = re.compile(rb"(?<![0-9])0+(?=[0-9])")
+
+
+def _is_padded(value: bytes) -> bool:
+    return value.isdigit() and value.startswith(b"0") and len(value) > 1
+
+
+# What differs -> whether a value has it.
+_TRAITS: Mapping[str, Callable[[bytes], bool]] = {
+    "blanks around them": lambda value: value != value.strip(),
+    "quotes around them": lambda value: len(value) > 1 and value[:1] == value[-1:] == b'"',
+    "leading zeros": _is_padded,
+    "capital letters alone": lambda value: value.isupper(),
+}
+
+
+def id_warnings(samples: Sequence[Sample]) -> Iterator[str]:
+    """Yield a warning if IDs of the feed are probably those of the master in another form."""
+    master, feed = (
+        list(dict.fromkeys(row for sample in samples if sample.side == side for row in sample.ids))
+        for side in ("master", "feed")
+    )
+    normal_in_master, normal_in_feed = _by_normal_form(master), _by_normal_form(feed)
+    if normal_in_master is None or normal_in_feed is None:
+        return
+    for normal, row in normal_in_feed.items():
+        other = normal_in_master.get(normal)
+        if other is not None and other != row:
+            yield (
+                f"IDs of the feed and the master differ in blanks, quotes, case or leading zeros alone: "
+                f"{_shown(row)} in the feed, {_shown(other)} in the master; they count as different records"
+            )
+            return
+    if set(master) & set(feed):
+        return
+    for number in range(len(master[0]) if master and feed else 0):
+        yield from _trait_warnings([row[number] for row in master], [row[number] for row in feed])
+
+
+def _by_normal_form(rows: Sequence[Row]) -> dict[Row, Row] | None:
+    """Return IDs by their normal form; None if two of them have the same."""
+    found: dict[Row, Row] = {}
+    for row in rows:
+        if found.setdefault(tuple(map(_normal, row)), row) != row:
+            return None
+    return found
+
+
+def _normal(value: bytes) -> bytes:
+    text = value.strip()
+    if len(text) > 1 and text[:1] == text[-1:] == b'"':
+        text = text[1:-1].strip()
+    return _ZEROS.sub(b"", text.lower())
+
+
+def _trait_warnings(master: Sequence[bytes], feed: Sequence[bytes]) -> Iterator[str]:
+    """Yield a warning on a trait that the values of one side have, and no value of the other side."""
+    for trait, has in _TRAITS.items():
+        for side, values, other_side, others in (("master", master, "feed", feed), ("feed", feed, "master", master)):
+            if min(len(values), len(others)) < _ENOUGH or any(map(has, others)) or not _differs(has, values, others):
+                continue
+            example, other = next(filter(has, values)), others[0]
+            yield (
+                f"IDs of the {side} have {trait} ({_shown((example,))}), and none of the {other_side} "
+                f"({_shown((other,))}), in the first rows: if they should be the same records, have them delivered "
+                "in one form"
+            )
+            return
+
+
+def _differs(has: Callable[[bytes], bool], values: Sequence[bytes], others: Sequence[bytes]) -> bool:
+    """Return whether enough values have a trait, and those without it could have it."""
+    if has is _is_padded:
+        width = len(values[0])
+        same_width = all(value.isdigit() and len(value) == width for value in values)
+        shorter = all(value.isdigit() and len(value) <= width for value in others)
+        return same_width and any(map(has, values)) and shorter and any(len(value) < width for value in others)
+    if has is _TRAITS["capital letters alone"]:
+        return all(map(has, values)) and all(value.islower() for value in others)
+    return 2 * sum(map(has, values)) >= len(values)
+
+
+def _shown(row: Row) -> str:
+    return f"'{key_text(row)}'"

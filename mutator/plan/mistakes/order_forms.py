@@ -1,0 +1,155 @@
+"""Warn of order values that are compared otherwise than they are meant.
+
+Numbers or times that are compared as text, times with and without a zone, and times in other units or forms in the
+feed than in the master.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from mutator.config import Config
+from mutator.dataset.manifest import Manifest
+from mutator.errors import error
+from mutator.errors.display import quoted
+from mutator.plan.mistakes.samples import Sample
+from mutator.rules.timestamps import parse_timestamp
+
+_DECIMAL = re.compile(rb"[+-]?\d{1,30}(?:\.\d{1,30})?")
+_ZONED = re.compile(rb".*\d[Tt ]\d\d:?\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)")
+_WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
+_LEAST, _MOST = 3 * 10**8, 42 * 10**8  # seconds since 1970 from 1979 to 2103
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+_FACTOR = 1000
+
+
+def order_warnings(config: Config, known: Manifest | None, samples: Sequence[Sample]) -> Iterator[str]:
+    """Yield warnings on order values. Raises ConfigError for numbers that are compared as text by default.
+
+    known: the master's manifest.
+    """
+    by_file = [(sample, values) for sample in samples if (values := _order_values(sample))]
+    every = [value for _, values in by_file for value in values]
+    if not every:
+        return
+    if config.order_type == "string":
+        yield from _text_warnings(config, known, every)
+        yield from _other_form(by_file, _form)
+    elif config.order_type == "timestamp":
+        yield from _zone_warnings(every)
+    elif config.order_type in ("long", "decimal"):
+        yield from _other_form(by_file, _unit)
+
+
+def _order_values(sample: Sample) -> list[bytes]:
+    return [value for value in sample.column(sample.positions.order) if value]
+
+
+def _text_warnings(config: Config, known: Manifest | None, values: Sequence[bytes]) -> Iterator[str]:
+    """Yield a warning if numbers or times are in another order as text. Raises ConfigError for numbers.
+
+    An explicit ``temporal.ordering.field.type=string`` confirms the order of text, and a manifest has decided it.
+    """
+    if pair := _out_of_order(values, _number):
+        what = f"order values are compared as text, and all in the first rows are numbers: {pair}"
+        if known is None and not config.order_stated:
+            cure = "set temporal.ordering.field.type=long or decimal, or, if text is meant, string"
+            raise error("width", where="temporal.ordering.field.numeric=false", what=what, cure=cure)
+        yield f"{what}; temporal.ordering.field.type=long or decimal compares numbers"
+    elif pair := _out_of_order(values, parse_timestamp):
+        yield (
+            f"order values are compared as text, and all in the first rows are timestamps, in several forms: {pair}; "
+            "temporal.ordering.field.type=timestamp compares times"
+        )
+
+
+def _out_of_order(values: Sequence[bytes], parse: Callable[[bytes], Any]) -> str:
+    """Return two values that compare otherwise as text, for messages; "" if there are none, or one is not parsed."""
+    try:
+        found = [(parse(value), value) for value in sorted(set(values))]
+    except ValueError:
+        return ""
+    for (one, text), (other, next_text) in pairwise(found):
+        if one > other:
+            return f"{quoted(next_text)} counts as newer than {quoted(text)}"
+    return ""
+
+
+def _number(value: bytes) -> Decimal:
+    if not _DECIMAL.fullmatch(value):
+        raise ValueError
+    return Decimal(value.decode("ascii"))
+
+
+def _zone_warnings(values: Sequence[bytes]) -> Iterator[str]:
+    times = [value for value in values if _WITH_TIME.fullmatch(value)]
+    zoned = [value for value in times if _ZONED.fullmatch(value)]
+    plain = [value for value in times if not _ZONED.fullmatch(value)]
+    if zoned and plain:
+        yield (
+            f"order values with and without a zone: in the first rows {len(zoned):,} have one, such as "
+            f"{quoted(zoned[0])}, and {len(plain):,} have none, such as {quoted(plain[0])}, and count as UTC; if these "
+            "are local times, have them delivered with their zone"
+        )
+
+
+def _other_form(
+    by_file: Sequence[tuple[Sample, Sequence[bytes]]], form_of: Callable[[Sequence[bytes]], str | None]
+) -> Iterator[str]:
+    """Yield a warning if the values of a feed file have another form than those of the master or another feed file.
+
+    form_of: returns the form of all values, for messages; None if they have none in common.
+    """
+    known: tuple[str, Sample, bytes] | None = None
+    for sample, values in by_file:
+        form = form_of(values)
+        if form is None:
+            continue
+        if known is not None and form != known[0]:
+            yield (
+                f"the order values of {sample.source.name} look like {form} ({quoted(values[0])}), and those of "
+                f"{known[1].source.name} like {known[0]} ({quoted(known[2])}): they are compared as they are, so one "
+                "of them always wins"
+            )
+            return
+        known = known or (form, sample, values[0])
+
+
+def _form(values: Sequence[bytes]) -> str | None:
+    """Return whether values are numbers or timestamps."""
+    if all(map(_DECIMAL.fullmatch, values)):
+        return "numbers"
+    try:
+        return "timestamps" if [parse_timestamp(value) for value in values] else None
+    except ValueError:
+        return None
+
+
+def _unit(values: Sequence[bytes]) -> str | None:
+    """Return what whole numbers count: a unit of time since 1970, or the digits of a date, or neither."""
+    try:
+        numbers = [int(_number(value)) for value in values]
+    except ValueError:
+        return None
+    for unit, factor in _UNITS.items():
+        if all(_LEAST * factor <= number < _MOST * factor for number in numbers):
+            return f"{unit} since 1970"
+    for digits, form in _DATES.items():
+        if all(_is_date(number, digits, form) for number in numbers):
+            return f"dates of {digits} digits"
+    return "small numbers" if all(abs(number) < _LEAST // _FACTOR for number in numbers) else None
+
+
+def _is_date(number: int, digits: int, form: str) -> bool:
+    text = str(number)
+    if len(text) != digits or not 1900 <= number // 10 ** (digits - 4) < 2200:
+        return False
+    try:
+        datetime.strptime(text, form)  # noqa: DTZ007  # only whether it is one
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,109 @@
+"""Stop where master and feed are probably swapped."""
+
+import posixpath
+from collections.abc import Iterable, Iterator
+
+from mutator.config import Config
+from mutator.dataset import manifest
+from mutator.errors import MutatorError, error
+from mutator.errors.display import without_secrets
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
+from mutator.rules import file_names
+from mutator.storage import storage_for
+
+_OF_MASTERS = frozenset(("master", "base", "snapshot", "full"))
+_OF_FEEDS = frozenset(("feed", "incr", "incremental", "increment", "delta", "updates", "changes", "mutations"))
+
+
+def check_roles(config: Config, survey: Survey) -> None:
+    """Raise ConfigError if master and feed are probably swapped."""
+    if survey.manifest is not None or not survey.master:
+        return  # it was the master of an earlier run, or there is nothing to be taken for it
+    path = survey.master_path
+    names = {posixpath.basename(feed) for feed in survey.feed_paths}
+    if posixpath.basename(path).lower() in _OF_FEEDS and {name.lower() for name in names} <= _OF_MASTERS:
+        raise _swapped(survey, f"{path}: is named as the master, and {', '.join(sorted(names))} as the feed")
+    if datasets := _datasets_in_feed(survey):
+        raise _swapped(
+            survey,
+            f"{datasets[0]}: is named as the feed, and it is a master that mutator wrote ({manifest.DIRECTORY}/), "
+            f"which {path} is not",
+            "; or, to merge its rows as a feed, name its files (--feed 'DIR/part-*')",
+        )
+    if config.op_field is not None and _has_op_alone(config, survey):
+        raise _swapped(
+            survey,
+            f"{path}: its rows have the op code (op.code.field.ordinal={config.op_field}), and those of the "
+            "feed do not",
+        )
+    if (
+        config.by_file_name
+        and _feed_has_no_sequences(survey)
+        and all(one.sequence is not None for one in survey.master)
+    ):
+        raise _swapped(
+            survey,
+            f"{survey.feed[0].path}: order comes from file names, and no feed file has a sequence, but each file of "
+            "the master has one",
+            "; or add sequences to the names of the feed files",
+        )
+
+
+def _deletes_in_master(config: Config, survey: Survey) -> list[Source]:
+    """Return the files of a master that have names of delete files, if no feed file has."""
+    prefix = config.delete_prefix if config.op_field is None else None
+    if any(file_names.is_delete_file(source.name, prefix) for source in survey.feed):
+        return []
+    return [source for source in survey.master if file_names.is_delete_file(source.name, prefix)]
+
+
+def _feed_has_no_sequences(survey: Survey) -> bool:
+    return bool(survey.feed) and all(source.sequence is None for source in survey.feed)
+
+
+def role_warnings(config: Config, survey: Survey) -> Iterator[str]:
+    """Yield warnings on a master with delete files, and on a feed that is a master."""
+    if survey.manifest is None and survey.master:
+        if deletes := _deletes_in_master(config, survey):
+            shown = file_names.first_few([source.name for source in deletes])
+            yield (
+                f"{shown}: in the master, with the name of a delete file ({config.delete_prefix}): its rows are read "
+                "as records; are master and feed swapped?"
+            )
+        return
+    for path in _datasets_in_feed(survey):
+        yield f"{path}: the feed is a master that mutator wrote: its rows are merged, its tombstones are not"
+
+
+def _datasets_in_feed(survey: Survey) -> list[str]:
+    """Return the directories of feed files that have a manifest."""
+    directories = {posixpath.dirname(source.path) for source in survey.feed} | set(survey.feed_paths)
+    hidden = [path for path in survey.ignored if posixpath.basename(path) == manifest.DIRECTORY]
+    found = sorted(above for path in hidden if (above := posixpath.dirname(path)) in directories)
+    paths = [(above, posixpath.join(above, manifest.PATH)) for above in found]
+    return [without_secrets(above) for above, path in paths if storage_for(path).stat(path) is not None]
+
+
+def _has_op_alone(config: Config, survey: Survey) -> bool:
+    """Return whether the rows of the master have one more field than those of the feed, the op code."""
+    op, names = config.op_field, config.field_names
+    feed = [source for source in survey.feed if source.width is not None]
+    if all(one.file_format == "text" for one in (*survey.master, *feed)):
+        master_widths, feed_widths = _widths(survey.master), _widths(feed)
+        return len(master_widths) == len(feed_widths) == 1 and min(master_widths) == min(feed_widths) + 1
+    name = names[op] if isinstance(op, int) and op < len(names) else op
+    return bool(feed) and all(_names(one, name) for one in survey.master) and not any(_names(one, name) for one in feed)
+
+
+def _widths(sources: Iterable[Source]) -> set[int]:
+    return {source.width for source in sources if source.width is not None}
+
+
+def _names(source: Source, name: object) -> bool:
+    return source.file_schema is not None and name in source.file_schema.schema.names
+
+
+def _swapped(survey: Survey, what: str, otherwise: str = "") -> MutatorError:
+    feed = ", ".join(map(without_secrets, survey.feed_paths))
+    return error("roles.swapped", what=what, master=without_secrets(survey.master_path), feed=feed, otherwise=otherwise)
