@@ -37,8 +37,8 @@ class _Named(ABC):
         return f"{self.help[0].upper()}{self.help[1:]}."
 
     def add_to(self, commands: Any) -> None:
-        """Add the command to the subparsers of a parser."""
-        self.fill(commands.add_parser(self.name, help=self.help, description=self.description))
+        """Add the command to the subparsers of a parser, which add its options when the command is parsed."""
+        commands.add_parser(self.name, help=self.help, description=self.description).fill = self.fill
 
     @abstractmethod
     def fill(self, parser: argparse.ArgumentParser) -> None:

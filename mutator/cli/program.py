@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from typing import Any, NoReturn
@@ -88,8 +88,13 @@ _LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
 
 
 class _Parser(argparse.ArgumentParser):
+    fill: Callable[[argparse.ArgumentParser], None] | None = None  # adds the options
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words as argparse does, but name an unknown option before one that is missing."""
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill(self)
         words = sys.argv[1:] if args is None else list(args)
         # The options of a command follow its name.
         self._check_options(words if self._subparsers is None else takewhile(lambda word: word[:1] == "-", words))

@@ -11,24 +11,25 @@ from contextlib import ExitStack
 from itertools import chain
 from typing import Any
 
-from mutator.cli import sample
 from mutator.cli.command import Command, Group, Rows, option
 from mutator.errors import error
 
-_TABLES = {table.name: table for table in (sample.PRODUCTS, sample.SALES)}
 
+def _rows_of(command: str) -> Callable[[argparse.Namespace], Iterator[Rows]]:
+    """Return the function of a command: "new", "upsert" or "delete"."""
 
-def _rows_of(make: Callable[..., Iterator[bytes]]) -> Callable[[argparse.Namespace], Iterator[Rows]]:
     def carry_out(arguments: argparse.Namespace) -> Iterator[Rows]:
+        from mutator.cli import sample  # its tables take milliseconds, which every other command would wait for
+
+        make: Callable[..., Iterator[bytes]] = getattr(sample, command)
+        table = {"product": sample.PRODUCTS, "sales": sample.SALES}[arguments.table]
         if arguments.op_code and arguments.table == "sales":
             raise error("usage", what="--op-code: the sales table has no op code column; leave it out")
         op_code_at = sample.OP_CODE_ORDINAL if arguments.op_code else None
         with ExitStack() as stack:
             masters = [_opened(path, stack) for path in getattr(arguments, "master", ())]
             given = [chain(*masters)] if masters else []
-            yield Rows(
-                _checked(make(arguments.rows, arguments.seed, *given, _TABLES[arguments.table], op_code_at=op_code_at))
-            )
+            yield Rows(_checked(make(arguments.rows, arguments.seed, *given, table, op_code_at=op_code_at)))
 
     return carry_out
 
@@ -52,7 +53,7 @@ def _checked(rows: Iterator[bytes]) -> Iterator[bytes]:
 _NEW = (
     option("rows", metavar="ROWS", type=int, help="number of rows"),
     option("--seed", type=int, default=1, metavar="N", help="the same seed gives the same rows (default 1)"),
-    option("--table", choices=_TABLES, default="product", help="which table (default product)"),
+    option("--table", choices=("product", "sales"), default="product", help="which table (default product)"),
     option("--op-code", action="store_true", help="add an op code column (product only)"),
 )
 _MUTATIONS = (
@@ -65,8 +66,8 @@ SAMPLE = Group(
     "sample",
     "write rows of sample data to stdout, the same for the same seed",
     (
-        Command("new", "write rows with new IDs", _NEW, _rows_of(sample.new)),
-        Command("upsert", _UPSERT, _MUTATIONS, _rows_of(sample.upsert)),
-        Command("delete", _DELETE, _MUTATIONS, _rows_of(sample.delete)),
+        Command("new", "write rows with new IDs", _NEW, _rows_of("new")),
+        Command("upsert", _UPSERT, _MUTATIONS, _rows_of("upsert")),
+        Command("delete", _DELETE, _MUTATIONS, _rows_of("delete")),
     ),
 )
