@@ -6,11 +6,10 @@ That takes a fifth of a second, and only tables of a metastore need pandas.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
 from typing import Any
 
 
-class _Finder(MetaPathFinder):
+class _Finder:  # not an importlib.abc.MetaPathFinder, whose module takes milliseconds
     def find_spec(self, name: str, *_: Any) -> None:
         """Raise ImportError for pandas, as if it were not installed; leave all other modules to other finders."""
         if name == "pandas":
