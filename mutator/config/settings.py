@@ -58,6 +58,8 @@ class Config:
     output_schema: str | None = _setting("output.schema", str)  # path of an Avro schema
     csv_null: bytes = _setting("csv.null", parsers.null, b"")  # NULL in CSV, without quotes
     defaults: Mapping[str, str] = field(default_factory=dict)  # of fields that rows lack
+    # Fields of the master that the result may lose, because the newest feed file lacks them.
+    removed_fields: tuple[str, ...] = _setting("removed.fields", parsers.texts, ())
     # The master has a directory for each value of these.
     partitioned_by: tuple[PartitionField, ...] = _setting_of_fields("partitioned.by", parsers.partition_fields, ())
     # Where a record ID is unique; None: as the master has it, or table

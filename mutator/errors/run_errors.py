@@ -74,6 +74,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is {content}, which is not supported; deliver it as plain text, .gz, .bz2, .zst or .xz"
         ),
         "schema.field": "{path}: field {field} {what}; fix the file, or the setting that names the field",
+        "schema.lost": (
+            "{path}: lacks {fields} of the master, and the fields of the newest feed file are those of the result, so "
+            "all records would lose them; {cure}"
+        ),
         "schema.directory": (
             "{path}: field {field} is missing: its value is only in the directory's name, as in Hive tables, but rows "
             "must contain it; write the files with the field, or have mutator bridge export make such files"

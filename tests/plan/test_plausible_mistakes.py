@@ -2,10 +2,12 @@
 
 import shutil
 
+import pyarrow as pa
 import pytest
 
 from mutator.errors import ConfigError, DataError
 from tests.support.job import Job
+from tests.support.named_runs import TYPED, Work
 
 BY_NAME = {"id.field.ordinals": "0", "deleted.record.file.prefix": "del", "max.delete.fraction": "1"}
 BY_TEXT = {
@@ -421,3 +423,57 @@ def test_ids_and_order_values_of_a_managed_master(job):
     order, ids = job.run(BY_TIME, master=str(managed), feed=[str(job.feed / "ups_8.txt")]).warnings
     assert "look like milliseconds since 1970" in order
     assert "'2' in the feed, '002' in the master" in ids
+
+
+# --- columns
+
+
+@pytest.fixture
+def work(tmp_path):
+    made = Work(tmp_path)
+    made.put("master/m.csv", b"id,at,name,price\na,1,x,5\nb,1,y,6\n")
+    return made
+
+
+def test_csv_that_lacks_columns_of_the_master(work):
+    work.put("feed/f_1.csv", b"id,at,name\na,2,z\n")
+    message = (
+        r"f_1\.csv: lacks field price of the master, and the fields of the newest feed file are those of the result, "
+        r"so all records would lose them; have .*, set removed\.fields=price"
+    )
+    with pytest.raises(DataError, match=message):
+        work.run()
+    assert work.run({"removed.fields": "price"}).warnings == ()
+    assert work.rows() == [{"id": "a", "at": "2", "name": "z"}, {"id": "b", "at": "1", "name": "y"}]
+
+    managed = work.output.name
+    work.put("feed2/f_2.csv", b"id,at\na,3\n")
+    with pytest.raises(DataError, match=r"f_2\.csv: lacks field name of the master"):
+        work.run({"removed.fields": "price"}, master=managed, feed="feed2")
+
+
+@pytest.mark.parametrize("file_format", TYPED)
+def test_typed_file_that_lacks_columns_of_the_master(work, file_format):
+    (work.path / "master" / "m.csv").unlink()
+    work.put("master/m", pa.table({"id": ["a"], "at": [1], "name": ["x"], "price": [5]}), file_format)
+    work.put("feed/f_1", pa.table({"id": ["a"], "at": [2]}), file_format)
+    (warning,) = work.run().warnings
+    assert warning == (
+        f"fields name, price of the master: removed from all records, because f_1.{file_format} has no such fields; "
+        "output.schema keeps them, and removed.fields confirms the change"
+    )
+    assert work.run({"removed.fields": "name,price"}).warnings == ()
+
+
+def test_columns_in_another_order(work):
+    work.put("feed/f_1.csv", b"id,at,price,name,new\na,2,7,z,n\n")
+    (warning,) = work.run().warnings
+    assert warning == (
+        "the result has its fields in the order of f_1.csv (id, at, price, name), the master has them in another "
+        "(id, at, name, price): programs that read fields by position would confuse them"
+    )
+
+
+def test_columns_of_the_op_code_may_be_missing(work):
+    work.put("feed/f_1.csv", b"op,id,at,name,price\nU,a,2,z,7\n")
+    assert work.run({"op.code.field.ordinal": "op"}).warnings == ()

@@ -305,7 +305,7 @@ def test_a_field_of_a_type_that_the_output_writes_as_another(out, work):
 def test_csv_takes_its_types_from_other_files(work):
     work.put("master/m", side("a", v=pa.array([Decimal("1.50")]), d=[date(2026, 1, 1)]), "parquet")
     work.put("feed/f_1.csv", b"v,id,more,at\n2.25,b,new,3\n,c,,4\n")
-    work.run()
+    work.run({"removed.fields": "d"})
     assert found(work) == [Decimal("1.50"), Decimal("2.25"), None]
     assert found(work, "more") == [None, "new", None]
     assert found(work, "d") == ["nothing"] * 3
@@ -318,7 +318,9 @@ def test_csv_files_with_other_headers(work):
     work.put("master/m.csv", b"id,at,old,v\na,1,x,y\n")
     work.put("feed/f_1.csv", b"at,id,v\n2,b,z\n")
     work.put("feed/f_2.csv", b"v,new,id,at\nw,n,c,3\n")
-    work.run({"default.new": "d"})
+    with pytest.raises(DataError, match=r"f_2\.csv: lacks field old of the master, .* set removed\.fields=old"):
+        work.run({"default.new": "d"})
+    work.run({"default.new": "d", "removed.fields": "old"})
     assert work.rows() == [
         {"v": "w", "new": "n", "id": "c", "at": "3"},
         {"v": "y", "new": "d", "id": "a", "at": "1"},

@@ -23,6 +23,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.avro_rows import avro_row_plan, stored_avro_layout
 from mutator.plan.rows.column_rows import column_row_plan, stored_dialect
+from mutator.plan.rows.lost_fields import changed_fields
 from mutator.plan.rows.result_schema import SchemaRun
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import (
@@ -70,7 +71,20 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
         raise error("config", where="field.delim.regex", faults=why)
     run = SchemaRun(config, survey, fields, base, (*master, *feed))
     rows = avro_row_plan(run, codec) if stays_encoded else column_row_plan(run, output, dialect)
-    return replace(rows, notes=(*rows.notes, *_notes_on_ids(config, survey)))
+    return replace(
+        rows,
+        notes=(*rows.notes, *_notes_on_ids(config, survey)),
+        warnings=(*rows.warnings, *_warnings_on_fields(config, survey, base, master, fields.op)),
+    )
+
+
+def _warnings_on_fields(
+    config: Config, survey: Survey, base: SchemaVersion, master: Sequence[SchemaVersion], op: str | None
+) -> tuple[str, ...]:
+    """Return warnings where a feed file changes the master's fields. Raises DataError."""
+    if not master or survey.output_schema is not None or all(base.path != source.path for source in survey.feed):
+        return ()
+    return changed_fields(config, base, master if survey.manifest is not None else master[::-1], op)
 
 
 def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:

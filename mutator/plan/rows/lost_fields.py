@@ -1,0 +1,47 @@
+"""Fields of the master that a result would lose, or have in another order, because the newest feed file decides them.
+
+In CSV and text, a column that is missing from the header is more often a mistake than a change of the schema, so
+``removed.fields`` must name each field that a result may lose. A typed schema states the fields of a table: there the
+change takes place, with a warning.
+"""
+
+from collections.abc import Collection, Sequence
+
+from mutator.config import Config
+from mutator.errors import error
+from mutator.rules.file_names import base_name
+from mutator.rules.schema_evolution import SchemaVersion
+
+
+def changed_fields(
+    config: Config, base: SchemaVersion, master: Sequence[SchemaVersion], op: str | None
+) -> tuple[str, ...]:
+    """Return warnings on fields of the master that the result lacks or moves. Raises DataError for lost fields of CSV.
+
+    base: the version that gives the result its fields, a feed file's. master: its versions, the decisive one first.
+    op: the name of the op code.
+    """
+    before = [name for name in master[0].schema.names if name != op]
+    after = [name for name in base.schema.names if name != op]
+    lost = [name for name in before if name not in after and name not in config.removed_fields]
+    if lost and not base.typed:
+        cure = f"have the file delivered with them; or, if they should be removed, set removed.fields={','.join(lost)}"
+        raise error("schema.lost", path=base.path, fields=_listed(lost), cure=cure)
+    warnings = []
+    if lost:
+        warnings.append(
+            f"{_listed(lost)} of the master: removed from all records, because {base_name(base.path)} has no such "
+            f"{'field' if len(lost) == 1 else 'fields'}; output.schema keeps {'it' if len(lost) == 1 else 'them'}, and "
+            "removed.fields confirms the change"
+        )
+    kept = [name for name in before if name in after]
+    if kept != (moved := [name for name in after if name in kept]):
+        warnings.append(
+            f"the result has its fields in the order of {base_name(base.path)} ({', '.join(moved)}), the master has "
+            f"them in another ({', '.join(kept)}): programs that read fields by position would confuse them"
+        )
+    return tuple(warnings)
+
+
+def _listed(names: Collection[str]) -> str:
+    return f"{'field' if len(names) == 1 else 'fields'} {', '.join(names)}"
