@@ -42,10 +42,12 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.pipeline.verify import repair_dataset, verify
-    from mutator.storage import absolute
+    from mutator.storage import located_to_write
     from mutator.workflow.directory.verification import is_base, repair_base, verify_base
 
-    path = absolute(arguments.directory)
+    storage, path = located_to_write(arguments.directory)
+    if storage.stat(path) is None:
+        raise error("path.missing", path=path, what="directory")
     whole_base = is_base(path)
     if arguments.repair:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)

@@ -25,6 +25,7 @@ from mutator.errors.display import one_line
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
+_TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numeric"
 _DEFAULT = "default."  # followed by the name of a field
 
 
@@ -46,7 +47,10 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     keys that ``-D`` sets, for messages.
     Raises ConfigError with every fault found, each with key, value, expected form and the nearest known key.
     """
+    overridden = {key.removeprefix(PREFIX) for key in overridden}
     given, empty, warnings = _normalise(settings)
+    if _TYPE in overridden and _NUMERIC not in overridden:
+        given.pop(_NUMERIC, None)  # the older form of the same setting, in the file
     read = _Reader(given)
     config = _config(read)
     numeric = read("temporal.ordering.field.numeric", parsers.flag, None)
@@ -58,16 +62,26 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     config = replace(config, order_type=order_type, order_stated=stated is not None)
     faults = [*read.faults, *conflicts.faults(config, given)]
     if faults:
-        raise _error(faults, where, {key.removeprefix(PREFIX) for key in overridden})
+        raise _error(faults, where, overridden)
     return replace(config, warnings=(*warnings, *conflicts.warnings(config, given)))
 
 
 def _error(faults: Sequence[str], where: str, overridden: Collection[str]) -> MutatorError:
-    """Return the error of all faults, each with ``-D`` where the command line has the setting."""
-    marked = [f"-D {fault}" if fault.partition(":")[0] in overridden else fault for fault in faults]
-    if all(fault.startswith("-D ") for fault in marked):
+    """Return the error of all faults, with ``-D`` before each setting of the command line."""
+    marked = [_marked(fault, overridden) for fault in faults]
+    if all("-D " in fault for fault in marked):
         where = "the command line"
     return error("config", where=where, faults="\n  ".join(["these settings cannot be used:", *map(one_line, marked)]))
+
+
+def _marked(fault: str, overridden: Collection[str]) -> str:
+    """Return a fault with ``-D`` before the settings of the command line that it names.
+
+    >>> _marked("field.names: 2 names, but field.count = 3", {"field.count"})
+    'field.names: 2 names, but -D field.count = 3'
+    """
+    keys = "|".join(map(re.escape, sorted(overridden, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w.'])({keys})(?![\w']|\.\w)", r"-D \1", fault) if keys else fault
 
 
 def _config(read: _Reader) -> Config:

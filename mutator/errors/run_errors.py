@@ -31,7 +31,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "master.empty": (
             "{path}: the master has no data files; check that it is the right directory, and mounted, or set "
-            "allow.empty.master=true for the first run"
+            "allow.empty.master=true for the first run, whose result has the rows of the feed alone"
         ),
         "master.missing": (
             "{path}: there is no master; check the path, or set allow.empty.master=true for the first run"
@@ -138,6 +138,10 @@ RUNS: dict[int, dict[str, str]] = {
             "field {field} of the feed has more than {most} different values, such as {codes}, so it is not the op "
             "code, and without it the rows would lack a field: correct op.code.field.ordinal, or leave it out; or name "
             "the codes of all upserts with upsert.op.code"
+        ),
+        "delete.names": (
+            "{paths}: named like deletes, but deleted.record.file.prefix is {prefix}, so their rows would be upserts; "
+            "set deleted.record.file.prefix={cure}, or, if they are upserts, rename the files, or leave out the prefix"
         ),
         "horizon": (
             "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "

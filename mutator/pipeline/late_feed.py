@@ -1,4 +1,4 @@
-"""Warnings on a feed of which nearly nothing is merged, or whose rows are few records: a setting may be wrong."""
+"""Warnings on a feed that is empty, or nearly all late, or has few IDs: a setting may be wrong."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,12 +8,19 @@ from mutator.errors.display import counted
 from mutator.pipeline.accounting import Result
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
+from mutator.rules.file_names import first_few
 from mutator.rules.order_values import order_text
 
 _FEW = 10
 _MOST = 0.9
 # Digits before the point of a time between 2001 and 2286 since 1970 -> its unit
 _UNITS = {10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
+
+
+def empty_feed_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
+    """Yield a warning if the files of the feed have no rows."""
+    if survey.feed and not result.counts["feed rows"]:
+        yield f"nothing to merge: no row in {first_few([source.name for source in survey.feed])}"
 
 
 def late_warnings(plan: Plan, result: Result) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from mutator.dataset.manifest import Manifest
 from mutator.errors.display import counted, key_text, text_of, without_secrets
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.late_feed import late_warnings, superseded_warnings
+from mutator.pipeline.late_feed import empty_feed_warnings, late_warnings, superseded_warnings
 from mutator.pipeline.op_codes import op_code_warnings
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.pipeline.text_tables import aligned, listed
@@ -148,6 +148,7 @@ def _warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     """Yield the warnings that are known only after a merge."""
     yield from unmatched_deletes(plan, result)
     yield from op_code_warnings(plan, result)
+    yield from empty_feed_warnings(plan, survey, result)
     yield from late_warnings(plan, result)
     yield from superseded_warnings(plan, survey, result)
     for side, samples in result.rejects.items():

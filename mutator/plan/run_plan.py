@@ -19,7 +19,7 @@ from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
-from mutator.plan.inspect.delete_files import is_delete_source
+from mutator.plan.inspect.delete_files import check_delete_names, is_delete_source, named_like_deletes
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
@@ -29,6 +29,7 @@ from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.byte_columns import Ints
+from mutator.rules.file_names import first_few
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_value
 
@@ -236,8 +237,9 @@ def _notes(config: Config, survey: Survey) -> Iterator[str]:
 
 
 def _warnings(config: Config, survey: Survey) -> Iterator[str]:
-    if survey.manifest is None and not survey.master and not config.allow_empty_master:
-        yield f"{survey.master_path} has no data files (is it the right directory, and mounted?)"
+    if config.delete_prefix is None and (names := named_like_deletes(config, survey.feed)):
+        prefix = "set deleted.record.file.prefix if their rows are deletes"
+        yield f"{first_few(names)}: named like deletes, but read as upserts: {prefix}"
     if not survey.feed and not survey.consumed:
         yield f"nothing to merge: {', '.join(map(without_secrets, survey.feed_paths))} has no feed files"
 
@@ -264,6 +266,7 @@ def _check_feed(config: Config, survey: Survey) -> None:
         for source in survey.feed:
             if source.sequence is None:
                 raise error("sequence.missing", path=source.path)
+    check_delete_names(config, survey.feed)
     if config.full:
         where = ", ".join(survey.feed_paths)
         if not survey.feed:

@@ -16,6 +16,7 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".xz": "xz"}
 _DIGITS = re.compile(r"[0-9]+\Z")
 _DATA_FILE = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?(\.[a-z]+)*\Z")
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
+_DELETES = re.compile(r"(?:del|deletes?|deleted|deletions?|removed?|removes)(?![a-z])", re.IGNORECASE)
 _MAX_SEQUENCE = 2**63 - 1
 
 
@@ -111,6 +112,16 @@ def feed_name(name: str, suffix: str) -> str | None:
     ('ups_7.txt', None)
     """
     return name.removesuffix(suffix) or None if name.endswith(suffix) else None
+
+
+def delete_word(name: str) -> str | None:
+    """Return the usual word for deletes with which a file's name begins, as it is written there; None without one.
+
+    >>> delete_word("Delete_7.txt"), delete_word("delaware.txt")
+    ('Delete', None)
+    """
+    found = _DELETES.match(name)
+    return found[0] if found else None
 
 
 def first_few(names: Sequence[str], most: int = 5) -> str:

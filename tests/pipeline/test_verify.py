@@ -141,7 +141,8 @@ def test_loop_agrees_with_spark(plain, clean):
 def test_dataset_without_rows(plain, tmp_path):
     (tmp_path / "base").mkdir()
     write(tmp_path / "feed" / "feed.txt", [])
-    local_engine.mutate(BY_FIELD, master=f"{tmp_path}/base", feed=[f"{tmp_path}/feed"], output=f"{tmp_path}/out")
+    settings = {**BY_FIELD, "allow.empty.master": "true"}
+    local_engine.mutate(settings, master=f"{tmp_path}/base", feed=[f"{tmp_path}/feed"], output=f"{tmp_path}/out")
 
     assert plain(tmp_path / "out").problems == ()
 

@@ -77,6 +77,7 @@ class RowPlan:
         made = {
             "id.field.ordinals": ",".join(str(place(name)) for name in self.key),
             "field.count": self.field_count,
+            "allow.empty.master": "true",
             **NO_LIMITS,
         }
         if self.header:

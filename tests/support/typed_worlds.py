@@ -52,6 +52,7 @@ class World:
             "id.field.ordinals": "id,shop",
             **NO_LIMITS,
             "late.files": "merge",
+            "allow.empty.master": "true",
             "reused.names": "accept",
             "allow.older.snapshot": "true",
             "sync.mode": "full" if self.full else "partial",

@@ -8,6 +8,7 @@ order of ``id.field.ordinals``. Otherwise each row is a whole row. A row of the 
 from collections.abc import Sequence
 
 from mutator.config import Config
+from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
@@ -16,6 +17,22 @@ from mutator.rules import file_names
 def is_delete_source(config: Config, source: Source) -> bool:
     """Return whether every row of a feed file is a delete, by its name."""
     return config.op_field is None and file_names.is_delete_file(source.name, config.delete_prefix)
+
+
+def named_like_deletes(config: Config, feed: Sequence[Source]) -> list[str]:
+    """Return the names of feed files that begin with a word for deletes, though their rows are read as upserts."""
+    if config.op_field is not None or config.full:
+        return []
+    names = {source.name for source in feed if not is_delete_source(config, source)}
+    return sorted(name for name in names if file_names.delete_word(name))
+
+
+def check_delete_names(config: Config, feed: Sequence[Source]) -> None:
+    """Raise DataError for such names where deletes have another prefix."""
+    names = named_like_deletes(config, feed)
+    if names and config.delete_prefix is not None:
+        shown, word = file_names.first_few(names), file_names.delete_word(names[0])
+        raise error("delete.names", paths=shown, prefix=config.delete_prefix, cure=word)
 
 
 def may_have_ids_alone(config: Config, source: Source) -> bool:

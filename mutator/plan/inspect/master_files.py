@@ -25,7 +25,10 @@ _NO_TREE = "a master's files lie in its directory, or in those of partitions, as
 def unmanaged_sources(
     config: Config, storage: Storage, master: str, *, named: bool
 ) -> tuple[tuple[Source, ...], tuple[str, ...]]:
-    """Return the files of a master, by name, and the paths of hidden files. named: fields have names in this run."""
+    """Return the files of a master, by name, and the paths of hidden files.
+
+    named: fields have names in this run. Raises ConfigError for a master without files, unless it may be empty.
+    """
     entry = storage.stat(master)
     if entry is None:
         if not config.allow_empty_master:
@@ -43,6 +46,8 @@ def unmanaged_sources(
     if any(is_straggler(storage, part.name) for part in entries):  # of an adopted master, whose manifest has its files
         paths = {directory: _paths_in_manifest(storage, directory) for directory in (*own, master)}
         entries = [part for part in entries if not is_straggler(storage, part.name) or _is_kept(paths, master, part)]
+    if not entries and not config.allow_empty_master:
+        raise error("master.empty", path=master)
     for part in entries:
         check_entry(part, _TREE if "=" in part.name and not config.partitioned_by else _NO_TREE)
     # As between rows of one ID, the file name decides before the directory (by which the entries are sorted).

@@ -1,0 +1,137 @@
+"""Mistakes on a command line: the message blames the right one at once."""
+
+import time
+
+import pytest
+
+from mutator.cli import main
+from mutator.errors import ConfigError, DataError
+from tests.support.job import BY_NAME, CONFIG, ENGINES, Job
+
+SETTINGS = (
+    b"id.field.ordinals=0\ntemporal.ordering.field.ordinal=2\ntemporal.ordering.field.numeric=true\nfield.count=3\n"
+)
+
+
+@pytest.fixture(params=ENGINES)
+def job(request, tmp_path):
+    return Job(tmp_path, request.param)
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Return a function that runs with a configuration file and other words, and returns the exit code and stderr."""
+    job = Job(tmp_path)
+    job.put("ups_1.txt")
+    (tmp_path / "c.properties").write_bytes(SETTINGS)
+    words = ["run", "--config", str(tmp_path / "c.properties"), "--master", str(job.master), "--feed", str(job.feed)]
+
+    def call(*more):
+        code = main([*words, "--output", str(job.output), *more])
+        return code, capsys.readouterr().err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [
+        ("field.count=2", "temporal.ordering.field.ordinal: field 2 is beyond -D field.count = 2"),
+        ("rsbm.field.count=2", "temporal.ordering.field.ordinal: field 2 is beyond -D field.count = 2"),
+        ("op.code.field.ordinal=0", "-D op.code.field.ordinal: field 0 is also a field of id.field.ordinals"),
+    ],
+)
+def test_a_fault_that_an_override_makes(run, override, fault):
+    code, err = run("-D", override)
+
+    assert (code, err) == (2, f"mutator: error: the command line: these settings cannot be used:\n  {fault}\n")
+
+
+def test_a_fault_of_the_file_beside_one_of_an_override(run, tmp_path):
+    (tmp_path / "c.properties").write_bytes(SETTINGS + b"split.bytes=x\n")
+    code, err = run("-D", "num.reducer=x")
+
+    assert code == 2
+    assert err.splitlines() == [
+        f"mutator: error: {tmp_path}/c.properties: these settings cannot be used:",
+        "  -D num.reducer: 'x' must be a whole number from 1 to 999999",
+        "  split.bytes: 'x' must be a size such as 67108864, 64m or 1g",
+    ]
+
+
+def test_an_order_type_overrides_the_older_setting_of_a_file(run):
+    assert run("-D", "temporal.ordering.field.type=string")[0] == 0
+
+
+@pytest.mark.parametrize("given", ["none", "s/one", "file:///no/such/place"])
+def test_verify_of_nothing(tmp_path, capsys, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s").mkdir()
+    path = given.removeprefix("file://") if ":" in given else str(tmp_path / given)
+    started = time.monotonic()
+
+    assert main(["verify", given]) == 2
+    assert capsys.readouterr().err == f"mutator: error: {path}: there is no such directory; check the path\n"
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [("foo://lake/one", "'foo' is not a known storage scheme"), ("http://127.0.0.1:1/one", "can only be read")],
+)
+def test_verify_of_other_schemes(capsys, given, why):
+    assert main(["verify", given]) == 2
+    assert why in capsys.readouterr().err
+
+
+# --- delete files
+
+
+@pytest.mark.parametrize("name", ["del_prod_1.txt", "DELETE-1.txt", "deleted.2.txt", "Remove7.txt"])
+def test_another_delete_prefix(job, name):
+    job.put(name, b"a,1,200\n")
+    job.put("ups_1.txt")
+    word = name.partition("_")[0].partition("-")[0].partition(".")[0].rstrip("7")
+    message = (
+        f"{name}: named like deletes, but deleted.record.file.prefix is gone, so their rows would be upserts; set "
+        f"deleted.record.file.prefix={word}, or, if they are upserts, rename the files, or leave out the prefix"
+    )
+
+    assert job.refused(DataError, settings={**CONFIG, "deleted.record.file.prefix": "gone"}) == message
+    warning = (
+        f"{name}: named like deletes, but read as upserts: set deleted.record.file.prefix if their rows are deletes"
+    )
+    assert job.run().warnings == (warning,)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("delaware_1.txt", {}),
+        ("delaware_1.txt", {"deleted.record.file.prefix": "gone"}),
+        ("del_1.txt", {"deleted.record.file.prefix": "d"}),
+        ("del_1.txt", {"sync.mode": "full", "max.delete.fraction": "1"}),
+    ],
+)
+def test_names_that_are_right(job, name, settings):
+    job.put(name, b"a,1,200\n")
+
+    assert job.run({**CONFIG, **settings}).warnings == ()
+
+
+# --- nothing to merge
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n"])
+def test_a_feed_without_rows(job, content):
+    job.put("ups_1.txt", content)
+    job.put("ups_2.txt", b"")
+
+    assert job.run(BY_NAME).warnings == ("nothing to merge: no row in ups_1.txt, ups_2.txt",)
+
+
+def test_a_master_that_is_not_there(job):
+    (job.master / "base.txt").unlink()
+    job.put("ups_1.txt")
+
+    job.refused(ConfigError, f"{job.master}: the master has no data files; check that it is the right directory")
