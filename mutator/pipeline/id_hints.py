@@ -32,7 +32,7 @@ def id_hint_for(plan: Plan, side: str, sources: Sequence[Source]) -> str:
     rows = first_rows(source, own.delimiter.split if isinstance(own, RowLayout) else None)
     if isinstance(own, RowLayout) and feed.op_field is not None and own.op_field is None:
         rows = _numbered_as_in_feed(rows, feed.op_field)
-    return id_hint(rows, _fields(feed, feed.id_fields), _fields(feed, (feed.order_field, feed.op_field)))
+    return id_hint(rows, fields_of(feed, feed.id_fields), fields_of(feed, (feed.order_field, feed.op_field)))
 
 
 def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) -> str:
@@ -73,7 +73,7 @@ def _is_unique(fields: Sequence[str]) -> str:
     return "is unique" if len(fields) == 1 else "are unique together"
 
 
-def _fields(layout: RowLayout | ColumnLayout | AvroLayout, fields: Sequence[int | str | None]) -> list[str]:
+def fields_of(layout: RowLayout | ColumnLayout | AvroLayout, fields: Sequence[int | str | None]) -> list[str]:
     """Return the names of fields of a layout, or their ordinals if fields have no names."""
     names = layout.result.names if isinstance(layout, ColumnLayout) else ()
     return [names[field] if names and isinstance(field, int) else str(field) for field in fields if field is not None]

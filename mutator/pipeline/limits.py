@@ -24,7 +24,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     counts = result.counts
     for side in ("master", "feed"):
         samples = result.rejects.get(side, ())
-        hints = tuple(reject_hints(plan, side, samples))
+        hints = tuple(reject_hints(plan, survey, side, samples))
         check_rejects(side, plan.limits, counts[f"{side} rejected"], counts[f"{side} rows"], samples, hints)
     check_op_codes(plan, result)
     _check_duplicates(plan, survey, result)

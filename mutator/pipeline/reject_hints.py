@@ -1,17 +1,21 @@
 """Settings that explain rejected rows: a number of fields, a header, or deletes without an order value."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from mutator.engine.receipts import RejectSample
-from mutator.errors.display import counted
+from mutator.errors.display import counted, without_secrets
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.registry import FILE_FORMATS
+from mutator.pipeline.value_hints import op_code_hint, order_hint, time_fields
+from mutator.plan.inspect.first_rows import FirstRows, first_rows
 from mutator.plan.inspect.headers import header_names, is_line_of_names
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input
 
 
-def reject_hints(plan: Plan, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
+def reject_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
     """Yield a sentence for each setting that may be the cause of rejects, without a full stop.
 
     side: "master" or "feed". samples: the first of its rejected rows.
@@ -22,6 +26,7 @@ def reject_hints(plan: Plan, side: str, samples: Sequence[RejectSample]) -> Iter
         if _looks_like_header(plan, file, sample):
             yield f"If line 1 of {file.source.name} is a header, set header.lines=1"
             break
+    yield from _value_hints(plan, survey, side, samples)
     for file in {file.source.path: file for _, file in found}.values():
         layout, width = plan.rows.layouts[file.layout], file.source.width
         if not isinstance(layout, RowLayout) or width in (None, layout.width) or layout.width is None:
@@ -35,6 +40,44 @@ def reject_hints(plan: Plan, side: str, samples: Sequence[RejectSample]) -> Iter
         else:
             yield f"A row should have {counted(layout.width, 'field')} because {plan.rows.width_from}, and {own}"
         break
+
+
+def _value_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
+    """Yield sentences on order values and op codes, from the first rows of the file with the first reject of either."""
+    sources = {without_secrets(source.path): source for source in getattr(survey, side)}
+    for reason, hint in (("(order value)", _order_hint), ("(op code) is not a known code", _op_code_hint)):
+        sample = next((one for one in samples if reason in one.reason and one.path in sources), None)
+        if sample is None:
+            continue
+        source = sources[sample.path]
+        layout = plan.rows.layouts[plan.rows.layout_of.get(source.path, side)]
+        rows = first_rows(source, layout.delimiter.split if isinstance(layout, RowLayout) else None)
+        found = hint(layout, rows, survey.manifest is not None) if rows.count else None
+        if found is not None:
+            yield f"In the first {counted(rows.count, 'row')} of {rows.file}, {found}"
+
+
+def _order_hint(layout: Any, rows: FirstRows, is_managed: bool) -> str | None:
+    """Return the setting that fits the values of the order field. is_managed: the master has a type already."""
+    from mutator.pipeline.id_hints import fields_of  # loads the block types of all formats
+
+    (field,) = fields_of(layout, (layout.order_field,))
+    if field not in rows.columns:
+        return None
+    found = order_hint(rows.columns[field], layout.order_type)
+    if found is not None:
+        return found.partition(": set")[0] + f", but the master's are {layout.order_type}" if is_managed else found
+    times = time_fields({name: values for name, values in rows.columns.items() if name != field}, layout.order_type)
+    if len(times) == 1 and not is_managed:
+        return f"field {field} has no times, and field {times[0]} has: set temporal.ordering.field.ordinal={times[0]}"
+    return None
+
+
+def _op_code_hint(layout: Any, rows: FirstRows, is_managed: bool) -> str | None:
+    field = str(layout.op_field)
+    if field not in rows.columns:
+        return None
+    return op_code_hint(rows.columns[field], layout.delete_codes, layout.upsert_codes or ())
 
 
 def _looks_like_header(plan: Plan, file: Input, sample: RejectSample) -> bool:

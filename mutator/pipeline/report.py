@@ -152,7 +152,7 @@ def _warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     yield from late_warnings(plan, result)
     yield from superseded_warnings(plan, survey, result)
     for side, samples in result.rejects.items():
-        yield from (f"rejected rows: {hint}" for hint in reject_hints(plan, side, samples))
+        yield from (f"rejected rows: {hint}" for hint in reject_hints(plan, survey, side, samples))
 
 
 def _rows_by_partition(plan: Plan, result: Result) -> list[dict[str, Any]] | None:

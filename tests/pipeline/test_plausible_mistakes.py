@@ -259,3 +259,72 @@ def test_a_first_feed_with_a_wrong_id(job):
     assert job.run(settings, dry_run=True).warnings == (warning,)
     message = "the snapshot has 196 duplicates (rows with the ID of another row) among 200 rows, so that 4 records"
     job.refused(DataError, message, hint, settings={**settings, "sync.mode": "full"})
+
+
+# --- rows that are rejected for their order values or op codes
+
+
+def shown_hint(job, settings=CONFIG):
+    """Return the sentence between the rows of a message and its cure."""
+    message = job.refused(DataError, settings=settings)
+    assert "would leave them out of the result, up to reject.limit" in message.partition(". Fix the rows")[2]
+    return message.partition(". Fix the rows")[0].rpartition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("order", "stated", "looks"),
+    [
+        (lambda n: f"2026-01-31T10:00:{n % 60:02}Z", "long", "look like ISO 8601: set {}=timestamp"),
+        (lambda n: f"2026-01-31 10:00:{n % 60:02}.25", "decimal", "look like ISO 8601: set {}=timestamp"),
+        (lambda n: f"{n}.5", "long", "are decimal numbers: set {}=decimal"),
+        (lambda n: 1425931207 + n, "timestamp", "are integers: set {}=long"),
+        (lambda n: f'"{n}"', "long", "have quotes around them: input.format=csv reads quoted fields"),
+        (lambda n: f" {n}", "long", "have blanks around them: have them delivered without blanks"),
+    ],
+)
+def test_order_values_of_another_type(job, order, stated, looks):
+    key = "temporal.ordering.field.type"
+    job.put("base.txt", table_of(1200, lambda n: f"k{n}", lambda n: 1, order), "master")
+    hint = f"In the first 1,000 rows of base.txt, 1,000 of 1,000 order values {looks.format(key)}"
+
+    assert shown_hint(job, {**CONFIG, key: stated}) == hint
+
+
+def test_an_order_field_without_times(job):
+    job.put("base.txt", table_of(50, lambda n: f"k{n}", lambda n: 1425931207 + n, lambda n: "bread"), "master")
+    found = "field 2 has no times, and field 1 has: set temporal.ordering.field.ordinal=1"
+
+    assert shown_hint(job) == f"In the first 50 rows of base.txt, {found}"
+
+
+def test_order_values_of_another_type_than_the_master(job):
+    job.follow()
+    job.add("ups_1.txt", table_of(3, lambda n: f"k{n}", lambda n: 1, lambda n: f"2026-01-0{n + 1}"))
+    found = "3 of 3 order values look like ISO 8601, but the master's are long"
+
+    assert shown_hint(job) == f"In the first 3 rows of ups_1.txt, {found}"
+
+
+@pytest.mark.parametrize(
+    ("codes", "found"),
+    [
+        ("ABAB", "no op code is one of deleted.op.code or upsert.op.code, but 'A' (2), 'B' (2): check op.code.field"),
+        ("UUdd", "'d' (2) looks like a delete: set deleted.op.code=D,d"),
+        ("UUII", "upsert.op.code lacks 'I' (2)"),
+    ],
+)
+def test_op_codes_that_are_not_named(job, codes, found):
+    job.put("ups_1.txt", coded(*codes))
+
+    hint = shown_hint(job, {**WITH_CODES, "upsert.op.code": "U"})
+    assert hint.startswith(f"In the first 4 rows of ups_1.txt, {found}")
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_order_values_of_fields_with_names(tmp_path, file_format):
+    work = Work(tmp_path, "auto", {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"})
+    work.put("master/m", pa.table({"id": ["a", "b"], "at": ["2026-01-31", "2026-02-01"]}), file_format)
+    (tmp_path / "feed").mkdir()
+
+    with pytest.raises(DataError, match=r"2 of 2 order values look like ISO 8601: set temporal\S+type=timestamp\. Fix"):
+        work.run()
