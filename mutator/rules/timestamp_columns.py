@@ -3,6 +3,8 @@
 The usual forms are read with numpy; every other one is left to ``parse_timestamp``, which is the reference.
 """
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -36,8 +38,12 @@ _ROWS = 1 << 14  # at a time, so that all that is made of them stays in the proc
 _DATE, _TIME = len("2026-01-31"), len("2026-01-31T10:00:00")
 _TENS = np.array([0, 2, 5, 8, 11, 14, 17])  # offsets of the tens of century, year, month, day, hour, minute, second
 _HIGHEST = np.array([[99], [99], [12], [31], [23], [59], [59]], np.uint8)
-# Days from 1970-01-01 to the first day of each month, from 0001-01 to 10000-01.
-_MONTHS = np.arange("0001-01", "10000-02", dtype="datetime64[M]").astype("datetime64[D]").astype(np.int32)
+
+
+@cache  # most runs have no timestamps
+def _month_starts() -> npt.NDArray[np.int32]:
+    """Return the days from 1970-01-01 to the first day of each month, from 0001-01 to 10000-01."""
+    return np.arange("0001-01", "10000-02", dtype="datetime64[M]").astype("datetime64[D]").astype(np.int32)
 
 
 def parse_usual(fields: ByteColumn) -> tuple[Ints, Ints, Flags]:
@@ -82,8 +88,9 @@ def _parse_alike(text: Bytes) -> tuple[Ints, npt.NDArray[np.int32], Flags]:
     months = (100 * century + year) * 12 + month - 13
     good &= (months >= 0) & (month > 0)
     months[~good] = 0
-    days = _MONTHS[months] + day - 1
-    good &= (day > 0) & (days < _MONTHS[months + 1])
+    starts = _month_starts()
+    days = starts[months] + day - 1
+    good &= (day > 0) & (days < starts[months + 1])
     seconds, nanos = days.astype(np.int64) * 86400, np.zeros(count, np.int32)  # up to 999,999,999
     if clock:
         good &= (text[[13, 16]] == ord(":")).all(axis=0)
