@@ -10,17 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mutator.engine import steps
-from mutator.engine.local.runner import local_runner, workers_of
+from mutator.engine.local.runner import local_runner
+from mutator.engine.local.workers import workers_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner, Watch, unwatched
 from mutator.plan.run_plan import Plan
-from mutator.plan.runner_choice import RunnerChoice, choose_runner, processes_for
+from mutator.plan.runner_choice import RunnerChoice, choose_runner, shared_processes_for
 from mutator.storage import located, walk
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from mutator.engine.local.processes import Workers
+    from mutator.engine.local.processes import Processes
 
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 Context = Callable[[], AbstractContextManager["SparkContext"]]  # makes a Spark context, which takes seconds
@@ -76,9 +77,9 @@ def open_runner(
     """Yield the runner that was chosen. Raises the errors of the catalogue for faults of Spark."""
     if choice.runner == "local":
         with ExitStack() as stack:
-            workers = stack.enter_context(workers_of(choice.processes))
+            workers = stack.enter_context(workers_of(choice.processes, choice.threads))
             # What one process merges is done before anybody looks.
-            watch = unwatched if workers is None else stack.enter_context(watching())
+            watch = unwatched if choice.processes == 1 else stack.enter_context(watching())
             yield stack.enter_context(local_runner(workers, watch=watch))
         return
     from mutator.engine.spark.faults import spark_faults
@@ -88,12 +89,17 @@ def open_runner(
         yield SparkRunner(sc)
 
 
-def shared_workers(bytes_: int) -> AbstractContextManager[Workers | None]:
+def shared_workers(bytes_: int) -> AbstractContextManager[Processes | None]:
     """Return processes that several merges share, which start when they are needed; None for this process.
 
     bytes_: that all of these merges read.
     """
-    return workers_of(processes_for(bytes_, _cores()))
+    count = shared_processes_for(bytes_, _cores())
+    if count == 1:
+        return nullcontext()
+    from mutator.engine.local.processes import Processes  # loads multiprocessing
+
+    return Processes(count)
 
 
 def _cores() -> int:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 RUNNERS = ("auto", "local", "spark")
 _FASTER_HERE = 1 << 30  # bytes that this machine merges no slower than Spark on the same machine
-_ONE_PROCESS = 48 << 20  # bytes that one process merges before others have started
+_ONE_PROCESS = 256 << 20  # bytes that the threads of one process merge before other processes would be done
+_MANY = 48 << 20  # bytes of many tables that one process merges before others would be done; threads do not help there
+_ONE_THREAD = 4 << 20  # bytes that one thread merges before others have started
+_MOST_THREADS = 4  # they wait for each other where Python itself is at work
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class RunnerChoice:
     runner: str  # "local" or "spark"
     processes: int  # of a local runner, at least 1
     why: str
+    threads: int = 1  # of its only process
 
     def text(self) -> str:
         """Return a clause for a report.
@@ -36,15 +40,16 @@ def choose_runner(wanted: str, bytes_: int, cores: int, spark: str | None) -> Ru
     configured, None if none is.
 
     >>> choose_runner("auto", 4096, 2, None)
-    RunnerChoice(runner='local', processes=1, why='4,096 bytes are merged before Spark would have started')
+    RunnerChoice(runner='local', processes=1, why='4,096 bytes are merged before Spark would have started', threads=1)
     """
-    processes = processes_for(bytes_, cores)
+    processes, threads = processes_for(bytes_, cores), threads_for(bytes_, cores)
     if wanted != "auto":
-        return RunnerChoice(wanted, processes, "it was asked for")
+        return RunnerChoice(wanted, processes, "it was asked for", threads)
     if spark is not None:
         return RunnerChoice("spark", processes, spark)
     if bytes_ <= _FASTER_HERE:
-        return RunnerChoice("local", processes, f"{bytes_:,} bytes are merged before Spark would have started")
+        why = f"{bytes_:,} bytes are merged before Spark would have started"
+        return RunnerChoice("local", processes, why, threads)
     return RunnerChoice("spark", processes, f"{bytes_:,} bytes to read are more than {_FASTER_HERE:,}")
 
 
@@ -55,3 +60,17 @@ def processes_for(bytes_: int, cores: int) -> int:
     (1, 4)
     """
     return 1 if bytes_ <= _ONE_PROCESS else max(cores, 1)
+
+
+def threads_for(bytes_: int, cores: int) -> int:
+    """Return the number of threads that merge some bytes in one process.
+
+    >>> threads_for(1 << 10, 2), threads_for(1 << 30, 2), threads_for(1 << 30, 64)
+    (1, 2, 4)
+    """
+    return 1 if bytes_ <= _ONE_THREAD else max(1, min(cores, _MOST_THREADS))
+
+
+def shared_processes_for(bytes_: int, cores: int) -> int:
+    """Return the number of processes that many merges share. bytes_: of all of them."""
+    return 1 if bytes_ <= _MANY else max(cores, 1)

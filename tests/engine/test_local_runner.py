@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mutator.engine.local.runner import local_runner, workers_of
+from mutator.engine.local.runner import local_runner
+from mutator.engine.local.workers import workers_of
 from mutator.engine.runner import each_on
 from mutator.errors import StorageError, error
 from tests.support.patience import wait_until
@@ -19,9 +20,12 @@ from tests.support.patience import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 
 
+WORKERS = [(1, 1), (1, 2), (2, 1)]  # processes, and threads of the only one
+
+
 @contextmanager
-def running(processes, **how):
-    with workers_of(processes) as workers, local_runner(workers, **how) as runner:
+def running(processes, threads=1, **how):
+    with workers_of(processes, threads) as workers, local_runner(workers, **how) as runner:
         yield runner
 
 
@@ -36,15 +40,10 @@ def joined(separator, number, attempt, elements):
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("processes", [1, 2])
-def test_elements_arrive_in_their_group_sorted(processes):
+@pytest.mark.parametrize("workers", WORKERS)
+def test_elements_arrive_in_their_group_sorted(workers):
     lines = ["to be or not to be", "that is the question", "", "whether tis nobler"]
-    with (
-        workers_of(processes) as workers,
-        local_runner(workers) as runner,
-        runner.shared(3) as count,
-        runner.shared(" ") as space,
-    ):
+    with running(*workers) as runner, runner.shared(3) as count, runner.shared(" ") as space:
         found = runner.tasks(lines).map(words, count).grouped(4).map(joined, space)
         expected = [(0, "not the tis nobler"), (1, "that whether"), (2, "to be or to be is question"), (3, "")]
         assert found.collect() == expected
@@ -72,13 +71,9 @@ def pid_of(task, number, attempt):
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("processes", [1, 2])
-def test_an_error_of_the_catalogue_arrives(processes):
-    with (
-        workers_of(processes) as workers,
-        local_runner(workers) as runner,
-        pytest.raises(StorageError, match="task 1: no space left"),
-    ):
+@pytest.mark.parametrize("workers", WORKERS)
+def test_an_error_of_the_catalogue_arrives(workers):
+    with running(*workers) as runner, pytest.raises(StorageError, match="task 1: no space left"):
         each_on(runner)([1, 2], refuse)
 
 
@@ -102,13 +97,13 @@ class Stop(Exception):
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_watch_stops_the_tasks_that_have_not_begun(processes, tmp_path):
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_watch_stops_the_tasks_that_have_not_begun(workers, tmp_path):
     def watch(done, tasks):
         if done:
             raise Stop
 
-    with running(processes, watch=watch) as runner, pytest.raises(Stop):
+    with running(*workers, watch=watch) as runner, pytest.raises(Stop):
         each_on(runner)([str(tmp_path / str(number)) for number in range(20)], touch)
 
     assert 0 < len(list(tmp_path.iterdir())) < 20
@@ -124,7 +119,8 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     program = f"""
         import os, time
         from pathlib import Path
-        from mutator.engine.local.runner import local_runner, workers_of
+        from mutator.engine.local.runner import local_runner
+        from mutator.engine.local.workers import workers_of
         from mutator.engine.runner import each_on
         from tests.engine.test_local_runner import sleeper
 

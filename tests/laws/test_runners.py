@@ -1,4 +1,4 @@
-"""Every runner writes the same files, byte for byte: this process, worker processes, and Spark."""
+"""Every runner writes the same files, byte for byte: a thread, several, processes, and Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import pytest
 
 import mutator
 from mutator.dataset import manifest
-from mutator.engine.local.runner import local_runner, workers_of
+from mutator.engine.local.runner import local_runner
+from mutator.engine.local.workers import workers_of
 from mutator.errors import MutatorError
 from mutator.pipeline import merge
 from mutator.pipeline.report import Report
@@ -34,10 +35,10 @@ NOW = ("20270115T080000Z-0123abcd", 1_800_000_000_000)  # ID and commit time of 
 SMALL = {"split.bytes": "40", "num.reducer": "3"}  # several tasks for each step
 
 
-@pytest.fixture(scope="module")
-def in_workers() -> Iterator[Mutate]:
-    """Yield a merge in two worker processes."""
-    with workers_of(2) as workers:
+@pytest.fixture(scope="module", params=[(2, 1), (1, 2)], ids=["processes", "threads"])
+def in_workers(request: Any) -> Iterator[Mutate]:
+    """Yield a merge in two processes, or in two threads."""
+    with workers_of(*request.param) as workers:
 
         def mutate(config: Any, *, engine: str = "auto", **paths: Any) -> Report:
             # As many groups of partitions as the other runners make.
@@ -89,7 +90,7 @@ SETTINGS = tuple(f"{name}={value}" for name, value in SMALL.items())
 @pytest.mark.thorough(keep=8)
 @pytest.mark.parametrize("engine", ["blocks", "records"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_worker_processes_write_the_same_files(case: Path, engine: str, in_workers: Mutate, tmp_path: Path) -> None:
+def test_workers_write_the_same_files(case: Path, engine: str, in_workers: Mutate, tmp_path: Path) -> None:
     here = outputs_of(case, tmp_path / "a", partial(local_engine.mutate, engine=engine), SETTINGS)
     there = outputs_of(case, tmp_path / "b", partial(in_workers, engine=engine), SETTINGS)
 
@@ -135,7 +136,7 @@ def put(directory: Path, file_format: str) -> dict[str, Any]:
 @pytest.mark.processes
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_worker_processes_write_the_same_files_in_each_format(
+def test_workers_write_the_same_files_in_each_format(
     file_format: str, partitioned: bool, in_workers: Mutate, tmp_path: Path
 ) -> None:
     paths = put(tmp_path, file_format)

@@ -46,7 +46,7 @@ def test_each_table_is_merged_on_spark(folder, sc):
 
 @pytest.mark.parametrize("small", [True, False], ids=["a task for each table", "a task for each step"])
 def test_worker_processes_merge_the_tables(folder, monkeypatch, small):
-    monkeypatch.setattr("mutator.plan.runner_choice._ONE_PROCESS", 0)
+    monkeypatch.setattr("mutator.plan.runner_choice._MANY", 0)
     memory = "" if small else 'memory.bytes = "1"\n'
 
     done = many_tables.run(folder.tables(defaults=DEFAULTS + memory), no_spark, at_once=3)

@@ -8,8 +8,8 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import connection
@@ -17,19 +17,19 @@ from types import ModuleType
 from typing import Any, Self
 
 from mutator.engine.each import TaskError, checked, guarded
+from mutator.engine.local.threads import gathered
 from mutator.engine.runner import Watch, unwatched
 from mutator.errors import error
 
 _PRELOADED = ("mutator.engine.preload",)
-_INTERVAL = 0.2  # seconds between two calls of a watch, at most
 _submitting = threading.Lock()
 
 
-class Workers:
+class Processes:
     """A bounded number of processes, which start when they are needed."""
 
-    def __init__(self, processes: int) -> None:
-        self.processes = processes
+    def __init__(self, count: int) -> None:
+        self.count = count
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -46,11 +46,7 @@ class Workers:
         """
         futures = self._submit(tasks)
         try:
-            left: Iterable[Future[Any]] = futures
-            while left:
-                _, left = wait(left, _INTERVAL, FIRST_COMPLETED)
-                watch(len(futures) - len(left), len(futures))
-            return checked([future.result() for future in futures])
+            return checked(gathered(futures, watch))
         except BrokenProcessPool:
             raise error("worker.killed") from None
         except Exception:
@@ -60,7 +56,7 @@ class Workers:
     def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         with _submitting, _without_main():
             if self._pool is None or self._pool._broken:  # another table's worker was killed
-                self._pool = ProcessPoolExecutor(self.processes, self._context, _begin)
+                self._pool = ProcessPoolExecutor(self.count, self._context, _begin)
             return [self._pool.submit(_result, pickle.dumps(task, 5)) for task in tasks]
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -1,7 +1,7 @@
 """The runner on this machine, without Spark: the same steps, with files of sorted runs for a shuffle.
 
-A stage is a part of the steps that needs no shuffle. Its tasks run in this process, one after the other, or in a few
-worker processes (``processes``). What they yield is collected, kept in a file, or written as sorted runs, which the
+A stage is a part of the steps that needs no shuffle. Its tasks run one after the other, or in a few threads or
+processes (``workers``). What they yield is collected, kept in a file, or written as sorted runs, which the
 tasks of the next stage merge.
 """
 
@@ -10,17 +10,15 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from mutator.engine.local.workers import Workers
 from mutator.engine.runner import Shared, Watch, Work, unwatched
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
 from mutator.engine.task_files import scratch_directory
-
-if TYPE_CHECKING:
-    from mutator.engine.local.processes import Workers
 
 Input = Callable[[], Iterable[Any]]  # returns the elements of a task
 _Step = tuple[Work, Shared | None]
@@ -96,22 +94,13 @@ def local_runner(
 ) -> Iterator[LocalRunner]:
     """Yield a runner on this machine.
 
-    workers: run the tasks; None for this process alone. parallelism: that the steps see, if another. attempt: of the
+    workers: run the tasks; None for this thread alone. parallelism: that the steps see, if another. attempt: of the
     task whose steps these are. watch: called while tasks run; what it raises stops them.
     """
     with ExitStack() as stack:
         directory = scratch_directory(stack)
-        count = 1 if workers is None else workers.processes
+        count = 1 if workers is None else workers.count
         yield LocalRunner(directory, workers, parallelism or count, attempt, watch)
-
-
-def workers_of(count: int) -> AbstractContextManager[Workers | None]:
-    """Return a number of processes that start when they are needed; for one, None: this process."""
-    if count == 1:
-        return nullcontext()
-    from mutator.engine.local.processes import Workers  # loads multiprocessing
-
-    return Workers(count)
 
 
 @dataclass(frozen=True)

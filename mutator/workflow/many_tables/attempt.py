@@ -30,7 +30,7 @@ from mutator.workflow.many_tables.tables_file import Table
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from mutator.engine.local.processes import Workers
+    from mutator.engine.local.processes import Processes
 
 
 class Stopped(Exception):
@@ -52,7 +52,7 @@ class Attempt:
         pool: str,
         latest: float | None,
         context: Callable[[], SparkContext],
-        workers: Workers | None = None,
+        workers: Processes | None = None,
     ) -> None:
         self.table, self.run = table, run
         self._began = time.monotonic()

@@ -35,7 +35,7 @@ from mutator.workflow.many_tables.tables_file import Table, Tables
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from mutator.engine.local.processes import Workers
+    from mutator.engine.local.processes import Processes
 
 _AGAIN = 0.2  # seconds until a table that is stopping is stopped again
 _FATAL = ("spark.missing", "spark.connect", "spark.lost")  # every other table would fail as well
@@ -95,7 +95,7 @@ class _Application:
         self.warnings: tuple[str, ...] = ()
         self._until = None if deadline is None else self.began + deadline
         self._spark, self._record, self._engine, self._tell = spark, record, engine, tell
-        self._workers: Workers | None = None  # that merge on this machine; None for this process
+        self._workers: Processes | None = None  # that merge on this machine; None for this process
         self._sc: Future[SparkContext] = Future()
         self._wanted = threading.Lock()  # acquired, for good, by the first table that needs Spark
         self._choosing = threading.Lock()  # guards the waiting tables and those under way
