@@ -19,7 +19,7 @@ The rooms, in the order of the data flow. A room imports only from the rooms abo
 ``formats``  bytes ↔ blocks of rows: delimited text, CSV, Avro, Parquet, ORC
 ``dataset``  a dataset on disk: manifest, checksums, tombstones, log; staging and commit
 ``plan``     the driver's decisions before a task runs: inputs, rows, splits, join
-``engine``   read, shuffle, merge, write: by blocks or by records; on Spark
+``engine``   read, shuffle, merge, write: by blocks or by records; on this machine or on Spark
 ``pipeline`` one merge, step by step; accounting, report, verify
 ``workflow`` repeated runs: the directory workflow, many tables, one run per partition
 ``bridge``   tables that other systems own, merged by way of delimited text: files, Hive
