@@ -25,7 +25,7 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 
 # The optimising compiler takes more time than it saves: Python does the work, and the JVM moves bytes.
-_QUICK = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 _COLLECTOR = "-XX:+UseSerialGC"
 # The JVM's own warnings would be on stdout, among them one for each class that an archive cannot have.
 _LOG = ("-Xlog:disable", "-Xlog:all=error:stderr")
