@@ -40,6 +40,7 @@ def home(tmp_path, monkeypatch):
     for name in (*jvm_start._GIVEN, "SPARK_CONF_DIR", "SPARK_LAUNCHER_OPTS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("mutator.engine.spark.jvm_start.SparkContext._gateway", None)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     return tmp_path / "spark"
 
 
@@ -148,6 +149,14 @@ def test_options_in_the_configuration_of_spark_keep_ours_from_contradicting_them
         given = os.environ["SPARK_SUBMIT_OPTS"]
 
     assert ("UseSerialGC" in given, "Archive" in given) == (options[-2:] != "GC", options[-2:] == "GC")
+
+
+@pytest.mark.parametrize("cores", [2, 16])
+def test_the_serial_collector_is_for_few_cores(home, monkeypatch, cores):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+
+    with quick_jvm():
+        assert ("UseSerialGC" in os.environ["SPARK_SUBMIT_OPTS"]) == (cores == 2)
 
 
 def started(tmp_path, **more):

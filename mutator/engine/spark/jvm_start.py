@@ -26,7 +26,8 @@ from pyspark.find_spark_home import _find_spark_home
 
 # The optimising compiler takes more time than it saves: Python does the work, and the JVM moves bytes.
 _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-_COLLECTOR = "-XX:+UseSerialGC"
+# Collectors with threads take time from the tasks where cores are few, and save it where they are many.
+_COLLECTOR, _FEW_CORES = "-XX:+UseSerialGC", 4
 # The JVM's own warnings would be on stdout, among them one for each class that an archive cannot have.
 _LOG = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
@@ -46,7 +47,8 @@ def quick_jvm() -> Iterator[None]:
         return
     home = Path(_find_spark_home())
     given = _given_options(home)
-    collector = () if re.search(r"-XX:\+Use\w+GC", given) else (_COLLECTOR,)  # two of them are an error
+    is_chosen = re.search(r"-XX:\+Use\w+GC", given)  # two collectors are an error
+    collector = () if is_chosen or (os.cpu_count() or 1) > _FEW_CORES else (_COLLECTOR,)
     archive = () if re.search(r"-Xshare|Archive", given) else archive_options(cache_directory(), home)
     options = {
         # This JVM only builds the command line of the other.
