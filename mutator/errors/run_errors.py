@@ -226,6 +226,14 @@ RUNS: dict[int, dict[str, str]] = {
             "would forget their tombstones, row sequences and merged feed files: go on with a run for each partition, "
             "or set master.adopt=true to use only their rows and forget the rest"
         ),
+        "partition.lost": (
+            "{path}: lacks partitions that {writer} wrote: {partitions}; restore them from a copy, or, "
+            "if they were removed on purpose, remove {record} there"
+        ),
+        "partition.record": (
+            "{path}: the record of the partitions is damaged ({why}); restore it from a copy, or, if no partition is "
+            "missing, remove it"
+        ),
         "partition.resume": (
             "{path}: was started with another {what}, and its results so far are in {place}; remove that directory, or "
             "name another output, or run with the original one"

@@ -145,6 +145,35 @@ def test_partitions_become_empty_and_reappear(case):
     assert b"a,1,400,late" not in rows_of(case.output)
 
 
+def lacks(case, removed, writer, record):
+    return (
+        f"{case.parted}: lacks partitions that {writer} wrote: {removed.name}; restore them from a copy, or, if they "
+        f"were removed on purpose, remove {record} there"
+    )
+
+
+@pytest.mark.parametrize(
+    ("writer", "record"),
+    [("mutator partition", "_mutator/partition.json"), ("mutator partition-runs", "_partition_runs.json")],
+)
+def test_a_partition_of_the_master_was_removed(case, writer, record):
+    if writer == "mutator partition-runs":
+        case.run()
+        case.feed(b"b,1,500,U,new\n").follow()
+    removed = max(case.parted.glob("k=*"))
+    shutil.rmtree(removed)
+    with pytest.raises(StateError, match=re.escape(lacks(case, removed, writer, record))):
+        case.run()
+    assert not case.output.exists()
+
+    path = case.parted / record
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(StateError, match=r"partition.*json: the record of .* is damaged"):
+        case.run()
+    path.unlink()
+    assert removed.name not in how(case.run()) or how(case.run(case.root / "again"))[removed.name] == "merged"
+
+
 def test_sample_by_store_and_date(tmp_path):
     settings = read_settings(SALES / "sales.properties") | {"max.delete.fraction": "1"}
     case = Case(tmp_path, settings, "store_id=0,create_date=7")
@@ -257,13 +286,19 @@ def touch(path):
     os.utime(path, (1, 1))
 
 
+def remove(partition):
+    """Remove a partition of a split master, which its record does not name any more."""
+    shutil.rmtree(partition)
+    (partition.parent / "_mutator" / "partition.json").unlink()
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         (lambda case: (case.parted / "k=a/base.txt").write_bytes(b"a,1,100,x\na,5,100,NEW\n"), "master/k=a"),
         (lambda case: touch(case.parted / "k=c/base.txt"), "master/k=c"),
         (lambda case: (case.parted / "k=e").mkdir(), "master/k=e"),
-        (lambda case: shutil.rmtree(case.parted / "k=a"), "master/k=a"),
+        (lambda case: remove(case.parted / "k=a"), "master/k=a"),
         (lambda case: touch(case.fed / "k=b/ups_1.txt"), "split-1/k=b"),
     ],
 )

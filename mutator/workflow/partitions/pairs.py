@@ -1,7 +1,7 @@
 """Pair the partition directories of a master with those of a split feed, and identify their content."""
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from mutator.config import Config
@@ -13,6 +13,7 @@ from mutator.errors.display import without_secrets
 from mutator.rules import file_names
 from mutator.rules.partition_paths import directory_of, values_of
 from mutator.storage import read_if_exists, storage_for, walk
+from mutator.workflow.partitions.runs_record import canonical, check_partitions, lost_partitions
 
 Pair = tuple[str | None, str | None]  # directories of a partition in master and feed; None: it has none there
 
@@ -40,6 +41,9 @@ def pairs_of(config: Config, master: str, feed: str) -> dict[str, Pair]:
         (names, path), (others, other) = list(by.items())[:2]
         what = f"is a partition by {', '.join(names)}, and {other} one by {', '.join(others)}"
         raise error("partition.tree", path=path, what=what)
+    if old:
+        check_partitions(master, old)
+        _check_split_master(master, old)
     found: dict[str, Pair] = {}
     for key in sorted({*old, *new}):
         spelled = old.get(key) or new[key]
@@ -89,6 +93,13 @@ def _check_record(feed: str) -> None:
         raise error("split.files", path=feed, what=file_names.first_few(differ))
     if more := unrecorded_files(storage, feed, parts, listed):
         raise error("split.unrecorded", path=feed, names=file_names.first_few(more))
+
+
+def _check_split_master(master: str, directories: Collection[str]) -> None:
+    """Raise StateError if a master that ``mutator partition`` split lacks a partition."""
+    record = _record_of(master)
+    if record is not None and (lost := canonical(part.directory for part in record.split_parts()) - set(directories)):
+        raise lost_partitions(master, lost, "mutator partition", split_record.PATH)
 
 
 def _record_of(feed: str) -> SplitRecord | None:

@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mutator.dataset import checksummed_json
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
-from mutator.storage import Storage, read_if_exists
+from mutator.storage import Storage
 from mutator.workflow.partitions.pairs import differing_inputs
 from mutator.workflow.partitions.report import PartitionRun
-
-_RECORD, _FORMAT, _VERSION = "_partition_runs.json", "mutator partition runs", 1
+from mutator.workflow.partitions.runs_record import read_record, record_content, record_path
 
 
 class WorkDirectory:
@@ -25,7 +23,7 @@ class WorkDirectory:
         above, name = posixpath.split(output)
         self.path = posixpath.join(above, f".{name}.partitions") if storage.renames else output
         self._storage, self._output, self._inputs = storage, output, inputs
-        self._record = posixpath.join(self.path, _RECORD)
+        self._record = record_path(self.path)
         self._claim: object | None = None
 
     def __enter__(self) -> WorkDirectory:
@@ -41,7 +39,7 @@ class WorkDirectory:
                 raise error("output.busy", path=self._output, staging=self.path)
         if begun is None:
             with storage.create_new(self._record) as stream:
-                stream.write(self._content(None))
+                stream.write(record_content(self._inputs, None))
         elif begun["inputs"] != self._inputs:
             what = differing_inputs(begun["inputs"], self._inputs)
             raise error("partition.resume", path=self._output, place=self.path, what=what)
@@ -52,14 +50,10 @@ class WorkDirectory:
         self._claim = None
 
     def _read(self) -> dict[str, Any] | None:
-        data = read_if_exists(self._record)
         try:
-            return None if data is None else checksummed_json.parse(data, _FORMAT, _VERSION)
+            return read_record(self.path)
         except ValueError as fault:
             raise error("partition.resume", path=self._output, place=self.path, what=f"record ({fault})") from None
-
-    def _content(self, runs: list[dict[str, Any]] | None) -> bytes:
-        return checksummed_json.dump(_FORMAT, _VERSION, {"inputs": dict(self._inputs), "partitions": runs})
 
     def publish(self, done: Sequence[PartitionRun]) -> None:
         """Publish all partitions as the output, with a record of their runs."""
@@ -70,7 +64,7 @@ class WorkDirectory:
             with storage.create_new(success):
                 pass
         failpoint("runs.success")
-        storage.replace(self._record, self._content(runs))
+        storage.replace(self._record, record_content(self._inputs, runs))
         failpoint("runs.recorded")
         if storage.renames:
             try:
