@@ -63,7 +63,8 @@ RUNS: dict[int, dict[str, str]] = {
     3: {  # data
         "master.twice": (
             "the master has several rows for {ids} that the feed mutates, for example {samples}; "
-            "master.unique=true promises one row per ID: remove that setting, and the last row of each ID is kept"
+            "master.unique=true promises one row per ID: compare these rows; without that setting, the last row of "
+            "each ID is kept, and the others are left out"
         ),
         "rejects": "{what}:\n{rows}\n{cure}",
         "damaged": "{path}: {why}; the file is damaged: have it delivered again, or remove it from the feed",
@@ -122,8 +123,8 @@ RUNS: dict[int, dict[str, str]] = {
             "one snapshot at a time, oldest first"
         ),
         "deletes": (
-            "the run would remove {removed} of the master's {records}, but max.delete.fraction is {fraction}: compare "
-            "the deletes with the master; if all of them are intended, run again with -D max.delete.fraction=1"
+            "the run would remove {removed} of the master's {records}, but max.delete.fraction is {fraction}: {hint}; "
+            "if all of these deletes are intended, run again with -D max.delete.fraction=1"
         ),
         "duplicates": (
             "the {whose} has {duplicates} (rows with the ID of another row) among {rows} rows, so that {records} would "
@@ -145,7 +146,8 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "horizon": (
             "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "
-            "have been deleted before (for example {samples}); accept them with -D before.horizon=insert"
+            "have been deleted before (for example {samples}): check that they were not; -D before.horizon=insert "
+            "inserts them all, also those that were deleted"
         ),
         "control.missing": (
             "{paths}: has no control file (feed.control.suffix={suffix}); wait for it, or unset feed.control.suffix"
@@ -313,7 +315,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "snapshot.older": (
             "the snapshot's highest order value is {now}, but the master has already had one with {before}; if the "
-            "older one is intended, run again with -D allow.older.snapshot=true"
+            "older one is intended, run again with -D allow.older.snapshot=true, which takes newer changes back"
         ),
     },
     70: {  # a bug

@@ -4,7 +4,7 @@ Three limits are fractions: of the master's records that a run removes, of its r
 of a side that are rejected. A wrong setting makes such a result of good data.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mutator.dataset.manifest import Manifest
 from mutator.engine.receipts import RejectSample
@@ -15,6 +15,7 @@ from mutator.pipeline.op_codes import check_op_codes
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Limits, Plan
+from mutator.rules.file_names import first_few
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import check_sums
 
@@ -72,7 +73,28 @@ def _check_deletes(plan: Plan, result: Result) -> None:
     removed = counts["master removed"] + counts["master deleted by absence"]
     live = removed + counts["master kept"] + counts["master replaced"]
     if removed > fraction * live:  # which below 1 is also all of it
-        raise error("deletes", removed=f"{removed:,}", records=counted(live, "record"), fraction=f"{fraction:g}")
+        raise error(
+            "deletes",
+            removed=f"{removed:,}",
+            records=counted(live, "record"),
+            fraction=f"{fraction:g}",
+            hint=_delete_hint(plan, counts),
+        )
+
+
+def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
+    """Return what to compare where a run deletes too much."""
+    if plan.full and counts["feed inserted"]:
+        new = counted(counts["feed inserted"], "record")
+        return f"the snapshot has {new} that the master lacks, so compare the IDs of both"
+    if plan.full:
+        return "check that the snapshot is complete"
+    if plan.delete_files:
+        return f"check that all rows of {first_few(plan.delete_files)} are deletes"
+    codes = ",".join(
+        sorted(code.decode("utf-8", "backslashreplace") for code in plan.rows.layouts["feed"].delete_codes)
+    )
+    return f"check that op code {codes} in field {plan.rows.layouts['feed'].op_field} is a delete"
 
 
 def check_rejects(

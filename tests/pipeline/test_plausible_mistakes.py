@@ -328,3 +328,40 @@ def test_order_values_of_fields_with_names(tmp_path, file_format):
 
     with pytest.raises(DataError, match=r"2 of 2 order values look like ISO 8601: set temporal\S+type=timestamp\. Fix"):
         work.run()
+
+
+# --- deletes
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "settings", "hint"),
+    [
+        (
+            "del_1.txt",
+            b"a,1,200\nb,1,200\nc,1,200\n",
+            {"deleted.record.file.prefix": "del"},
+            "all rows of del_1.txt are",
+        ),
+        (
+            "ups_1.txt",
+            b"a,1,200,X\nb,1,200,X\nc,1,200,X\n",
+            {"deleted.op.code": "X"},
+            "op code X in field 3 is a delete",
+        ),
+        ("all_1.txt", b"a,1,200\n", {"sync.mode": "full"}, "the snapshot is complete"),
+        (
+            "all_1.txt",
+            b"'a',1,200\n",
+            {"sync.mode": "full"},
+            "the snapshot has 1 record that the master lacks, so compare",
+        ),
+    ],
+)
+def test_a_feed_that_deletes_too_much(job, name, rows, settings, hint):
+    job.put(name, rows)
+    settings = {**(WITH_CODES if "deleted.op.code" in settings else CONFIG), **settings}
+
+    message = job.refused(
+        DataError, "of the master's 4 records, but max.delete.fraction is 0.5: ", hint, settings=settings
+    )
+    assert message.endswith("; if all of these deletes are intended, run again with -D max.delete.fraction=1")

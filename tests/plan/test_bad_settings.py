@@ -127,7 +127,10 @@ def test_file_that_matches_the_delete_prefix_by_mistake(job):
     message = "the run would remove 3 of the master's 4 records, but max.delete.fraction is 0.5"
 
     job.refused(
-        DataError, message, "if all of them are intended, run again with -D max.delete.fraction=1", settings=settings
+        DataError,
+        message,
+        "if all of these deletes are intended, run again with -D max.delete.fraction=1",
+        settings=settings,
     )
     job.refused(DataError, message, settings=settings, dry_run=True)
     assert job.run({**settings, "max.delete.fraction": "0.75"}).counts["feed deleted"] == 3
@@ -222,7 +225,7 @@ def test_insert_below_the_horizon(job):
         DataError,
         "1 inserted records are older than 200, the newest tombstone that has expired",
         "(for example b)",
-        "accept them with -D before.horizon=insert",
+        "check that they were not; -D before.horizon=insert inserts them all",
         settings={**settings, "before.horizon": "fail"},
     )
     report = job.run(settings)
