@@ -119,6 +119,8 @@ def test_header_of_a_delete_file_with_ids_alone(job, rest):
     [
         b"alice,engineer\nbob,baker\n",
         b"k0,Zed,n/a\nk1,Bob,100\n",
+        b"AAPL,Apple,n.a.\nIBM,IBM Corp,100\n",
+        b"k0,Zed,sold\nk1,Bob,100\n",
         b"k0,Zed,\nk1,Bob,100\n",
         b"id,engineer\nuuid,baker\n",  # such IDs exist
         b"name,x\nplace,y\n",
@@ -350,6 +352,7 @@ def test_order_values_of_other_units(job, settings, master, feed, forms):
     [
         ({}, [b"1", b"2"], [b"20000", b"7"]),
         ({}, [b"1427761080"], [b"1797761080", b"1327761080"]),
+        ({}, [b"0", b"0"], [b"1797761080"]),  # an initial load
         ({}, [b"0", b"1427761080"], [b"1797761080000"]),  # no form in common
         (AS_TEXT, [b"10", b"11"], [b"12"]),
         (AS_TEXT, [b"v9", b"v10"], [b"9"]),
@@ -423,6 +426,16 @@ def test_ids_and_order_values_of_a_managed_master(job):
     order, ids = job.run(BY_TIME, master=str(managed), feed=[str(job.feed / "ups_8.txt")]).warnings
     assert "look like milliseconds since 1970" in order
     assert "'2' in the feed, '002' in the master" in ids
+
+
+def test_ids_that_are_whole_numbers(tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m", pa.table({"id": [1, 2], "at": [1, 1]}), "parquet")
+    work.put("feed/f_1.csv", b"id,at\n1,2\n")
+    work.run({"output.format": "csv", "num.reducer": "1"})
+    work.put("feed2/f_2.csv", b"id,at\n001,3\n")
+    assert work.run(master="out1", feed="feed2").warnings == ()
+    assert [row["id"] for row in work.rows()] == ["1", "2"]
 
 
 # --- columns

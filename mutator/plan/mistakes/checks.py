@@ -18,4 +18,9 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     check_delimiters(config, survey.manifest, samples)
     check_header_rows(config, samples)
     check_op_codes(config, samples)
-    return (*role_warnings(config, survey), *order_warnings(config, survey.manifest, samples), *id_warnings(samples))
+    known = survey.manifest
+    return (
+        *role_warnings(config, survey),
+        *order_warnings(config, known, samples),
+        *id_warnings(known, samples),
+    )

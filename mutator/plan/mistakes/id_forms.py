@@ -6,6 +6,7 @@ No warning where two IDs of one side differ in nothing else: then such IDs are d
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from mutator.dataset.manifest import Manifest
 from mutator.errors.display import key_text
 from mutator.plan.mistakes.samples import Row, Sample
 
@@ -26,8 +27,13 @@ _TRAITS: Mapping[str, Callable[[bytes], bool]] = {
 }
 
 
-def id_warnings(samples: Sequence[Sample]) -> Iterator[str]:
-    """Yield a warning if IDs of the feed are probably those of the master in another form."""
+def id_warnings(known: Manifest | None, samples: Sequence[Sample]) -> Iterator[str]:
+    """Yield a warning if IDs of the feed are probably those of the master in another form.
+
+    known: the master's manifest. IDs of other types than text have one form, to which those of the feed are converted.
+    """
+    if known is not None and not {"text", "bytes"}.issuperset(known.spec["key"]["types"]):
+        return
     master, feed = (
         list(dict.fromkeys(row for sample in samples if sample.side == side for row in sample.ids))
         for side in ("master", "feed")

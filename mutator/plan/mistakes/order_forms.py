@@ -141,7 +141,9 @@ def _unit(values: Sequence[bytes]) -> str | None:
     for digits, form in _DATES.items():
         if all(_is_date(number, digits, form) for number in numbers):
             return f"dates of {digits} digits"
-    return "small numbers" if all(abs(number) < _LEAST // _FACTOR for number in numbers) else None
+    # An initial load may have 0 or 1 in each row.
+    is_small = all(abs(number) < _LEAST // _FACTOR for number in numbers) and any(abs(number) > 1 for number in numbers)
+    return "small numbers" if is_small else None
 
 
 def _is_date(number: int, digits: int, form: str) -> bool:

@@ -23,7 +23,9 @@ def check_roles(config: Config, survey: Survey) -> None:
     path = survey.master_path
     names = {posixpath.basename(feed) for feed in survey.feed_paths}
     if posixpath.basename(path).lower() in _OF_FEEDS and {name.lower() for name in names} <= _OF_MASTERS:
-        raise _swapped(survey, f"{path}: is named as the master, and {', '.join(sorted(names))} as the feed")
+        raise _swapped(
+            survey, f"{path}: is named as the master, and {', '.join(sorted(names))} as the feed", "; or rename them"
+        )
     if datasets := _datasets_in_feed(survey):
         raise _swapped(
             survey,

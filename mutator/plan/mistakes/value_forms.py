@@ -5,7 +5,24 @@ from collections.abc import Iterable
 
 _NUMBER_OR_TIME = re.compile(rb"[+-]?\d[\d.,:/ TtZz+-]*(?:[eE][+-]?\d+)?")
 _NAME = re.compile(r"[^\W\d][\w .:/()#%-]{0,63}")
-_NO_VALUE = {"n/a", "na", "nan", "null", "nil", "none", "missing", "unknown", "undefined", "never", "inf", "infinity"}
+_NO_VALUE = {
+    "n/a",
+    "n.a.",
+    "n.a",
+    "tbd",
+    "tba",
+    "na",
+    "nan",
+    "null",
+    "nil",
+    "none",
+    "missing",
+    "unknown",
+    "undefined",
+    "never",
+    "inf",
+    "infinity",
+}
 _ID_NAME = re.compile(r"(?:.*[\W_])?(?:id|uuid|guid)|.*[a-z](?:Id|ID)")
 _KEY_NAME = re.compile(r"(?:.*[\W_])?(?:key|code|no|nr|num|number|sku|pk|name)", re.IGNORECASE)
 
