@@ -1,0 +1,70 @@
+"""Every command that has tasks gives the same in several processes of this machine, which get the tasks pickled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv, orc
+
+from mutator.cli import main
+from tests.support.cluster import ROOT
+
+SALES = ROOT / "sample_data" / "sales"
+PRODUCT = ROOT / "sample_data" / "product"
+FIELDS = ["id", "category", "brand", "price", "stock", "changed"]
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(autouse=True)
+def several_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("mutator.plan.runner_choice._ONE_PROCESS", 0)
+    monkeypatch.chdir(tmp_path)
+
+
+def act(*words: object) -> None:
+    assert main([str(word) for word in words]) == 0
+
+
+def rows_below(directory: Path) -> list[bytes]:
+    """Return the rows of all data files below a directory, sorted."""
+    return sorted(row for path in directory.rglob("part-*") for row in path.read_bytes().splitlines())
+
+
+def test_partitioned_masters_and_split_feeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = ("--config", SALES / "sales.properties")
+    paths = ("--master", SALES / "master", "--feed", SALES / "feed")
+    act("run", *config, *paths, "--output", "whole")
+    act("run", *config, *paths, "--output", "parted", "--partitioned-by", "store_id=0")
+    act("verify", "parted")
+    act("partition", *config, "--feed", SALES / "master", "--by", "store_id=0", "--to", "master")
+    act("partition", *config, "--feed", SALES / "feed", "--by", "store_id=0", "--to", "feed")
+    act("partition-runs", *config, "--master", "master", "--feed", "feed", "--output", "runs")
+
+    assert "runner local, " in capsys.readouterr().out
+    expected = rows_below(tmp_path / "whole")
+    assert len(expected) > 500
+    assert rows_below(tmp_path / "parted") == rows_below(tmp_path / "runs") == expected
+
+
+def test_the_bridge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    master = csv.read_csv(PRODUCT / "master" / "base_prod.txt", csv.ReadOptions(column_names=FIELDS))
+    (tmp_path / "table").mkdir()
+    for number in range(3):
+        orc.write_table(master.slice(400 * number, 400), tmp_path / "table" / f"{number}.orc")
+
+    act("bridge", "export", "--from", "table", "--to", "before")
+    config = ("--config", PRODUCT / "bumu.properties", "--feed", PRODUCT / "feed")
+    act("bridge", "run", "--from", "table", "--text", "copy", *config)
+    act("bridge", "export", "--from", "table", "--to", "text")
+    act("bridge", "import", "--from", "text", "--to", "again", "--format", "parquet")
+
+    assert "processes: " in capsys.readouterr().out
+    assert len(rows_below(tmp_path / "before")) == master.num_rows
+    act("run", *config, "--master", PRODUCT / "master", "--output", "plain")
+    assert rows_below(tmp_path / "text") == rows_below(tmp_path / "plain")
+    read = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "again").glob("*.parquet")))
+    assert read.num_rows == len(rows_below(tmp_path / "plain"))
