@@ -38,7 +38,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
             tell=_ignore if options.is_quiet(arguments) else _announce,
         )
         # Print the report before Spark stops, which may fail.
-        yield Answer(options.shown(summary, arguments), summary.warnings, summary.exit_code)
+        yield Answer(options.shown(summary, arguments), summary.all_warnings, summary.exit_code)
 
 
 def _announce(result: Result, ended: int, total: int) -> None:

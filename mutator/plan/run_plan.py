@@ -240,7 +240,7 @@ def _warnings(config: Config, survey: Survey) -> Iterator[str]:
     if config.delete_prefix is None and (names := named_like_deletes(config, survey.feed)):
         prefix = "set deleted.record.file.prefix if their rows are deletes"
         yield f"{first_few(names)}: named like deletes, but read as upserts: {prefix}"
-    if not survey.feed and not survey.consumed:
+    if survey.feed_paths and not survey.feed and not survey.consumed:
         yield f"nothing to merge: {', '.join(map(without_secrets, survey.feed_paths))} has no feed files"
 
 

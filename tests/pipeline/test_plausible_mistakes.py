@@ -186,6 +186,24 @@ def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
     assert work.run({"deleted.op.code": "delete"}).counts["feed delete of unknown"] == 1
 
 
+@pytest.mark.parametrize("scope", ["table", "partition"])
+def test_op_codes_and_late_rows_of_partitions(job, scope):
+    settings = {**CONFIG, "partitioned.by": "shop=1", "key.scope": scope, "op.code.field.ordinal": "3"}
+    shops = (lambda n: f"k{n}", lambda n: n % 3)
+    job.engine = "auto"  # as blocks only
+    job.put("base.txt", table_of(60, *shops, lambda n: 1000), "master")
+    job.put("ups_1.txt", b"k1,1,1001,U\n")
+    job.follow(settings)
+    path = job.add("ups_2.txt", table_of(20, *shops, lambda n: 2000, lambda n: "DELETE" if n % 2 else "U"))
+
+    job.refused(DataError, "look like deletes, 'DELETE' (10)", settings=settings)
+    path.write_bytes(table_of(20, *shops, lambda n: 5, lambda n: "U"))
+    late = (
+        "20 of 20 mutations are late, so they change nothing: their order values are 5 to 5, and those of the master's"
+    )
+    assert [warning[: len(late)] for warning in job.run(settings).warnings] == [late]
+
+
 # --- order values
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -110,6 +111,15 @@ def test_bases_and_outputs_in_one_file(folder):
     assert (result.version, result.counts["output rows"]) == (1, 2)
     assert (again.results[0].state, again.results[0].version, again.exit_code) == ("done", None, 0)
     assert "nothing to merge" in again.text()
+
+
+def test_warnings_name_their_table(folder):
+    folder.put("feed/t1/ups_1.txt", "")
+
+    done = many_tables.run(folder.tables(), no_spark, only=["t0", "t1"])
+
+    assert done.all_warnings == ("t1: nothing to merge: no row in ups_1.txt",)
+    assert re.search(r"t1 +done .* nothing to merge\n", done.text())
 
 
 def test_the_largest_table_starts_first(folder):

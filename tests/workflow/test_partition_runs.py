@@ -259,6 +259,21 @@ def test_a_stopped_run_continues(case, monkeypatch, point):
     assert how(done) == {"k=a": "merged", "k=b": "merged", "k=c": "carried", "k=d": "merged"}
 
 
+def test_a_feed_without_files(case):
+    case.fed = case.root / "nothing"
+    case.fed.mkdir()
+    done = case.run()
+
+    assert done.warnings == (f"nothing to merge: {case.fed} has no feed files",)
+    assert set(how(done).values()) == {"carried"}
+
+
+def test_partitions_without_a_feed_are_usual(case):
+    case.feed(b"a,1,200,U,y\n")
+
+    assert case.run().warnings == ()
+
+
 def test_a_fault_in_one_partition_stops_the_loop_and_leaves_the_others(case):
     case.feed(b"a,1,200,U,y\nb,1,soon,U,y\nc,1,200,U,y\n")
     with pytest.raises(MutatorError, match=r"k=b/ups_2\.txt"):

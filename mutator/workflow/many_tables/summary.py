@@ -87,6 +87,15 @@ class Summary:
         return tuple(one.table for one in self.results if not one.is_done)
 
     @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """The warnings of the run, and those of each table that it merged."""
+        reports = (
+            (one.table, one.report) for one in self.results if one.state == State.DONE and one.report is not None
+        )
+        found = (f"{table}: {text}" for table, report in reports for text in report.get("warnings", ()))
+        return (*self.warnings, *found)
+
+    @property
     def exit_code(self) -> int:
         """0 if all tables are done; 128 plus the signal that stopped the run; else the code of highest priority."""
         if self.stopped is not None:
@@ -134,7 +143,7 @@ class Summary:
 
 def _cells(one: Result) -> tuple[str, ...]:
     remark = (one.error or "").split("\n")[0]
-    if one.state == State.DONE and one.report is None:
+    if one.state == State.DONE and not one.counts.get("feed rows"):
         remark = "nothing to merge"
     return (one.table, one.state, *_numbers(one.counts), _time(one.seconds), remark)
 

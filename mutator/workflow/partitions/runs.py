@@ -56,6 +56,8 @@ def run_partitions(
     pairs = pairs_of(config, old, new)
     with WorkDirectory(storage, target, inputs_of(config, old, new, pairs)) as work:
         done, warnings = [], list(config.warnings)
+        if not any(fresh for _, fresh in pairs.values()):
+            warnings.append(f"nothing to merge: {without_secrets(feed)} has no feed files")
         for directory, (own, fresh) in pairs.items():
             path = posixpath.join(work.path, directory)
             known = _manifest_at(storage, path)
