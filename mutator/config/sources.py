@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mutator.config import properties
 from mutator.errors import error
 
 PREFIX = "rsbm."  # of the original job
@@ -97,11 +96,16 @@ def parsed_file(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str,
 
 
 def _read_properties(text: str) -> dict[str, str]:
+    import javaproperties  # here, because only the driver reads files, and workers need not have it
+
     found: dict[str, str] = {}
-    for line, key, value in properties.pairs(text):
-        if found.get(key, value) != value:
-            raise ValueError(f"line {line}: '{key}' is set twice with different values; keep one of the lines")
-        found[key] = value
+    line = 1
+    for part in javaproperties.parse(text):
+        if isinstance(part, javaproperties.KeyValue):
+            if found.get(part.key, part.value) != part.value:
+                raise ValueError(f"line {line}: '{part.key}' is set twice with different values; keep one of the lines")
+            found[part.key] = part.value
+        line += part.source.count("\n")
     return found
 
 
