@@ -346,7 +346,7 @@ def test_broken_promise_of_unique_ids(place, capsys):
     before = listing(place)
     argv = ["run", *options("out", "-Dmaster.unique=true", master="sample/master")]
 
-    err = fails(capsys, 3, argv, "the master has several rows for", "IDs that the feed mutates", "remove that setting")
+    err = fails(capsys, 3, argv, "the master has several rows for", "IDs that the feed mutates", "without that setting")
 
     assert re.search(r"for example [A-Z0-9]{10}(; [A-Z0-9]{10}){4};", err)
     assert listing(place) == before

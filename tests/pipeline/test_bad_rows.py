@@ -441,7 +441,7 @@ def test_an_inferred_op_code_column_of_the_master_is_reported(job):
             "would leave it out of the result, up to reject.limit",
         ),
         ({**CONFIG, "num.reducer": "x"}, 2, "num.reducer: 'x' must be a whole number"),
-        ({**CONFIG, "field.delim.regex": ";"}, 2, "field 2 is beyond the 1 field of a row"),
+        ({**CONFIG, "field.delim.regex": ";"}, 2, "set field.delim.regex=,; or, if a row is"),
     ],
 )
 def test_command_line(job, capsys, settings, code, part):
