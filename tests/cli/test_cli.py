@@ -548,6 +548,17 @@ def test_original_call(place, capsys):
     assert "wrote 1,000 rows" in capsys.readouterr().out
 
 
+def test_original_call_with_the_feed_first(place, capsys):
+    words = ["-Dconf.path=sample/bumu.properties", "sample/feed,sample/master", "out"]
+
+    assert job("bulk_mutate.py", words) == 2
+
+    found = capsys.readouterr().err
+    assert "sample/feed: is named as the master, and master as the feed; master and feed are probably swapped" in found
+    assert "sample/master as the master (--master, or first in IN_PATHS)" in found
+    assert not (place / "out").exists()
+
+
 def test_original_call_with_several_feeds_and_settings(place, capsys):
     paths = "sample/master,sample/feed/ups_prod.txt,sample/feed/del_prod.txt"
     words = ["-D", "conf.path=sample/bumu.properties", "-Dnum.reducer=3", "--json"]
