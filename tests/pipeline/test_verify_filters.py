@@ -52,7 +52,12 @@ def dataset(made, tmp_path):
     return Path(shutil.copytree(made, tmp_path / "dataset"))
 
 
-@pytest.fixture(params=["loop", pytest.param("spark", marks=pytest.mark.thorough(keep=1))])
+@pytest.fixture(
+    params=[
+        "loop",
+        pytest.param("spark", marks=(pytest.mark.thorough(keep=1), pytest.mark.jvm, pytest.mark.xdist_group("spark"))),
+    ]
+)
 def verified(request):
     """Return a function that verifies a dataset, with Spark or in a loop."""
     if request.param == "spark":
