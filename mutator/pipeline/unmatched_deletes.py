@@ -8,16 +8,22 @@ from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import first_few
 
+_FEW = 10
+_MATCHED = ("updated", "no-op", "late")
+
 
 def unmatched_deletes(plan: Plan, result: Result) -> Iterator[str]:
     """Yield the warnings of a run that are known only after its merge."""
     counts = result.counts
     unknown = counts["feed delete of unknown"] - counts["inserted and deleted"]
     live = counts["master rows"] - counts["master duplicate"] - counts["master rejected"]
-    if plan.delete_files and live and unknown > 0 and not counts["feed deleted"]:
+    found_none = live and not counts["feed deleted"]
+    if not plan.delete_files:  # deletes by op code are among rows that insert, update or delete
+        found_none = found_none and unknown > _FEW and not any(counts[f"feed {name}"] for name in _MATCHED)
+    if found_none and unknown > 0:
         yield (
-            f"{first_few(plan.delete_files)}: no record was deleted, and the master does not have "
-            f"{counted(unknown, 'ID')} of these deletes: compare them with the master's (quotes, blanks, a header "
+            f"{first_few(plan.delete_files) or 'deletes by op code'}: no record was deleted, and the master does not "
+            f"have {counted(unknown, 'ID')} of these deletes: compare them with the master's (quotes, blanks, a header "
             "line, the order of the ID fields)"
         )
     if found := counts[DELETE_WITHOUT_PARTITION]:

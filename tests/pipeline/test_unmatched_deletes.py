@@ -74,6 +74,15 @@ def test_op_codes_are_in_rows_that_also_insert(job):
     assert job.run(settings).warnings == ()
 
 
+@pytest.mark.parametrize(("deletes", "more", "warns"), [(11, b"", True), (10, b"", False), (11, b"a,2,U,200\n", False)])
+def test_many_deletes_by_op_code_that_find_no_record(job, deletes, more, warns):
+    job.put("base.txt", b"a,1,100\n", "master")
+    job.put("ups_1.txt", b"".join(b"x%d,1,D,200\n" % number for number in range(deletes)) + b"new,1,U,200\n" + more)
+    settings = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "3", "op.code.field.ordinal": "2"}
+
+    assert job.run(settings).warnings == ((WARNING.format("deletes by op code", "11 IDs"),) if warns else ())
+
+
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @pytest.mark.parametrize("managed", [False, True])
 def test_deletes_without_a_partition(tmp_path, scope, managed):
