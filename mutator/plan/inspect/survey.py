@@ -1,7 +1,8 @@
 """Survey the inputs before a run is planned: names, sizes, first bytes and rows, and the master's manifest.
 
 All reading that the plan needs happens here, on the driver. No file is read further than its first row or line end,
-except a feed file that has a control file or may have been merged already, which is read to its end.
+except a feed file that has a control file or may have been merged already, which is read to its end. Of a managed
+master, the first bytes of one file on a disk are read.
 """
 
 import posixpath
@@ -19,7 +20,7 @@ from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.headers import check_headers
-from mutator.plan.inspect.heads import with_few_heads
+from mutator.plan.inspect.heads import with_few_heads, with_first_head
 from mutator.plan.inspect.managed import (
     PartitionedMaster,
     dataset_schema,
@@ -115,11 +116,11 @@ def _survey_master(config: Config, storage: Storage, master: str) -> Survey:
         return Survey(master, None, sources, ignored=hidden)
     partitioned = partitioned_master(master, known)
     if partitioned is not None:  # its files are checked while Spark reads the feed (``engine.blocks.carry``)
-        survey = Survey(master, known, forms_of(master, known), partitioned=partitioned)
+        survey = Survey(master, known, with_first_head(storage, forms_of(master, known)), partitioned=partitioned)
     else:
         check_files(storage, master, known.parts(), storage.entries(master))
         sources, tombstones = dataset_sources(master, known)
-        survey = Survey(master, known, sources, tombstones=tombstones)
+        survey = Survey(master, known, with_first_head(storage, sources), tombstones=tombstones)
     schema = dataset_schema(known, master)
     return replace(survey, dataset_schema=schema, field_names=_feed_field_names(config.op_field, known, schema))
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 from mutator.config import Config
-from mutator.errors import MutatorError
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files import lines
 from mutator.formats.files.registry import FILE_FORMATS
@@ -16,7 +15,6 @@ from mutator.plan.inspect.delete_files import may_have_ids_alone
 from mutator.plan.inspect.heads import FILES, HEAD
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
-from mutator.storage import storage_for
 
 _ROWS = 200  # of a file
 
@@ -74,7 +72,7 @@ def samples_of(config: Config, survey: Survey) -> tuple[Sample, ...]:
     """Return samples of the delimited files of a run, the master's first; of some files if there are many."""
     widths, names = _Widths.of(config, survey), _feed_names(config, survey)
     samples = []
-    for side, sources in (("master", _with_head(survey)), ("feed", survey.feed)):
+    for side, sources in (("master", _sampled_master(survey)), ("feed", survey.feed)):
         for source in sources[:FILES]:
             stored, header, rows = _read(config, source)
             if stored:
@@ -84,25 +82,15 @@ def samples_of(config: Config, survey: Survey) -> tuple[Sample, ...]:
     return tuple(samples)
 
 
-def _with_head(survey: Survey) -> tuple[Source, ...]:
-    """Return the master's files; of a managed master one file, whose first bytes are read if it is on a disk."""
-    known = survey.manifest
-    if known is None:
-        return survey.master
-    for source in survey.master:
-        storage = storage_for(source.path)
-        if storage.holds and source.bytes and not FILE_FORMATS[source.file_format].typed:
-            try:
-                with storage.open(source.path) as stream:
-                    head = stream.read(HEAD)
-            except MutatorError:
-                return ()  # the run may take the file over unread
-            if source.file_format == "text":
-                return (replace(source, head=head),)
-            from mutator.plan.rows.column_rows import stored_dialect  # loads all formats
+def _sampled_master(survey: Survey) -> list[Source]:
+    """Return the files of the master whose first bytes are known, with the dialect that a manifest has."""
+    found = [source for source in survey.master if source.head]
+    if survey.manifest is None or all(source.file_format == "text" for source in found):
+        return found
+    from mutator.plan.rows.column_rows import stored_dialect  # loads all formats
 
-            return (replace(source, head=head, dialect=stored_dialect(source.stored or known.spec, source.dialect)),)
-    return ()
+    spec = survey.manifest.spec
+    return [replace(source, dialect=stored_dialect(source.stored or spec, source.dialect)) for source in found]
 
 
 def _read(config: Config, source: Source) -> tuple[tuple[bytes, ...], tuple[Row, ...], tuple[Row, ...]]:
