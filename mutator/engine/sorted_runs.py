@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from operator import itemgetter
 from typing import Any, BinaryIO, NamedTuple
 
-from mutator.engine.task_files import scratch_directory
+from mutator.engine.scratch import scratch_directory
 
 _BATCH = 1 << 9  # elements
 _BATCH_BYTES = 1 << 20

@@ -1,13 +1,11 @@
-"""The files of a task: below the staging directory, and in a directory of its own for the time that it runs."""
+"""The files of a task below the staging directory."""
 
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from mutator.dataset.commit.staged_file import StagedFile
 from mutator.plan.run_plan import Plan
 from mutator.storage import storage_for
-from mutator.storage.stream import spill_directory
 
 
 def file_name(plan: Plan, number: int, attempt: int) -> str:
@@ -32,8 +30,3 @@ def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None 
     with storage_for(staging).create_new(f"{staging}/{path}", None if final is None else rename) as stream:
         staged.append(StagedFile(stream, path, plan.chunks.written))
         yield staged[0]
-
-
-def scratch_directory(stack: ExitStack) -> str:
-    """Make a directory for the time of an exit stack, where Spark keeps its own."""
-    return stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-", dir=spill_directory()))

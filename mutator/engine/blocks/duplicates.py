@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import key_names
 from mutator.engine.blocks.spool import SortedSpool
+from mutator.engine.scratch import scratch_directory
 from mutator.engine.tally import Tally
-from mutator.engine.task_files import scratch_directory
 from mutator.formats.blocks.contract import Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints

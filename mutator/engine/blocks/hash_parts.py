@@ -18,8 +18,8 @@ from mutator.engine.blocks.mutations import (
 from mutator.engine.blocks.spool import write_tables
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import release_freed_memory
+from mutator.engine.scratch import scratch_directory
 from mutator.engine.tally import Tally
-from mutator.engine.task_files import scratch_directory
 from mutator.formats.blocks.contract import Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from mutator.engine.blocks.read import Rows, batches
 from mutator.engine.receipts import SplitReceipt
+from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import RowSequences, damage_of, damaged
-from mutator.engine.task_files import scratch_directory
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import Batch, Block, Hashes
 from mutator.formats.content import NotReadable

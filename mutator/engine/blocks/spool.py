@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.engine.task_files import scratch_directory
+from mutator.engine.scratch import scratch_directory
 
 BATCH = 1 << 16  # rows that come back at a time
 _BATCHES = 64  # a spool's memory has room for at least as many batches: one of each file is in memory at once

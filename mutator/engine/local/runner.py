@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 from mutator.engine.local.workers import Workers
 from mutator.engine.runner import Shared, Watch, Work, unwatched
+from mutator.engine.scratch import remove_abandoned, scratch_directory
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
-from mutator.engine.task_files import scratch_directory
 
 Input = Callable[[], Iterable[Any]]  # returns the elements of a task
 _Step = tuple[Work, Shared | None]
@@ -98,6 +98,7 @@ def local_runner(
     task whose steps these are. watch: called while tasks run; what it raises stops them.
     """
     with ExitStack() as stack:
+        remove_abandoned()
         directory = scratch_directory(stack)
         count = 1 if workers is None else workers.count
         yield LocalRunner(directory, workers, parallelism or count, attempt, watch)

@@ -22,9 +22,9 @@ from mutator.engine.blocks.read import Feed, batches, rejected
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
 from mutator.engine.receipts import NOTHING_READ
+from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import TALLY, RowSequences, read_splits, receipt_of
 from mutator.engine.tally import Tally
-from mutator.engine.task_files import scratch_directory
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import Hashes
 from mutator.plan.merge_unit import MergeUnit
