@@ -36,8 +36,8 @@ RELEASES = sorted(path for path in HERE.iterdir() if path.is_dir() and path.name
 CASES = [case for release in RELEASES for case in sorted(release.iterdir())]
 RUNS = [case for case in CASES if (case / "master" / "_mutator" / "manifest.json").exists()]
 RUN_ID = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
-NEW_MEMBERS = ("rewritten", "stuck", "damaged", "aside")  # of the JSON of later versions
-OTHERS = ("seconds", "bytes", "modified", "unread_bytes", "checked_bytes", "oldest_check")  # are not compared
+NEW_MEMBERS = ("rewritten", "stuck", "damaged", "aside", "runner")  # of the JSON of later versions
+OTHERS = ("seconds", "bytes", "modified", "unread_bytes", "checked_bytes", "oldest_check", "runner")  # are not compared
 UUID = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 
 
