@@ -174,6 +174,39 @@ def test_a_partition_of_the_master_was_removed(case, writer, record):
     assert removed.name not in how(case.run()) or how(case.run(case.root / "again"))[removed.name] == "merged"
 
 
+@pytest.mark.parametrize("allowed", ["false", "true"])
+@pytest.mark.parametrize("writer", ["mutator partition", "mutator partition-runs"])
+def test_all_partitions_of_the_master_were_removed(case, writer, allowed):
+    if writer == "mutator partition-runs":
+        case.run()
+        case.feed(FEED).follow()
+    for partition in case.parted.glob("k=*"):
+        shutil.rmtree(partition)
+
+    more = {"allow.empty.master": allowed}
+    case.refused(StateError, f"{case.parted}: lacks partitions that {writer} wrote: k=a, k=b, k=c", settings=more)
+
+
+def test_a_master_without_partitions_and_without_a_record(case):
+    shutil.rmtree(case.parted)
+    case.parted.mkdir()
+
+    case.refused(ConfigError, f"{case.parted}: the master has no data files; check that it is the right directory")
+    assert set(how(case.run(settings={"allow.empty.master": "true"})).values()) == {"merged"}
+
+
+def test_a_master_that_never_had_a_partition(case):
+    shutil.rmtree(case.parted)
+    case.parted.mkdir()
+    split_feed, case.fed = case.fed, case.root / "nothing"
+    case.fed.mkdir()
+    case.run(settings={"allow.empty.master": "true"})
+    case.follow()
+    case.fed, case.output = split_feed, case.root / "second"
+
+    assert set(how(case.run()).values()) == {"merged"}  # its record names no partition
+
+
 def test_sample_by_store_and_date(tmp_path):
     settings = read_settings(SALES / "sales.properties") | {"max.delete.fraction": "1"}
     case = Case(tmp_path, settings, "store_id=0,create_date=7")

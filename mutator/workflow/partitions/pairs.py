@@ -13,7 +13,7 @@ from mutator.errors.display import without_secrets
 from mutator.rules import file_names
 from mutator.rules.partition_paths import directory_of, values_of
 from mutator.storage import read_if_exists, storage_for, walk
-from mutator.workflow.partitions.runs_record import canonical, check_partitions, lost_partitions
+from mutator.workflow.partitions.runs_record import canonical, check_partitions, lost_partitions, record_path
 
 Pair = tuple[str | None, str | None]  # directories of a partition in master and feed; None: it has none there
 
@@ -41,9 +41,10 @@ def pairs_of(config: Config, master: str, feed: str) -> dict[str, Pair]:
         (names, path), (others, other) = list(by.items())[:2]
         what = f"is a partition by {', '.join(names)}, and {other} one by {', '.join(others)}"
         raise error("partition.tree", path=path, what=what)
-    if old:
-        check_partitions(master, old)
-        _check_split_master(master, old)
+    check_partitions(master, old)
+    _check_split_master(master, old)
+    if not old and not config.allow_empty_master and not _is_recorded(master):
+        raise error("master.empty", path=master)
     found: dict[str, Pair] = {}
     for key in sorted({*old, *new}):
         spelled = old.get(key) or new[key]
@@ -100,6 +101,12 @@ def _check_split_master(master: str, directories: Collection[str]) -> None:
     record = _record_of(master)
     if record is not None and (lost := canonical(part.directory for part in record.split_parts()) - set(directories)):
         raise lost_partitions(master, lost, "mutator partition", split_record.PATH)
+
+
+def _is_recorded(master: str) -> bool:
+    """Return whether a master has a record of its partitions, which may be none."""
+    paths = (record_path(master), posixpath.join(master, split_record.PATH))
+    return any(storage_for(master).stat(path) is not None for path in paths)
 
 
 def _record_of(feed: str) -> SplitRecord | None:
