@@ -30,7 +30,7 @@ class SplitReceipt(NamedTuple):
     lines: int
     size: int  # bytes as stored
     digests: Sequence[bytes]  # of the checksum chunks that the split covers
-    codes: Sequence[tuple[bytes, int]] = ()  # op codes of upserts in the feed, as ``op_codes.most_frequent`` has them
+    codes: Sequence[tuple[bytes, int]] = ()  # op codes of upserts in the feed, from ``op_codes.abridged``
 
 
 NOTHING_READ = SplitReceipt(0, 0, 0, 0, 0, ())

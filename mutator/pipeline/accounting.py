@@ -202,7 +202,8 @@ def _op_codes(plan: Plan, splits: Splits) -> Counter[bytes]:
     found = Counter[bytes]()
     for (index, _), receipt in splits.items():
         if plan.inputs[index].side == "feed":
-            found.update(dict(receipt.codes))
+            for code, count in receipt.codes:
+                found[code] += count
     return found
 
 

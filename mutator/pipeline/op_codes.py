@@ -10,7 +10,14 @@ from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
-from mutator.rules.op_codes import MOST_CODES, counted_codes, looks_like_delete, looks_like_upsert, most_frequent
+from mutator.rules.op_codes import (
+    MOST_CODES,
+    SHOWN_BYTES,
+    counted_codes,
+    looks_like_delete,
+    looks_like_upsert,
+    most_frequent,
+)
 
 
 def check_op_codes(plan: Plan, result: Result) -> None:
@@ -44,6 +51,7 @@ def op_code_warnings(plan: Plan, result: Result) -> Iterator[str]:
 
 
 def _cure(known: Collection[bytes], found: Collection[bytes]) -> str:
+    found = {code[:SHOWN_BYTES] for code in found}
     with_blanks = [code for code in found if code != code.strip()]
     cures = []
     if len(with_blanks) < len(found):

@@ -4,13 +4,14 @@
 (True, False)
 """
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
 MOST_CODES = 24  # different ones in an op code field; more are values of another field
 _KEPT = MOST_CODES + 8
 _COUNTED = 1000
-_SHOWN_BYTES = 64
+SHOWN_BYTES = 64  # of a code, in messages
 _DELETE_NAMES = {b"d", b"del", b"delete", b"deleted", b"deletion", b"remove", b"removed", b"rm"}
 _UPSERT_NAMES = {
     b"a", b"add", b"added", b"c", b"change", b"changed", b"create", b"created", b"i", b"ins", b"insert", b"inserted",
@@ -26,7 +27,7 @@ def looks_like_delete(code: bytes, delete_codes: Collection[bytes]) -> bool:
     >>> looks_like_delete(b" x", {b"X"}), looks_like_delete(b"-D", {b"X"})
     (True, True)
     """
-    plain = _plain(code)
+    plain = _plain(code[:SHOWN_BYTES])
     return plain in _DELETE_NAMES or plain in map(_plain, delete_codes)
 
 
@@ -36,7 +37,7 @@ def looks_like_upsert(code: bytes) -> bool:
     >>> looks_like_upsert(b"+I"), looks_like_upsert(b"nokia")
     (True, False)
     """
-    plain = _plain(code)
+    plain = _plain(code[:SHOWN_BYTES])
     return not plain or plain in _UPSERT_NAMES
 
 
@@ -64,15 +65,36 @@ def most_frequent(counts: Mapping[bytes, int]) -> tuple[tuple[bytes, int], ...]:
     ((b'U', 2), (b'I', 1))
     """
     found = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return tuple((code[:_SHOWN_BYTES], count) for code, count in found[:_KEPT])
+    return tuple(found[:_KEPT])
+
+
+def abridged(counts: Mapping[bytes, int]) -> tuple[tuple[bytes, int], ...]:
+    """Return the most frequent codes with their counts; a digest replaces all but the first bytes of a long code.
+
+    Codes that differ stay different.
+
+    >>> [(len(code), count) for code, count in abridged({b"x" * 5000: 2, b"U": 1})]
+    [(80, 2), (1, 1)]
+    """
+    return tuple((_abridged(code), count) for code, count in most_frequent(counts))
+
+
+def _abridged(code: bytes) -> bytes:
+    if len(code) <= SHOWN_BYTES:
+        return code
+    return code[:SHOWN_BYTES] + hashlib.blake2b(code, digest_size=8).hexdigest().encode()
 
 
 def counted_codes(counts: Iterable[tuple[bytes, int]], most: int = 5) -> str:
-    """Show codes with their counts.
+    """Show codes with their counts; of long codes the first bytes.
 
     >>> counted_codes([(b"U", 2000), (b"I", 1)])
     "'U' (2,000), 'I' (1)"
     """
     found = list(counts)
-    shown = [f"'{code.decode('utf-8', 'backslashreplace')}' ({count:,})" for code, count in found[:most]]
+    shown = [f"'{_shown(code)}' ({count:,})" for code, count in found[:most]]
     return ", ".join(shown) + (f" and {len(found) - most} more" if len(found) > most else "")
+
+
+def _shown(code: bytes) -> str:
+    return code[:SHOWN_BYTES].decode("utf-8", "backslashreplace") + ("..." if len(code) > SHOWN_BYTES else "")

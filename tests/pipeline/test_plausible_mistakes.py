@@ -186,6 +186,31 @@ def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
     assert work.run({"deleted.op.code": "delete"}).counts["feed delete of unknown"] == 1
 
 
+LONG = "https://example.org/" + "a" * 44  # 64 bytes, which messages show
+
+
+def test_long_values_that_begin_alike_are_no_op_codes(job):
+    job.put("ups_1.txt", coded(*(f"{LONG}{n}" for n in range(100))))
+
+    message = f"field 3 of the feed has more than 24 different values, such as '{LONG}...' (1), '{LONG}...' (1)"
+    job.refused(DataError, message, settings=WITH_CODES)
+
+
+def test_a_few_long_op_codes_are_counted(job):
+    for number in (1, 2):
+        job.put(f"ups_{number}.txt", coded(*(f"{LONG}{n % 2}" for n in range(5))))
+
+    shown = f"field 3 has '{LONG}...' (6), '{LONG}...' (4): check op.code.field.ordinal"
+    assert shown in " ".join(job.run(WITH_CODES).warnings)
+
+
+def test_a_delete_code_with_many_blanks(job):
+    job.put("ups_1.txt", coded("U", "D" + " " * 99))
+
+    cure = "so 1 row would be upserts: have the feed delivered without blanks in its op codes; or"
+    job.refused(DataError, "look like deletes, 'D ", cure, settings=WITH_CODES)
+
+
 @pytest.mark.parametrize("scope", ["table", "partition"])
 def test_op_codes_and_late_rows_of_partitions(job, scope):
     settings = {**CONFIG, "partitioned.by": "shop=1", "key.scope": scope, "op.code.field.ordinal": "3"}

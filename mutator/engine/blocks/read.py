@@ -41,7 +41,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
-from mutator.rules.op_codes import add_counts, most_frequent
+from mutator.rules.op_codes import abridged, add_counts
 from mutator.storage import storage_for
 
 RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
@@ -104,7 +104,7 @@ def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tu
             batch = after
     except NotReadable as fault:
         raise damaged(file, fault) from None
-    receipt = SplitReceipt(rows, rejects, ignored, lines, *content.result(), most_frequent(codes))
+    receipt = SplitReceipt(rows, rejects, ignored, lines, *content.result(), abridged(codes))
     if batch is not None:
         yield batch, receipt
     else:

@@ -30,7 +30,7 @@ from mutator.formats.content import NotReadable, Reject
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.key_hash import bucket_of
-from mutator.rules.op_codes import add_counts, most_frequent
+from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
 from mutator.storage import storage_for
 
@@ -81,7 +81,7 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
             (is_delete, written),
         )
     sequences.end()
-    yield receipt_of(plan, split, SplitReceipt(rows, rejected, ignored, lines, *content.result(), most_frequent(codes)))
+    yield receipt_of(plan, split, SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes)))
 
 
 def records_of(plan: Plan, content: SplitContent, file: Input) -> Iterator[Record | Reject | None]:
