@@ -1,11 +1,15 @@
 """Plausible mistakes that the first rows of the inputs show: each stops the run, or is said in a warning."""
 
+import gzip
+import io
 import shutil
 
 import pyarrow as pa
 import pytest
 
 from mutator.errors import ConfigError, DataError
+from mutator.formats.files.lines import CR, LF
+from mutator.plan.inspect.heads import RecordedStream, first_bytes, head_of
 from tests.support.job import Job
 from tests.support.named_runs import TYPED, Work
 
@@ -28,6 +32,34 @@ def job(tmp_path):
 
 def lines(*rows):
     return b"".join(row + b"\n" for row in rows)
+
+
+# --- first rows
+
+
+@pytest.mark.parametrize("file_format", [TEXT, CSV])
+@pytest.mark.parametrize(
+    ("members", "warnings"),
+    [((b"k1,14", b"27761090\n"), 0), ((b"k1,1427761090", b"000\nk2,1427", b"761090000\n"), 1)],
+)
+def test_compressed_streams_that_end_within_rows(job, members, warnings, file_format):
+    job.put("base.txt", b"k1,1427761080\nk2,1427761080\n", where="master")
+    job.put("ups_7.txt.gz", b"".join(map(gzip.compress, members)))
+    assert len(job.run({**BY_TIME, **file_format}).warnings) == warnings
+
+
+def test_heads_have_whole_lines():
+    short = b"a" * ((16 << 10) - 2) + b"\nb"
+    assert head_of(first_bytes([short[:7], short[7:]]), LF) == short
+    assert head_of(first_bytes([short, b"b"]), LF) == short[:-1]
+    assert head_of(first_bytes([b"a\r" * (8 << 10), b"\rb\n"]), LF) == b""
+    assert head_of(first_bytes([b"a\rb" * (8 << 10)]), CR)[-3:] == b"ba\r"
+
+
+def test_heads_go_on_where_the_reader_stops():
+    stream = RecordedStream(io.BytesIO(b"a,1\nb,2\nc,3"))
+    assert stream.read(5) == b"a,1\nb"
+    assert stream.head() == b"a,1\nb,2\nc,3"
 
 
 # --- delimiters

@@ -9,6 +9,7 @@ import posixpath
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import has_ids_alone, id_names
 from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.headers import configured_names, header_names
-from mutator.plan.inspect.heads import HEAD, RecordedStream
+from mutator.plan.inspect.heads import RecordedStream, first_bytes, head_of
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
@@ -113,7 +114,9 @@ def _first_block(storage: Storage, path: str, compression: str | None) -> bytes:
 def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
     """Probe delimited text: its encoding, line ends, headers and first row."""
     try:
-        first = _first_block(storage, source.path, source.compression)
+        with closing(_blocks(storage, source.path, source.compression)) as content:
+            first = next((block for block in content if block), b"")
+            data = first_bytes(chain([first], content))
         wide = lines.wide_encoding(first)
         if wide:
             raise error("encoding", path=source.path, encoding=wide)
@@ -127,9 +130,8 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
     split, names = config.delimiter.split, config.field_names
     quotes = b'"' in first and ".csv" in source.name.lower()
     header = tuple(header_names(split(line)) for line in headers if line)
-    source = replace(
-        source, ending=ending, bom=bom, header_end=header_end, header=header, quotes=quotes, head=first[:HEAD]
-    )
+    head = head_of(data, ending)
+    source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header, quotes=quotes, head=head)
     if row is None:
         return source
     fields = split(row)
@@ -182,7 +184,7 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
             if not delimited:
                 return FILE_FORMATS[file_format].probe(content, dialect), b""
             recorded = RecordedStream(content)
-            return FILE_FORMATS[file_format].probe(cast(BinaryIO, recorded), dialect), recorded.head
+            return FILE_FORMATS[file_format].probe(cast(BinaryIO, recorded), dialect), recorded.head()
 
     try:
         file_schema, head = read(dialect)

@@ -33,7 +33,7 @@ class Source:
     quotes: bool = False  # named .csv and read as delimited text, with quotes in its first block
     part: Part | None = None  # the file's entry in the manifest
     order_part: SideFile | None = None  # the entry of the file with the sequences of its rows
-    # Of delimited files: their first bytes, uncompressed; only the driver has them
+    # Of delimited files: their first lines, uncompressed and whole; only the driver has them
     head: _Head = field(default=b"", repr=False, compare=False)
     stored: Mapping[str, Any] = field(default_factory=dict, hash=False)  # how the file was written, by the manifest
 

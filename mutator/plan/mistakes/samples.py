@@ -12,7 +12,7 @@ from mutator.formats.content import NotReadable, Window
 from mutator.formats.files import lines
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import may_have_ids_alone
-from mutator.plan.inspect.heads import FILES, HEAD
+from mutator.plan.inspect.heads import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 
@@ -56,7 +56,7 @@ class Sample:
 
 
 class _Head:
-    """The first whole lines of a file as its content, see ``formats.content.Content``."""
+    """The first lines of a file as its content, see ``formats.content.Content``."""
 
     def __init__(self, data: bytes, window: Window) -> None:
         self._data, self.window = data, window
@@ -96,8 +96,6 @@ def _sampled_master(survey: Survey) -> list[Source]:
 def _read(config: Config, source: Source) -> tuple[tuple[bytes, ...], tuple[Row, ...], tuple[Row, ...]]:
     """Return the first lines, header lines and rows of a file."""
     file_format, data = source.file_format, source.head
-    if len(data) == HEAD:  # the last line may be cut
-        data = data[: max(data.rfind(b"\n"), data.rfind(b"\r")) + 1]
     if not data or FILE_FORMATS[file_format].typed:
         return (), (), ()
     found = [(at, line) for at, line in lines.rows([data], source.ending) if line]
