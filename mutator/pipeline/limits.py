@@ -45,6 +45,15 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
         raise error("sums", problems="; ".join(problems))
 
 
+def exceeds(count: int, rows: int, fraction: float) -> bool:
+    """Return whether a count of rows is more than a fraction of all rows.
+
+    >>> exceeds(29, 100, 0.29), exceeds(30, 100, 0.29), exceeds(0, 0, 0.0)
+    (False, True, False)
+    """
+    return rows > 0 and count / rows > fraction  # 0.29 * 100 would be less than 29
+
+
 def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
     """Raise DataError if too many rows of the master, or of a snapshot, have the ID of another one."""
     counts, fraction = result.counts, plan.limits.duplicate_fraction
@@ -53,7 +62,7 @@ def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
         sides.append(("feed", counts["feed superseded"], survey.feed))
     for side, duplicates, sources in sides:
         rows = counts[f"{side} rows"]
-        if duplicates <= fraction * rows:
+        if not exceeds(duplicates, rows, fraction):
             continue
         from mutator.pipeline.id_hints import id_hint_for  # loads the block types of all formats
 
@@ -72,7 +81,7 @@ def _check_deletes(plan: Plan, result: Result) -> None:
     counts, fraction = result.counts, plan.limits.deleted_fraction
     removed = counts["master removed"] + counts["master deleted by absence"]
     live = removed + counts["master kept"] + counts["master replaced"]
-    if removed > fraction * live:  # which below 1 is also all of it
+    if exceeds(removed, live, fraction):  # which below 1 is also all of it
         raise error(
             "deletes",
             removed=f"{removed:,}",
@@ -106,7 +115,7 @@ def check_rejects(
     that may be the cause.
     """
     allowed, fraction = limits.rejects[side], limits.reject_fraction
-    if count <= min(allowed, fraction * rows):
+    if count <= allowed and not exceeds(count, rows, fraction):
         return
     single = count == 1
     noun, them = ("a record", "it") if single else ("records", "them")

@@ -107,6 +107,32 @@ def test_a_master_that_would_be_empty(job):
     job.refused(DataError, message, settings={**CONFIG, **QUARANTINE})
 
 
+# --- limits that are reached, and not exceeded
+
+
+def test_duplicates_of_exactly_the_limit(job):
+    job.put("base.txt", table_of(100, lambda n: max(0, n - 29), lambda n: 1, lambda n: 100), "master")
+
+    job.refused(DataError, "fraction is 0.28", settings={**CONFIG, "max.duplicate.fraction": "0.28"})
+    assert job.run({**CONFIG, "max.duplicate.fraction": "0.29"}).counts["master duplicate"] == 29
+
+
+def test_rejects_of_exactly_the_limit(job):
+    job.put("ups_1.txt", table_of(100, lambda n: f"k{n}", lambda n: 1, lambda n: 100 if n > 28 else "soon"))
+    settings = {**CONFIG, **QUARANTINE}
+
+    job.refused(DataError, "fraction is 0.28", settings={**settings, "max.reject.fraction": "0.28"})
+    assert job.run({**settings, "max.reject.fraction": "0.29"}).counts["feed rejected"] == 29
+
+
+def test_deletes_of_exactly_the_limit(job):
+    job.put("base.txt", table_of(100, lambda n: f"k{n}", lambda n: 1, lambda n: 100), "master")
+    job.put("ups_1.txt", table_of(29, lambda n: f"k{n}", lambda n: 1, lambda n: 200, lambda n: "D"))
+
+    job.refused(DataError, "fraction is 0.28", settings={**WITH_CODES, "max.delete.fraction": "0.28"})
+    assert job.run({**WITH_CODES, "max.delete.fraction": "0.29"}).counts["master removed"] == 29
+
+
 # --- op codes
 
 WITH_CODES = {**CONFIG, "op.code.field.ordinal": "3", "op.code.in.master": "false"}
