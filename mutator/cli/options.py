@@ -128,7 +128,7 @@ def open_runner(wanted: str, paths: Iterable[str], name: str) -> Iterator[tuple[
     """Yield the runner of a command that reads some paths. wanted: one of ``runner_choice.RUNNERS``."""
     from mutator.pipeline import runners
 
-    choice = runners.choice_for(wanted, sum(map(runners.bytes_at, paths)))
+    choice = runners.choice_for_paths(wanted, paths)
     with runners.open_runner(choice, spark(name)) as runner:
         yield runner, choice
 

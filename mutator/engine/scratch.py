@@ -18,12 +18,15 @@ def scratch_directory(stack: ExitStack) -> str:
     """Make a directory for the time of an exit stack, where Spark keeps its own."""
     while True:
         path = tempfile.mkdtemp(prefix=_PREFIX, dir=spill_directory())
-        handle = _locked(path)
-        if handle is None or os.path.exists(path):  # another process may have removed it before it was locked
+        # Another process may remove the directory before it is locked.
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        if _lock(handle) is not False and os.path.exists(path):
             break
         os.close(handle)
-    if handle is not None:
-        stack.callback(os.close, handle)
+    stack.callback(os.close, handle)
     stack.callback(shutil.rmtree, path, ignore_errors=True)
     return path
 
@@ -34,21 +37,27 @@ def remove_abandoned() -> None:
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
-                handle = _locked(entry.path)
-                if handle is not None:
-                    shutil.rmtree(entry.path, ignore_errors=True)
-                    os.close(handle)
+                _remove_unlocked(entry.path)
 
 
-def _locked(path: str) -> int | None:
-    """Lock a directory; return its descriptor, or None where it is locked, gone, or cannot be locked."""
+def _remove_unlocked(path: str) -> None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
-        return None
+        return  # it is gone, or it is another user's
+    try:
+        if _lock(handle):
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool | None:
+    """Lock an open directory; return False where it is locked already, and None where locks are not supported."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
     except OSError:
-        os.close(handle)
         return None
-    return handle
+    return True

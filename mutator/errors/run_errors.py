@@ -210,6 +210,14 @@ RUNS: dict[int, dict[str, str]] = {
             "the system killed a worker process of this run, perhaps because memory ran out; nothing was published: "
             "give it more memory, or set a smaller memory.bytes, and run again"
         ),
+        "scratch": (
+            "{path}: {why}; a merge writes temporary files there, and nothing was published: free some space, or name "
+            "another directory with SPARK_LOCAL_DIRS, and run again"
+        ),
+        "memory": (
+            "a task of this run needs more memory than there is ({why}); nothing was published: set a smaller "
+            "memory.bytes, and run again"
+        ),
         "task": ("Spark gave up after its retries: {why}; fix that, or find the first failure in {log}, and run again"),
         "spark.lost": (
             "Spark's JVM has ended ({why}, see {log}); nothing was published. If it ran out of memory, give it more "

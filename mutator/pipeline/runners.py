@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,8 +14,10 @@ from mutator.engine.local.runner import local_runner
 from mutator.engine.local.workers import workers_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner, Watch, unwatched
+from mutator.engine.usable_cores import usable_cores
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice, choose_runner, shared_processes_for
+from mutator.plan.splits import INFLATED
 from mutator.storage import located, walk
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from mutator.engine.local.processes import Processes
 
+_PACKED = (".gz", ".bz2", ".zst", ".xz", ".avro", ".parquet", ".orc")
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 Context = Callable[[], AbstractContextManager["SparkContext"]]  # makes a Spark context, which takes seconds
 Watching = Callable[[], AbstractContextManager[Watch]]  # shows the tasks of this machine's processes
@@ -58,16 +61,26 @@ def engine_of(runner: Runner, choice: RunnerChoice) -> Engine:
 
 def choice_for(wanted: str, bytes_: int) -> RunnerChoice:
     """Choose a runner in the environment of this process. bytes_: to be read, uncompressed."""
-    return choose_runner(wanted, bytes_, _cores(), _configured_spark())
+    return choose_runner(wanted, bytes_, usable_cores(), _configured_spark())
+
+
+def choice_for_paths(wanted: str, paths: Iterable[str]) -> RunnerChoice:
+    """Choose a runner for files that no plan has counted: they are listed, unless it is Spark anyway."""
+    is_spark = wanted == "spark" or (wanted == "auto" and _configured_spark() is not None)
+    return choice_for(wanted, 0 if is_spark else sum(map(bytes_at, paths)))
 
 
 def bytes_at(path: str) -> int:
-    """Return the bytes of a file, or of the files below a directory or in the matches of a pattern; 0 if none exist."""
+    """Return about how many bytes are to be read from a file, a directory or a pattern, uncompressed; 0 without files.
+
+    Names show which files are packed: nothing is opened.
+    """
     storage, path = located(path)
     path = storage.resolve(path)
     entry = storage.stat(path)
     found = [entry] if entry is not None else storage.glob(path)
-    return sum(sum(below.bytes for below in walk(one.path)) if one.type == "directory" else one.bytes for one in found)
+    files = (file for one in found for file in (walk(one.path) if one.type == "directory" else [one]))
+    return sum(file.bytes * (INFLATED if file.name.endswith(_PACKED) else 1) for file in files)
 
 
 @contextmanager
@@ -94,16 +107,12 @@ def shared_workers(bytes_: int) -> AbstractContextManager[Processes | None]:
 
     bytes_: that all of these merges read.
     """
-    count = shared_processes_for(bytes_, _cores())
+    count = shared_processes_for(bytes_, usable_cores())
     if count == 1:
         return nullcontext()
     from mutator.engine.local.processes import Processes  # loads multiprocessing
 
     return Processes(count)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _configured_spark() -> str | None:

@@ -19,6 +19,7 @@ from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import check_delete_names, is_delete_source, named_like_deletes
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
@@ -136,9 +137,16 @@ class Plan:
 
     @property
     def bytes_to_read(self) -> int:
-        """The bytes of the files that are read, uncompressed; of a partitioned master only those of the feed."""
+        """The bytes of the files that are read, uncompressed.
+
+        Of a partitioned master all bytes count: which partitions are read is known only after the first step.
+        """
         sources = (self.inputs[number].source for number in {split.input for split in self.splits})
-        return sum(source.bytes * (INFLATED if source.is_packed else 1) for source in sources)
+        size = sum(source.bytes * (INFLATED if source.is_packed else 1) for source in sources)
+        if self.master is None:
+            return size
+        packed = INFLATED if FILE_FORMATS[self.master.spec["format"]].typed else 1
+        return size + sum(part.bytes * packed for part in self.master.parts if isinstance(part, DataFile))
 
     @property
     def splits(self) -> tuple[Split, ...]:

@@ -1,5 +1,6 @@
 """The runner on this machine gives the same elements in one process and in several, and says which worker died."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -112,6 +113,36 @@ def test_a_watch_stops_the_tasks_that_have_not_begun(workers, tmp_path):
 def touch(path, number, attempt):
     Path(path).touch()
     time.sleep(0.05)
+
+
+def fill_up(task, number, attempt):
+    if task == "disk":
+        raise OSError(errno.ENOSPC, "No space left on device")
+    raise MemoryError("malloc of size 1 failed")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize(("task", "kind"), [("disk", "scratch"), ("memory", "memory")])
+def test_a_full_disk_or_memory_is_an_error_of_the_catalogue(workers, task, kind):
+    with running(*workers) as runner, pytest.raises(StorageError, match="nothing was published") as caught:
+        each_on(runner)([task, task], fill_up)
+    assert caught.value.kind == kind
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("workers", WORKERS)
+def test_the_first_error_stops_the_tasks_that_have_not_begun(workers, tmp_path):
+    with running(*workers) as runner, pytest.raises(StorageError, match="no space left"):
+        each_on(runner)([str(tmp_path / str(number)) for number in range(30)], touch_or_refuse)
+
+    assert len(list(tmp_path.iterdir())) < 20
+
+
+def touch_or_refuse(path, number, attempt):
+    if number == 1:
+        refuse(path, number, attempt)
+    touch(path, number, attempt)
 
 
 @pytest.mark.processes

@@ -1,9 +1,11 @@
 """Directories for temporary files are removed, also those of killed processes, and never those of living ones."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -55,16 +57,35 @@ def test_the_directory_of_a_killed_process_is_removed_by_the_next_merge(tmp_path
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["another", "mutator-tasks-a-file"]
 
 
-def test_a_directory_that_is_removed_before_it_is_locked(monkeypatch):
+def test_a_directory_that_another_process_removes_before_it_is_locked(monkeypatch):
     made = []
 
-    def taken(path):
+    def open_later(path, flags):
         made.append(path)
-        if len(made) == 1:
+        handle = real(path, flags)
+        if len(made) < 3:  # the other one has locked it, or is done
+            other = real(path, flags)
+            fcntl.flock(other, fcntl.LOCK_EX)
             os.rmdir(path)
-            return os.open("/", os.O_RDONLY)
-        return None
+            if len(made) == 2:
+                os.close(other)
+        return handle
 
-    monkeypatch.setattr("mutator.engine.scratch._locked", taken)
+    real = os.open
+    monkeypatch.setattr("mutator.engine.scratch.os.open", open_later)
     with ExitStack() as stack:
-        assert scratch_directory(stack) == made[1] != made[0]
+        assert scratch_directory(stack) == made[2]
+        assert os.path.isdir(made[2])
+
+
+def test_threads_do_not_remove_the_directories_of_each_other():
+    def make(_):
+        with ExitStack() as stack:
+            remove_abandoned()
+            path = scratch_directory(stack)
+            Path(path, "runs").touch()
+            remove_abandoned()
+            return os.path.exists(os.path.join(path, "runs"))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(make, range(100)))

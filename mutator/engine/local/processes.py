@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import connection
@@ -19,6 +19,7 @@ from typing import Any, Self
 from mutator.engine.each import TaskError, checked, guarded
 from mutator.engine.local.threads import gathered
 from mutator.engine.runner import Watch, unwatched
+from mutator.engine.scratch import remove_abandoned
 from mutator.errors import error
 
 _PRELOADED = ("mutator.engine.preload",)
@@ -44,14 +45,10 @@ class Processes:
         Threads may call this at the same time. Raises the first MutatorError among the tasks; StorageError where a
         process was killed; and errors of ``watch``, once no task runs any more.
         """
-        futures = self._submit(tasks)
         try:
-            return checked(gathered(futures, watch))
+            return checked(gathered(self._submit(tasks), watch))
         except BrokenProcessPool:
             raise error("worker.killed") from None
-        except Exception:
-            wait(future for future in futures if not future.cancel())
-            raise
 
     def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         with _submitting, _without_main():
@@ -64,6 +61,7 @@ class Processes:
             self.kill()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
+        remove_abandoned()  # the directories of killed processes
 
     def kill(self) -> None:
         """Kill the processes, whose tasks are of no use any more."""

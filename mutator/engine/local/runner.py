@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, BinaryIO
 
 from mutator.engine.local.workers import Workers
 from mutator.engine.runner import Shared, Watch, Work, unwatched
 from mutator.engine.scratch import remove_abandoned, scratch_directory
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
+from mutator.errors import error
 
 Input = Callable[[], Iterable[Any]]  # returns the elements of a task
 _Step = tuple[Work, Shared | None]
+_FILES = 1 << 16  # that a process should be able to open
 _WAITING = 32 << 20  # bytes of elements that a task has in memory before it writes them as sorted runs
 
 
@@ -38,10 +41,17 @@ class _Shared:
         return _loaded, (self._path,)
 
 
-@lru_cache(maxsize=2)
+_values: dict[str, _Shared] = {}  # of a worker process, by path
+
+
 def _loaded(path: str) -> _Shared:
-    with open(path, "rb") as stream:
-        return _Shared(pickle.load(stream), path)
+    """Return the value of a file, which is read once; forget those of merges that have ended."""
+    if path not in _values:
+        for other in [other for other in _values if not os.path.exists(other)]:
+            del _values[other]
+        with open(path, "rb") as stream:
+            _values[path] = _Shared(pickle.load(stream), path)
+    return _values[path]
 
 
 class LocalRunner:
@@ -71,8 +81,16 @@ class LocalRunner:
     def run(self, stage: LocalElements, end: Callable[[str, Iterator[Any]], Any]) -> list[Any]:
         """Run the tasks of a stage; return the results of a function of a new path and the elements of each."""
         tasks = self.tasks_of(stage, end)
-        if self._workers is not None and len(tasks) > 1:
-            return self._workers.run(tasks, self._watch)
+        try:
+            if self._workers is not None and len(tasks) > 1:
+                return self._workers.run(tasks, self._watch)
+            return self._run_in_turn(tasks)
+        except (OSError, EOFError) as fault:  # of temporary files: storages have errors of their own
+            raise error("scratch", path=self._directory, why=fault) from None
+        except MemoryError as fault:
+            raise error("memory", why=fault) from None
+
+    def _run_in_turn(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         results: list[Any] = []
         for task in tasks:
             self._watch(len(results), len(tasks))
@@ -99,9 +117,19 @@ def local_runner(
     """
     with ExitStack() as stack:
         remove_abandoned()
+        _allow_many_files()
         directory = scratch_directory(stack)
         count = 1 if workers is None else workers.count
         yield LocalRunner(directory, workers, parallelism or count, attempt, watch)
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files, as far as the system allows: a task reads a file of each task before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
+from mutator.engine.each import TaskError
 from mutator.engine.runner import Watch, unwatched
 
 _INTERVAL = 0.2  # seconds between two calls of a watch, at most
@@ -33,9 +34,28 @@ class Threads:
 
 
 def gathered(futures: Sequence[Future[Any]], watch: Watch) -> list[Any]:
-    """Return the results of tasks in order. Raises the first error among them, and errors of ``watch``."""
-    left: Iterable[Future[Any]] = futures
-    while left:
-        _, left = wait(left, _INTERVAL, FIRST_COMPLETED)
-        watch(len(futures) - len(left), len(futures))
-    return [future.result() for future in futures]
+    """Return the results of tasks in order.
+
+    Raises the first error among them, and errors of ``watch``; then no task begins any more, and none runs.
+    """
+    try:
+        left: Iterable[Future[Any]] = futures
+        while left:
+            done, left = wait(left, _INTERVAL, FIRST_COMPLETED)
+            watch(len(futures) - len(left), len(futures))
+            if any(map(_has_failed, done)):
+                break
+    except Exception:
+        _end(futures)
+        raise
+    _end(futures)
+    return [future.result() for future in futures if not future.cancelled()]
+
+
+def _has_failed(future: Future[Any]) -> bool:
+    return future.exception() is not None or isinstance(future.result(), TaskError)
+
+
+def _end(futures: Sequence[Future[Any]]) -> None:
+    """Let no task begin, and wait for those that run."""
+    wait([future for future in futures if not future.cancel()])

@@ -24,6 +24,8 @@ import xxhash
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 
+from mutator.engine.usable_cores import usable_cores
+
 # The optimising compiler takes more time than it saves: Python does the work, and the JVM moves bytes.
 _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 # Collectors with threads take time from the tasks where cores are few, and save it where they are many.
@@ -48,7 +50,7 @@ def quick_jvm() -> Iterator[None]:
     home = Path(_find_spark_home())
     given = _given_options(home)
     is_chosen = re.search(r"-XX:\+Use\w+GC", given)  # two collectors are an error
-    collector = () if is_chosen or (os.cpu_count() or 1) > _FEW_CORES else (_COLLECTOR,)
+    collector = () if is_chosen or usable_cores() > _FEW_CORES else (_COLLECTOR,)
     archive = () if re.search(r"-Xshare|Archive", given) else archive_options(cache_directory(), home)
     options = {
         # This JVM only builds the command line of the other.

@@ -18,9 +18,6 @@ from mutator.engine import steps
 from mutator.engine.local.merge import merge_alone
 from mutator.engine.local.runner import local_runner
 from mutator.engine.receipts import Receipts
-from mutator.engine.spark import single_task
-from mutator.engine.spark.faults import spark_faults
-from mutator.engine.spark.runner import SparkRunner
 from mutator.errors import MutatorError, error
 from mutator.pipeline.runners import choice_for
 from mutator.plan.run_plan import Plan
@@ -90,6 +87,8 @@ class Attempt:
         self._stop.set()
         sc = self._sc
         if sc is not None:
+            from mutator.engine.spark.faults import spark_faults
+
             with suppress(MutatorError), spark_faults(sc):  # without its JVM no job runs
                 sc.cancelJobGroup(self._group)
 
@@ -117,17 +116,30 @@ class Attempt:
     def _on_this_machine(self, plan: Plan, staging: str | None) -> Receipts:
         if self._workers is None:
             return merge_alone(plan, staging, watch=self._watch)
+        try:
+            return self._in_processes(self._workers, plan, staging, 0)
+        except MutatorError as fault:
+            if fault.kind != "worker.killed":  # perhaps while it merged another table, which breaks the pool
+                raise
+        return self._in_processes(self._workers, plan, staging, 1)
+
+    def _in_processes(self, workers: Processes, plan: Plan, staging: str | None, attempt: int) -> Receipts:
         if plan.bytes_to_read <= plan.memory:  # a task of its own for each step would only cost time
-            (receipts,) = self._workers.run([partial(merge_alone, plan, staging)], self._watch)
+            (receipts,) = workers.run([partial(merge_alone, plan, staging, attempt)], self._watch)
             assert isinstance(receipts, Receipts)
             return receipts
-        with local_runner(self._workers, watch=self._watch) as runner:
+        with local_runner(workers, attempt=attempt, watch=self._watch) as runner:
             return steps.merge(runner, plan, staging)
 
     def _watch(self, done: int, tasks: int) -> None:
         self.check()
 
     def _on_spark(self, plan: Plan, staging: str | None) -> Receipts:
+        # Most tables are merged without Spark, which takes half a second to import.
+        from mutator.engine.spark import single_task
+        from mutator.engine.spark.faults import spark_faults
+        from mutator.engine.spark.runner import SparkRunner
+
         sc = self._context()
         is_small = single_task.is_small(plan)
         try:
