@@ -245,9 +245,9 @@ def _notes(config: Config, survey: Survey) -> Iterator[str]:
 
 
 def _warnings(config: Config, survey: Survey) -> Iterator[str]:
-    if config.delete_prefix is None and (names := named_like_deletes(config, survey.feed)):
+    if config.delete_prefix is None and (names := named_like_deletes(config, survey.feed, survey.other_names)):
         prefix = "set deleted.record.file.prefix if their rows are deletes"
-        yield f"{first_few(names)}: named like deletes, but read as upserts: {prefix}"
+        yield f"{first_few(list(names))}: named like deletes, but read as upserts: {prefix}"
     if survey.feed_paths and not survey.feed and not survey.consumed:
         yield f"nothing to merge: {', '.join(map(without_secrets, survey.feed_paths))} has no feed files"
 
@@ -274,7 +274,7 @@ def _check_feed(config: Config, survey: Survey) -> None:
         for source in survey.feed:
             if source.sequence is None:
                 raise error("sequence.missing", path=source.path)
-    check_delete_names(config, survey.feed)
+    check_delete_names(config, survey.feed, survey.other_names)
     if config.full:
         where = ", ".join(survey.feed_paths)
         if not survey.feed:

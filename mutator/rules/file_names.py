@@ -16,6 +16,7 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".xz": "xz"}
 _DIGITS = re.compile(r"[0-9]+\Z")
 _DATA_FILE = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?(\.[a-z]+)*\Z")
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
+_WORD = re.compile(r"(?<![^\W_])[^\W\d_]+")  # letters that do not follow a digit, such as T in 20260131T101500
 _DELETES = re.compile(r"(?:del|deletes?|deleted|deletions?|removed?|removes)(?![a-z])", re.IGNORECASE)
 _MAX_SEQUENCE = 2**63 - 1
 
@@ -122,6 +123,26 @@ def delete_word(name: str) -> str | None:
     """
     found = _DELETES.match(name)
     return found[0] if found else None
+
+
+def may_be_place(name: str) -> bool:
+    """Return whether ``del`` at the start of a name may be part of a longer name, because other words follow.
+
+    >>> may_be_place("del_rio_7.txt"), may_be_place("del_7.txt"), may_be_place("delete_rio_7.txt")
+    (True, False, False)
+    """
+    found = words(name)
+    return found[:1] == ("del",) and len(found) > 1
+
+
+def words(name: str) -> tuple[str, ...]:
+    """Return the words of a file's stem in lower case, without numbers.
+
+    >>> words("ups_Prod_eu_20260131T101500.txt.gz")
+    ('ups', 'prod', 'eu')
+    """
+    stem = os.path.splitext(name)[0] if compression(name) else name
+    return tuple(_WORD.findall(os.path.splitext(stem)[0].lower()))
 
 
 def first_few(names: Sequence[str], most: int = 5) -> str:

@@ -87,14 +87,16 @@ def test_verify_of_other_schemes(capsys, given, why):
 # --- delete files
 
 
-@pytest.mark.parametrize("name", ["del_prod_1.txt", "DELETE-1.txt", "deleted.2.txt", "Remove7.txt"])
+@pytest.mark.parametrize(
+    "name", ["del_prod_1.txt", "del_20260131T1015Z.txt", "DELETE-1.txt", "deleted.2.txt", "Remove7.txt"]
+)
 def test_another_delete_prefix(job, name):
     job.put(name, b"a,1,200\n")
-    job.put("ups_1.txt")
+    job.put("ups_prod_1.txt")
     word = name.partition("_")[0].partition("-")[0].partition(".")[0].rstrip("7")
     message = (
         f"{name}: named like deletes, but deleted.record.file.prefix is gone, so their rows would be upserts; set "
-        f"deleted.record.file.prefix={word}, or, if they are upserts, rename the files, or leave out the prefix"
+        f"deleted.record.file.prefix={word}, or, if they are upserts, rename the files"
     )
 
     assert job.refused(DataError, settings={**CONFIG, "deleted.record.file.prefix": "gone"}) == message
@@ -108,6 +110,9 @@ def test_another_delete_prefix(job, name):
     ("name", "settings"),
     [
         ("delaware_1.txt", {}),
+        ("del_rio_7.txt", {}),
+        ("del_rio_7.txt", {"deleted.record.file.prefix": "gone"}),
+        ("del-monte.txt", {"deleted.record.file.prefix": "gone"}),
         ("delaware_1.txt", {"deleted.record.file.prefix": "gone"}),
         ("del_1.txt", {"deleted.record.file.prefix": "d"}),
         ("del_1.txt", {"sync.mode": "full", "max.delete.fraction": "1"}),
@@ -117,6 +122,19 @@ def test_names_that_are_right(job, name, settings):
     job.put(name, b"a,1,200\n")
 
     assert job.run({**CONFIG, **settings}).warnings == ()
+
+
+@pytest.mark.parametrize("in_master", [True, False])
+def test_a_delete_file_of_a_table_that_is_known(job, in_master):
+    if in_master:
+        job.put("base_prod.txt", b"x,1,100\n", "master")
+    else:
+        job.put("ups_prod_1.txt")
+        job.follow()
+    job.add("del_prod_2.txt", b"a,1,300\n")
+    job.add("del_rio_2.txt", b"b,1,300\n")
+
+    job.refused(DataError, "del_prod_2.txt: named", settings={**CONFIG, "deleted.record.file.prefix": "gone"})
 
 
 # --- nothing to merge

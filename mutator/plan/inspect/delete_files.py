@@ -5,7 +5,7 @@ its rows: if it has as many fields as the ID, and fewer than a whole row, each r
 order of ``id.field.ordinals``. Otherwise each row is a whole row. A row of the other width is a reject.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mutator.config import Config
 from mutator.errors import error
@@ -19,19 +19,32 @@ def is_delete_source(config: Config, source: Source) -> bool:
     return config.op_field is None and file_names.is_delete_file(source.name, config.delete_prefix)
 
 
-def named_like_deletes(config: Config, feed: Sequence[Source]) -> list[str]:
-    """Return the names of feed files that begin with a word for deletes, though their rows are read as upserts."""
+def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[str]) -> dict[str, str]:
+    """Return the names of feed files that begin with a word for deletes, though their rows are read as upserts.
+
+    The values are these words. ``del`` begins many names of places, too: if other words follow, it counts only if they
+    also follow the first word of another name. others: names of the master's files, and of feed files that were merged
+    before.
+    """
     if config.op_field is not None or config.full:
-        return []
-    names = {source.name for source in feed if not is_delete_source(config, source)}
-    return sorted(name for name in names if file_names.delete_word(name))
+        return {}
+    names = sorted({source.name for source in feed if not is_delete_source(config, source)})
+    found = {name: word for name in names if (word := file_names.delete_word(name))}
+    if any(map(file_names.may_be_place, found)):
+        known = {file_names.words(name) for name in (*(source.name for source in feed), *others)}
+        later = {words[1:] for words in known if words[:1] != ("del",)}
+        found = {
+            name: word
+            for name, word in found.items()
+            if not file_names.may_be_place(name) or file_names.words(name)[1:] in later
+        }
+    return found
 
 
-def check_delete_names(config: Config, feed: Sequence[Source]) -> None:
+def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[str]) -> None:
     """Raise DataError for such names where deletes have another prefix."""
-    names = named_like_deletes(config, feed)
-    if names and config.delete_prefix is not None:
-        shown, word = file_names.first_few(names), file_names.delete_word(names[0])
+    if config.delete_prefix is not None and (named := named_like_deletes(config, feed, others)):
+        shown, word = file_names.first_few(list(named)), next(iter(named.values()))
         raise error("delete.names", paths=shown, prefix=config.delete_prefix, cure=word)
 
 

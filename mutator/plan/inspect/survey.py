@@ -59,6 +59,12 @@ class Survey:
         return {source.file_format for source in (*self.master, *self.feed)}
 
     @property
+    def other_names(self) -> list[str]:
+        """The names of the master's files, and of feed files that earlier runs have merged."""
+        before = () if self.manifest is None else self.manifest.feed
+        return [*(source.name for source in self.master), *(part.name for part in before)]
+
+    @property
     def had_schema(self) -> bool:
         """Whether the master's manifest names its fields."""
         return self.manifest is not None and "fields" in self.manifest.spec["key"]
