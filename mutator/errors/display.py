@@ -56,6 +56,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def option(key: str, value: str) -> str:
+    """Write a setting as a command line option, in quotes: punctuation after it is no part of the value.
+
+    >>> print(option("field.delim.regex", ";"))
+    -D 'field.delim.regex=;'
+    """
+    text = f"{key}={value}".replace("'", "'\\''")
+    return f"-D '{text}'"
+
+
 def key_text(key: tuple[bytes, ...]) -> str:
     """Show a record ID in a message or report."""
     return ",".join(value.decode("utf-8", "backslashreplace") for value in key)

@@ -142,7 +142,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "delete.names": (
             "{paths}: named like deletes, but deleted.record.file.prefix is {prefix}, so their rows would be upserts; "
-            "set deleted.record.file.prefix={cure}, or, if they are upserts, rename the files"
+            "use -D 'deleted.record.file.prefix={cure}', or, if they are upserts, rename the files"
         ),
         "horizon": (
             "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "

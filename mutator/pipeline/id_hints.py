@@ -2,13 +2,13 @@
 
 >>> rows = FirstRows("base.txt", 3, {"0": [b"a", b"b", b"c"], "1": [b"x", b"x", b"y"]})
 >>> id_hint(rows, ["1"], ())
-'in the first 3 rows of base.txt, field 1 has 2 distinct values, and field 0 is unique: set id.field.ordinals=0'
+"in the first 3 rows of base.txt, field 1 has 2 distinct values, and field 0 is unique: use -D 'id.field.ordinals=0'"
 """
 
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
-from mutator.errors.display import counted
+from mutator.errors.display import counted, option
 from mutator.formats.blocks.avro_rows import AvroLayout
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.blocks.row_layout import RowLayout
@@ -57,7 +57,8 @@ def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) 
     )
     if unique is None:
         return f"{shown}, and no other field is unique, nor are two of them together: the ID may need more fields"
-    return f"{shown}, and {_called(unique)} {_is_unique(unique)}: set id.field.ordinals={','.join(unique)}"
+    cure = option("id.field.ordinals", ",".join(unique))
+    return f"{shown}, and {_called(unique)} {_is_unique(unique)}: use {cure}"
 
 
 def _called(fields: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from mutator.errors import error
-from mutator.errors.display import counted
+from mutator.errors.display import counted, option
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 from mutator.rules.op_codes import (
@@ -55,7 +55,7 @@ def _cure(known: Collection[bytes], found: Collection[bytes]) -> str:
     with_blanks = [code for code in found if code != code.strip()]
     cures = []
     if len(with_blanks) < len(found):
-        cures.append(f"set deleted.op.code={_listed({*known, *found} - {*with_blanks})}")
+        cures.append(f"use {option('deleted.op.code', _listed({*known, *found} - {*with_blanks}))}")
     if with_blanks:
         cures.append("have the feed delivered without blanks in its op codes")
     return ", and ".join(cures)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
+from mutator.errors.display import option
 from mutator.rules.op_codes import counted_codes, looks_like_delete, most_frequent
 from mutator.rules.order_values import ORDER_TYPES
 
@@ -56,7 +57,7 @@ def op_code_hint(values: Values, delete_codes: Collection[bytes], upsert_codes: 
     """Return what the op codes of some rows show; None if all of them are known.
 
     >>> op_code_hint([b"U", b"DELETE"], {b"D"}, {b"U"})
-    "'DELETE' (1) looks like a delete: set deleted.op.code=D,DELETE"
+    "'DELETE' (1) looks like a delete: use -D 'deleted.op.code=D,DELETE'"
     """
     counts = Counter(value or b"" for value in values)
     unknown = {code: count for code, count in counts.items() if code not in delete_codes and code not in upsert_codes}
@@ -69,7 +70,7 @@ def op_code_hint(values: Values, delete_codes: Collection[bytes], upsert_codes: 
     if deletes:
         names = ",".join(sorted(code.decode("utf-8", "backslashreplace") for code in {*delete_codes, *deletes}))
         verb = "looks like a delete" if len(deletes) == 1 else "look like deletes"
-        return f"{counted_codes(most_frequent(deletes))} {verb}: set deleted.op.code={names}"
+        return f"{counted_codes(most_frequent(deletes))} {verb}: use {option('deleted.op.code', names)}"
     return f"upsert.op.code lacks {counted_codes(most_frequent(unknown))}"
 
 

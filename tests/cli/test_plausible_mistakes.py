@@ -95,8 +95,8 @@ def test_another_delete_prefix(job, name):
     job.put("ups_prod_1.txt")
     word = name.partition("_")[0].partition("-")[0].partition(".")[0].rstrip("7")
     message = (
-        f"{name}: named like deletes, but deleted.record.file.prefix is gone, so their rows would be upserts; set "
-        f"deleted.record.file.prefix={word}, or, if they are upserts, rename the files"
+        f"{name}: named like deletes, but deleted.record.file.prefix is gone, so their rows would be upserts; use "
+        f"-D 'deleted.record.file.prefix={word}', or, if they are upserts, rename the files"
     )
 
     assert job.refused(DataError, settings={**CONFIG, "deleted.record.file.prefix": "gone"}) == message

@@ -247,7 +247,7 @@ def test_wrong_delimiter(job):
     job.refused(
         ConfigError,
         "base.txt: field.delim.regex is ';', which does not occur in its first 4 rows, and each of them has a comma 2 "
-        "times; set field.delim.regex=,",
+        "times; use -D 'field.delim.regex=,'; or",
         settings={**CONFIG, "field.delim.regex": ";"},
     )
 
@@ -441,7 +441,7 @@ def test_an_inferred_op_code_column_of_the_master_is_reported(job):
             "would leave it out of the result, up to reject.limit",
         ),
         ({**CONFIG, "num.reducer": "x"}, 2, "num.reducer: 'x' must be a whole number"),
-        ({**CONFIG, "field.delim.regex": ";"}, 2, "set field.delim.regex=,; or, if a row is"),
+        ({**CONFIG, "field.delim.regex": ";"}, 2, "use -D 'field.delim.regex=,'; or, if a row is"),
     ],
 )
 def test_command_line(job, capsys, settings, code, part):

@@ -32,7 +32,7 @@ def test_an_id_with_few_values(job):
     message = (
         "the master has 196 duplicates (rows with the ID of another row) among 200 rows, so that 4 records would "
         "remain, but max.duplicate.fraction is 0.1: in the first 200 rows of base.txt, field 1 has 4 distinct values, "
-        "and field 0 is unique: set id.field.ordinals=0. If such rows are versions of one record, run again with "
+        "and field 0 is unique: use -D 'id.field.ordinals=0'. If such rows are versions of one record, run again with "
         "-D max.duplicate.fraction=1, which leaves all but the last row of each ID out of the result"
     )
     settings = {**CONFIG, "id.field.ordinals": "1"}
@@ -46,7 +46,7 @@ def test_an_id_of_several_fields(job):
     job.put("base.txt", table_of(200, lambda n: n // 10, lambda n: n % 10, lambda n: 100), "master")
 
     found = "in the first 200 rows of base.txt, field 0 has 20 distinct values, and fields 0 and 1 are unique together"
-    job.refused(DataError, f"{found}: set id.field.ordinals=0,1")
+    job.refused(DataError, f"{found}: use -D 'id.field.ordinals=0,1'")
     job.put("base.txt", table_of(200, lambda n: n // 10, lambda n: n % 5, lambda n: 100), "master")
     why = "field 0 has 20 distinct values, and no other field is unique, nor are two of them together"
     job.refused(DataError, f"{why}: the ID may need more fields")
@@ -67,7 +67,9 @@ def test_fields_are_numbered_as_in_the_feed(job):
     settings = {"id.field.ordinals": "1", "op.code.field.ordinal": "0", "temporal.ordering.field.ordinal": "3"}
 
     job.refused(
-        DataError, "field 1 has 4 distinct values, and field 2 is unique: set id.field.ordinals=2", settings=settings
+        DataError,
+        "field 1 has 4 distinct values, and field 2 is unique: use -D 'id.field.ordinals=2'",
+        settings=settings,
     )
 
 
@@ -78,7 +80,7 @@ def test_fields_with_names(tmp_path, file_format):
     work.put("master/m", pa.table(columns), file_format)
     (tmp_path / "feed").mkdir()
 
-    with pytest.raises(DataError, match="has 4 distinct values, and field id is unique: set id"):
+    with pytest.raises(DataError, match="has 4 distinct values, and field id is unique: use -D 'id"):
         work.run({"max.duplicate.fraction": "0.1"})
 
 
@@ -147,8 +149,8 @@ def test_a_delete_code_that_never_matches(job, code):
     job.put("ups_1.txt", coded("U", code, code, "I"))
     message = (
         f"op codes of the feed look like deletes, '{code}' (2), but deleted.op.code is D, so 2 rows would be upserts: "
-        f"set deleted.op.code={','.join(sorted(['D', code]))}; or, if they are upserts, name the codes of all upserts "
-        "with upsert.op.code"
+        f"use -D 'deleted.op.code={','.join(sorted(['D', code]))}'; or, if they are upserts, name the codes of all "
+        "upserts with upsert.op.code"
     )
 
     assert job.refused(DataError, settings=WITH_CODES) == message
@@ -169,7 +171,7 @@ def test_delete_codes_in_the_last_of_many_rows(job):
     job.refused(
         DataError,
         "op codes of the feed look like deletes, ' D' (3), 'X' (3), but deleted.op.code is D,x, so 6 rows would be",
-        "set deleted.op.code=D,X,x, and have the feed delivered without blanks in its op codes; or",
+        "use -D 'deleted.op.code=D,X,x', and have the feed delivered without blanks in its op codes; or",
         settings={**WITH_CODES, "deleted.op.code": "D,x", "split.bytes": "10000", "num.reducer": "3"},
     )
 
@@ -207,7 +209,7 @@ def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
         "feed/f_1", pa.table({"id": ["a", "b", "c"], "v": ["x", "y", "z"], "op": [None, "delete", "U"]}), file_format
     )
 
-    with pytest.raises(DataError, match=r"look like deletes, 'delete' \(1\), .* so 1 row would be upserts: set"):
+    with pytest.raises(DataError, match=r"look like deletes, 'delete' \(1\), .* so 1 row would be upserts: use"):
         work.run()
     assert work.run({"deleted.op.code": "delete"}).counts["feed delete of unknown"] == 1
 
@@ -319,10 +321,10 @@ def test_a_first_feed_with_a_wrong_id(job):
     (job.master / "base.txt").unlink()
     job.put("all_1.txt", sales())
     settings = {**CONFIG, "id.field.ordinals": "1", "allow.empty.master": "true"}
-    hint = "in the first 200 rows of all_1.txt, field 1 has 4 distinct values, and field 0 is unique: set id.field"
+    hint = "in the first 200 rows of all_1.txt, field 1 has 4 distinct values, and field 0 is unique: use -D 'id.field"
     warning = (
         "196 of 200 feed rows are superseded by another row of the same ID, so this first master has 4 records: "
-        f"{hint}.ordinals=0"
+        f"{hint}.ordinals=0'"
     )
 
     assert job.run(settings, dry_run=True).warnings == (warning,)
@@ -378,7 +380,7 @@ def test_order_values_of_another_type_than_the_master(job):
     ("codes", "found"),
     [
         ("ABAB", "no op code is one of deleted.op.code or upsert.op.code, but 'A' (2), 'B' (2): check op.code.field"),
-        ("UUdd", "'d' (2) looks like a delete: set deleted.op.code=D,d"),
+        ("UUdd", "'d' (2) looks like a delete: use -D 'deleted.op.code=D,d'"),
         ("UUII", "upsert.op.code lacks 'I' (2)"),
     ],
 )

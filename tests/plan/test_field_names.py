@@ -42,7 +42,9 @@ def test_order_by_file_name(job):
 
 def test_wrong_delimiter(job):
     settings = {**BY_TIME, "field.names": "id,a,b,ts", "field.delim.regex": ";"}
-    job.refused(ConfigError, "base.txt", "each of them has a comma 3 times; set field.delim.regex=,", settings=settings)
+    job.refused(
+        ConfigError, "base.txt", "each of them has a comma 3 times; use -D 'field.delim.regex=,';", settings=settings
+    )
 
     job.put("base.txt", b"x~A~B~10\n", "master")
     job.put("ups_1.txt", b"x~A~B~11\n")

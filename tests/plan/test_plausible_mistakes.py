@@ -73,7 +73,9 @@ def test_delimiter_that_does_not_occur(job, delimiter, setting, file_format):
     settings = {**BY_NAME, **file_format}
     job.put("base.txt", PEOPLE.replace(b",", delimiter), where="master")
     job.put("ups_7.txt", b"k1,Rob,200\nk9,Zoe,200\n".replace(b",", delimiter))
-    message = job.refused(ConfigError, "base.txt", "does not occur", f"field.delim.regex={setting}", settings=settings)
+    message = job.refused(
+        ConfigError, "base.txt", "does not occur", f"use -D 'field.delim.regex={setting}'; or", settings=settings
+    )
     assert "2 times" in message
 
     report = job.run({**settings, "field.delim.regex": setting})
@@ -114,7 +116,7 @@ def test_ids_with_another_delimiter_are_legal(job):
 def test_rows_of_one_field_are_confirmed(job):
     job.put("base.txt", b"a;1\nb;2\n", where="master")
     job.put("ups_7.txt", b"b;2\nc;3\n")
-    job.refused(ConfigError, "set field.count=1", settings=BY_NAME)
+    job.refused(ConfigError, "-D 'field.count=1'", settings=BY_NAME)
     assert job.run({**BY_NAME, "field.count": "1"}).counts["output rows"] == 3
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted
+from mutator.errors.display import counted, option
 from mutator.plan.mistakes.samples import Sample
 from mutator.plan.mistakes.value_forms import form_of
 
@@ -71,6 +71,6 @@ def _error(config: Config, sample: Sample, name: str, text: str, count: int, kin
         f"field.delim.regex is {config.delimiter.text!r}, which does not occur in its first {first}, and each of them "
         f"has {name} {counted(count, 'time')}"
     )
-    cure = f"set field.delim.regex={text}; or, if a row is one field, the ID, set field.count=1"
+    cure = f"use {option('field.delim.regex', text)}; or, if a row is one field, the ID, {option('field.count', '1')}"
     where = "where" if kind == "width" else "path"
     return error(kind, what=what, cure=cure, **{where: sample.source.path})
