@@ -33,6 +33,11 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: the master has no data files; check that it is the right directory, and mounted, or set "
             "allow.empty.master=true for the first run, whose result has the rows of the feed alone"
         ),
+        "master.empty.files": (
+            "{path}: the master has only empty files, as after an interrupted copy; check that it is the right "
+            "directory, and complete, or set allow.empty.master=true for the first run, whose result has the rows of "
+            "the feed alone"
+        ),
         "master.missing": (
             "{path}: there is no master; check the path, or set allow.empty.master=true for the first run"
         ),

@@ -72,7 +72,7 @@ def test_odd_values_stay_inside_the_output(tmp_path, scope):
     settings_ = {**BY, "key.scope": scope, "reject.policy": "quarantine"}
     (tmp_path / "in").mkdir()
     before = put_all(tmp_path / "in" / "m", {"a.txt": b""})
-    run(settings_, before, None, tmp_path / "in" / "o1")
+    run({**settings_, "allow.empty.master": "true"}, before, None, tmp_path / "in" / "o1")
     feed = put_all(tmp_path / "in" / "f", {"u.txt": rows + b"long,1," + b"z" * 300 + b"\n"})
     known = set(snapshot(tmp_path))
     report = run(settings_, str(tmp_path / "in" / "o1"), feed, tmp_path / "in" / "o2")

@@ -1,4 +1,4 @@
-"""A master directory without data files: a mistake, unless the configuration allows it."""
+"""A master without data files, or with empty ones alone: a mistake, unless the configuration allows it."""
 
 import pytest
 
@@ -27,11 +27,23 @@ def test_an_empty_master_is_a_mistake(job, more):
     job.run({**CONFIG, **more, "allow.empty.master": "true"})
 
 
-def test_a_master_without_rows(job):
+@pytest.mark.parametrize("more", [{}, {"master.adopt": "true"}])
+def test_empty_files_alone_are_a_mistake(job, more):
     (job.master / "empty.txt").touch()
-    job.run(BY_NAME)
+    (job.master / "other.txt").touch()
+    message = "master: the master has only empty files, as after an interrupted copy; check that it is the right "
+    job.refused(ConfigError, message, "set allow.empty.master=true for the first run", settings={**BY_NAME, **more})
+    job.run({**BY_NAME, **more, "allow.empty.master": "true"})
 
     assert rows(job.output) == [b"b,2,200"]
+
+
+def test_an_empty_file_among_others(job):
+    (job.master / "empty.txt").touch()
+    job.put("base.txt", b"a,1,100\n", "master")
+    job.run(BY_NAME)
+
+    assert sorted(rows(job.output)) == [b"a,1,100", b"b,2,200"]
 
 
 def test_a_master_that_lost_its_last_record(job):

@@ -27,7 +27,7 @@ def unmanaged_sources(
 ) -> tuple[tuple[Source, ...], tuple[str, ...]]:
     """Return the files of a master, by name, and the paths of hidden files.
 
-    named: fields have names in this run. Raises ConfigError for a master without files, unless it may be empty.
+    named: fields have names in this run. Raises ConfigError for a master without bytes, unless it may be empty.
     """
     entry = storage.stat(master)
     if entry is None:
@@ -46,10 +46,10 @@ def unmanaged_sources(
     if any(is_straggler(storage, part.name) for part in entries):  # of an adopted master, whose manifest has its files
         paths = {directory: _paths_in_manifest(storage, directory) for directory in (*own, master)}
         entries = [part for part in entries if not is_straggler(storage, part.name) or _is_kept(paths, master, part)]
-    if not entries and not config.allow_empty_master:
-        raise error("master.empty", path=master)
     for part in entries:
         check_entry(part, _TREE if "=" in part.name and not config.partitioned_by else _NO_TREE)
+    if not config.allow_empty_master and not any(part.bytes for part in entries):
+        raise error("master.empty.files" if entries else "master.empty", path=master)
     # As between rows of one ID, the file name decides before the directory (by which the entries are sorted).
     entries.sort(key=lambda part: (os.fsencode(part.name), os.fsencode(part.path)))
     config = replace(config, delete_prefix=None)  # it is never applied to master files
