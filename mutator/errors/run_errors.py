@@ -328,7 +328,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "snapshot.older": (
             "the snapshot's highest order value is {now}, but the master has already had one with {before}; if the "
-            "older one is intended, run again with -D allow.older.snapshot=true, which takes newer changes back"
+            "older one is intended, run again with -D allow.older.snapshot=true, which reverts newer changes"
         ),
     },
     70: {  # a bug

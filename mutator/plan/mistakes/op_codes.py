@@ -1,4 +1,4 @@
-"""Stop where ``op.code.field.ordinal`` names another field than that of the op codes, which a run would remove.
+"""Stop where ``op.code.field.ordinal`` names a field without op codes, which a run would cut from each row.
 
 Whether the op codes of all rows are plausible is checked after the merge (``pipeline.op_codes``); here, another field
 with op codes shows the mistake and its cure.

@@ -1,4 +1,4 @@
-"""Warn of order values that are compared otherwise than they are meant.
+"""Warn of order values that a run would compare in the wrong way.
 
 Numbers or times that are compared as text, times with and without a zone, and times in other units or forms in the
 feed than in the master.
