@@ -4,7 +4,7 @@ Three limits are fractions: of the master's records that a run removes, of its r
 of a side that are rejected. A wrong setting makes such a result of good data.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mutator.dataset.manifest import Manifest
 from mutator.engine.receipts import RejectSample
@@ -25,7 +25,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     counts = result.counts
     for side in ("master", "feed"):
         samples = result.rejects.get(side, ())
-        hints = tuple(reject_hints(plan, survey, side, samples))
+        hints = reject_hints(plan, survey, side, samples)
         check_rejects(side, plan.limits, counts[f"{side} rejected"], counts[f"{side} rows"], samples, hints)
     check_op_codes(plan, result)
     _check_duplicates(plan, survey, result)
@@ -107,12 +107,12 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
 
 
 def check_rejects(
-    side: str, limits: Limits, count: int, rows: int, samples: Sequence[RejectSample], hints: Sequence[str] = ()
+    side: str, limits: Limits, count: int, rows: int, samples: Sequence[RejectSample], hints: Iterable[str] = ()
 ) -> None:
     """Raise DataError if more rows of a side were rejected than allowed.
 
     count: rejected rows. rows: all rows of the side. samples: the first rejected ones. hints: sentences on settings
-    that may be the cause.
+    that may be the cause; not iterated unless the error is raised, because they may read files.
     """
     allowed, fraction = limits.rejects[side], limits.reject_fraction
     if count <= allowed and not exceeds(count, rows, fraction):

@@ -1,8 +1,10 @@
 """Settings that explain rejected rows: a number of fields, a header, or deletes without an order value."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
+from mutator.dataset.manifest import Manifest
 from mutator.engine.receipts import RejectSample
 from mutator.errors.display import counted, without_secrets
 from mutator.formats.blocks.row_layout import RowLayout
@@ -45,20 +47,21 @@ def reject_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[Reject
 def _value_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
     """Yield sentences on order values and op codes, from the first rows of the file with the first reject of either."""
     sources = {without_secrets(source.path): source for source in getattr(survey, side)}
-    for reason, hint in (("(order value)", _order_hint), ("(op code) is not a known code", _op_code_hint)):
+    order = partial(_order_hint, survey.manifest)
+    for reason, hint in (("(order value)", order), ("(op code) is not a known code", _op_code_hint)):
         sample = next((one for one in samples if reason in one.reason and one.path in sources), None)
         if sample is None:
             continue
         source = sources[sample.path]
         layout = plan.rows.layouts[plan.rows.layout_of.get(source.path, side)]
         rows = first_rows(source, layout.delimiter.split if isinstance(layout, RowLayout) else None)
-        found = hint(layout, rows, survey.manifest is not None) if rows.count else None
+        found = hint(layout, rows) if rows.count else None
         if found is not None:
             yield f"In the first {counted(rows.count, 'row')} of {rows.file}, {found}"
 
 
-def _order_hint(layout: Any, rows: FirstRows, is_managed: bool) -> str | None:
-    """Return the setting that fits the values of the order field. is_managed: the master has a type already."""
+def _order_hint(known: Manifest | None, layout: Any, rows: FirstRows) -> str | None:
+    """Return the setting that fits the values of the order field. known: the manifest, which has its type already."""
     from mutator.pipeline.id_hints import fields_of  # loads the block types of all formats
 
     (field,) = fields_of(layout, (layout.order_field,))
@@ -66,14 +69,16 @@ def _order_hint(layout: Any, rows: FirstRows, is_managed: bool) -> str | None:
         return None
     found = order_hint(rows.columns[field], layout.order_type)
     if found is not None:
-        return found.partition(": set")[0] + f", but the master's are {layout.order_type}" if is_managed else found
+        return (
+            found.partition(": set")[0] + f", but the master's are {layout.order_type}" if known is not None else found
+        )
     times = time_fields({name: values for name, values in rows.columns.items() if name != field}, layout.order_type)
-    if len(times) == 1 and not is_managed:
+    if len(times) == 1 and known is None:
         return f"field {field} has no times, and field {times[0]} has: set temporal.ordering.field.ordinal={times[0]}"
     return None
 
 
-def _op_code_hint(layout: Any, rows: FirstRows, is_managed: bool) -> str | None:
+def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:
     field = str(layout.op_field)
     if field not in rows.columns:
         return None

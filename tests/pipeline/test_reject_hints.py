@@ -3,6 +3,7 @@
 import pytest
 
 from mutator.errors import DataError
+from mutator.pipeline import reject_hints
 from tests.support.job import CONFIG, ENGINES, MASTER, Job
 
 QUARANTINE = {"reject.policy": "quarantine"}
@@ -54,6 +55,20 @@ def test_ids_alone_with_an_order_field(job):
         "temporal.ordering.field.ordinal)"
     )
     job.refused(DataError, hint, settings={**CONFIG, "deleted.record.file.prefix": "del"})
+
+
+def test_accepted_rejects_are_explained_once(job, monkeypatch):
+    """The first rows of a file are read for the report alone."""
+    read = []
+    monkeypatch.setattr(
+        reject_hints,
+        "first_rows",
+        lambda source, split, real=reject_hints.first_rows: read.append(1) or real(source, split),
+    )
+    job.put("ups.txt", b"b,2,x\nc,2,200\n")
+    job.run({**CONFIG, **QUARANTINE, "max.reject.fraction": "1"})
+
+    assert len(read) == 1
 
 
 def test_rows_that_are_just_wrong(job):
