@@ -20,7 +20,13 @@ from mutator.errors.display import without_secrets
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.delete_files import check_delete_names, is_delete_source, named_like_deletes
+from mutator.plan.inspect.delete_files import (
+    check_delete_names,
+    check_delete_prefix,
+    delete_prefix_warnings,
+    is_delete_source,
+    named_like_deletes,
+)
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
@@ -245,6 +251,7 @@ def _notes(config: Config, survey: Survey) -> Iterator[str]:
 
 
 def _warnings(config: Config, survey: Survey) -> Iterator[str]:
+    yield from delete_prefix_warnings(config, survey.feed)
     if config.delete_prefix is None and (names := named_like_deletes(config, survey.feed, survey.other_names)):
         prefix = "set deleted.record.file.prefix if their rows are deletes"
         yield f"{first_few(list(names))}: named like deletes, but read as upserts: {prefix}"
@@ -274,6 +281,7 @@ def _check_feed(config: Config, survey: Survey) -> None:
         for source in survey.feed:
             if source.sequence is None:
                 raise error("sequence.missing", path=source.path)
+    check_delete_prefix(config, survey.feed)
     check_delete_names(config, survey.feed, survey.other_names)
     if config.full:
         where = ", ".join(survey.feed_paths)

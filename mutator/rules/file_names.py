@@ -154,6 +154,16 @@ def first_few(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
+def ends_in_word(name: str, prefix: str) -> bool:
+    """Return whether a prefix ends within a word of a name, which begins with it.
+
+    >>> ends_in_word("delta_1.txt", "del"), ends_in_word("del_1.txt", "del"), ends_in_word("delProd_1.txt", "del")
+    (True, False, False)
+    """
+    last, rest = prefix[-1:], name[len(prefix) : len(prefix) + 1]
+    return last.isalpha() and rest.isalpha() and not (last.islower() and rest.isupper())
+
+
 def is_delete_file(name: str, prefix: str | None) -> bool:
     """Return whether every row of a feed file is a delete.
 
