@@ -95,7 +95,7 @@ def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tu
         while batch is not None:
             rows += len(batch.block) + len(batch.rejects)
             rejects, ignored, lines = rejects + len(batch.rejects), ignored + batch.ignored, lines + batch.lines
-            if batch.codes is not None:
+            if batch.codes is not None and file.side == "feed":
                 add_counts(codes, batch.codes.counts(), layout.delete_codes)
             after = next(reader, None)
             if after is None:

@@ -72,8 +72,11 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
                 yield (ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
             continue
         offset, key, order, is_delete, code, written, row = record
-        if code is not None and not is_delete:
-            add_counts(codes, {code: 1}, ())
+        if side == FEED and code is not None and not is_delete:
+            if code in codes:
+                codes[code] += 1
+            else:
+                add_counts(codes, {code: 1}, ())
         if by_file_name:
             order = sequence
         yield (
