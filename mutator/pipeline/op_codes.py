@@ -40,10 +40,31 @@ def check_op_codes(plan: Plan, result: Result) -> None:
 
 
 def op_code_warnings(plan: Plan, result: Result) -> Iterator[str]:
-    """Yield a warning if no row has a delete code, and the codes are no usual names of upserts."""
+    """Yield a warning if no row has a delete code, and some codes are no usual names of upserts.
+
+    An empty code is unusual beside others.
+    """
     layout, codes = plan.rows.layouts["feed"], Counter(result.op_codes)
     accepted = result.counts["feed rows"] - result.counts["feed rejected"]
-    if layout.upsert_codes is None and codes.total() == accepted and not any(map(looks_like_upsert, codes)) and codes:
+    if layout.upsert_codes is not None or codes.total() != accepted:
+        return
+    unusual = {
+        code: count
+        for code, count in codes.items()
+        if not looks_like_upsert(code) or (not code.strip() and count < accepted)
+    }
+    if not unusual:
+        return
+    if any(looks_like_upsert(code) for code in codes):
+        are, they = ("are read as upserts", "they are deletes")
+        if len(unusual) == 1:
+            are, they = ("is read as an upsert", "it is a delete")
+        yield (
+            f"no row of the feed has a delete code ({_listed(layout.delete_codes)}), and "
+            f"{counted_codes(most_frequent(unusual))} {are}: if {they}, set deleted.op.code, if not, name the codes "
+            "of all upserts with upsert.op.code"
+        )
+    else:
         yield (
             f"no row of the feed has a delete code ({_listed(layout.delete_codes)}); field {layout.op_field} has "
             f"{counted_codes(most_frequent(codes))}: check op.code.field.ordinal, because that field is not written"

@@ -189,9 +189,7 @@ def test_a_field_that_is_no_op_code(job):
     assert job.run({**WITH_CODES, "upsert.op.code": codes}).counts["feed inserted"] == 60
 
 
-@pytest.mark.parametrize(
-    ("codes", "shown"), [("UIUI", None), ("UXYZ", None), ("XXXY", "'X' (3), 'Y' (1)"), ("XXXD", None)]
-)
+@pytest.mark.parametrize(("codes", "shown"), [("UIUI", None), ("XXXY", "'X' (3), 'Y' (1)"), ("XXXD", None)])
 def test_op_codes_of_unusual_names(job, codes, shown):
     job.put("ups_1.txt", coded(*codes))
     warning = f"no row of the feed has a delete code (D); field 3 has {shown}: check op.code.field.ordinal"
@@ -212,6 +210,25 @@ def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
     with pytest.raises(DataError, match=r"look like deletes, 'delete' \(1\), .* so 1 row would be upserts: use"):
         work.run()
     assert work.run({"deleted.op.code": "delete"}).counts["feed delete of unknown"] == 1
+
+
+@pytest.mark.parametrize("code", ["X", "-", "0", "L", ""])
+def test_an_unusual_op_code_beside_a_usual_one(job, code):
+    job.put("ups_1.txt", coded("U", code, "I", code))
+
+    warning = (
+        f"no row of the feed has a delete code (D), and '{code}' (2) is read as an upsert: if it is a delete, set "
+    )
+    found = [line for line in job.run(WITH_CODES).warnings if line.startswith(warning)]
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("more", [{"deleted.op.code": "X"}, {"upsert.op.code": "U,X"}])
+def test_an_unusual_op_code_that_is_named(job, more):
+    job.put("ups_1.txt", coded("U", "X"))
+
+    report = job.run({**WITH_CODES, **more, "max.delete.fraction": "1"})
+    assert "delete code" not in "".join(report.warnings)
 
 
 LONG = "https://example.org/" + "a" * 44  # 64 bytes, which messages show
