@@ -103,9 +103,13 @@ def relative(text: str) -> str:
     return in_words_of_now(re.sub(rf"(/[^\s\":]*)?/({names})/", "", text))
 
 
+_HAVE = {"with the": "rows have the op code", "without the": "rows have no op code"}
+
+
 def in_words_of_now(text: str) -> str:
-    """Return a text with a singular after 1, where the releases had a plural."""
+    """Return a text in the words of today: a singular after 1, and another verb for the op code column."""
     text = re.sub(r"(?<![\d,.])1 (ID|bucket|read task|file|row|field|data file|tombstone)s\b", r"1 \1", text)
+    text = re.sub(r"rows are (with the|without the) op code", lambda found: _HAVE[found[1]], text)
     return text.replace("1 file were", "1 file was")
 
 

@@ -574,7 +574,7 @@ def test_name_of_a_consumed_file_with_another_content(job):
     report = job.run()
 
     assert report.counts["feed updated"] == 1
-    assert "ups_1.txt was consumed before with another content; it is merged as a new file" in report.notes
+    assert "ups_1.txt was merged before with other content; it is merged as a new file" in report.notes
 
 
 def test_content_of_a_consumed_file_with_another_name(job):

@@ -405,7 +405,7 @@ def test_op_code_in_master_overrides_the_inferred_one(job):
     job.put("ups.txt", b"b,2,U,200,y\n")
     report = job.run({**settings, "op.code.in.master": "false"})
     assert rows(job.output) == [b"a,1,100,x", b"b,2,200,y"]
-    assert "the master's rows are without the op code column; rows are written without it" in report.notes
+    assert "the master's rows have no op code column; rows are written without it" in report.notes
 
 
 OP_CODE = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "op.code.field.ordinal": "2"}

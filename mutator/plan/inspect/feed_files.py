@@ -92,7 +92,7 @@ def split_consumed(
         fresh.append(source)
         if same_name:
             _check_reuse(config, source, same_name[-1])
-            notes.append(f"{source.name} was consumed before with another content; it is merged as a new file")
+            notes.append(f"{source.name} was merged before with other content; it is merged as a new file")
     return tuple(fresh), tuple(consumed), tuple(notes)
 
 

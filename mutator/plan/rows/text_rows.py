@@ -254,8 +254,8 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     _check_ordinals(config, survey, feed, op_in_master)
     notes = []
     if config.op_field is not None:
-        there, left = ("with" if has else "without" for has in (op_in_master, config.op_keep))
-        notes.append(f"the master's rows are {there} the op code column; rows are written {left} it")
+        have, left = "have the" if op_in_master else "have no", "with" if config.op_keep else "without"
+        notes.append(f"the master's rows {have} op code column; rows are written {left} it")
     deletes = replace(feed, deletes=True)
     whole = deletes.needed_width if deletes.width is None else deletes.width
     of_ids = [source for source in survey.feed if has_ids_alone(config, source, whole)]
