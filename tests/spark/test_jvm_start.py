@@ -40,7 +40,7 @@ def home(tmp_path, monkeypatch):
     for name in (*jvm_start._GIVEN, "SPARK_CONF_DIR", "SPARK_LAUNCHER_OPTS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("mutator.engine.spark.jvm_start.SparkContext._gateway", None)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr("mutator.engine.spark.jvm_start.usable_cores", lambda: 2)
     return tmp_path / "spark"
 
 
@@ -153,7 +153,7 @@ def test_options_in_the_configuration_of_spark_keep_ours_from_contradicting_them
 
 @pytest.mark.parametrize("cores", [2, 16])
 def test_the_serial_collector_is_for_few_cores(home, monkeypatch, cores):
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr("mutator.engine.spark.jvm_start.usable_cores", lambda: cores)
 
     with quick_jvm():
         assert ("UseSerialGC" in os.environ["SPARK_SUBMIT_OPTS"]) == (cores == 2)
