@@ -149,11 +149,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{paths}: named like deletes, but deleted.record.file.prefix is {prefix}, so their rows would be upserts; "
             "use -D 'deleted.record.file.prefix={cure}', or, if they are upserts, rename the files"
         ),
-        "delete.prefix": (
-            "{paths}: all rows would be deletes, because deleted.record.file.prefix is '{prefix}', which other names "
-            "have as a whole word; if they are upserts, set the prefix with the character after it in those names, "
-            "such as -D 'deleted.record.file.prefix={prefix}_'; if they are deletes, rename the files"
-        ),
         "horizon": (
             "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "
             "have been deleted before (for example {samples}): check that they were not; -D before.horizon=insert "

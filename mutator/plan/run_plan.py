@@ -22,7 +22,6 @@ from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import (
     check_delete_names,
-    check_delete_prefix,
     delete_prefix_warnings,
     is_delete_source,
     named_like_deletes,
@@ -281,7 +280,6 @@ def _check_feed(config: Config, survey: Survey) -> None:
         for source in survey.feed:
             if source.sequence is None:
                 raise error("sequence.missing", path=source.path)
-    check_delete_prefix(config, survey.feed)
     check_delete_names(config, survey.feed, survey.other_names)
     if config.full:
         where = ", ".join(survey.feed_paths)

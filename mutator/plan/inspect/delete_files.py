@@ -48,32 +48,19 @@ def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[
         raise error("delete.names", paths=shown, prefix=config.delete_prefix, cure=word)
 
 
-def _of_longer_words(config: Config, feed: Sequence[Source]) -> tuple[list[str], bool]:
-    """Return the names of delete files that begin with a longer word than the prefix, and whether all do.
+def delete_prefix_warnings(config: Config, feed: Sequence[Source]) -> Iterator[str]:
+    """Yield a warning if delete files begin with a longer word than the prefix.
 
     Usual words for deletes are left out: with the prefix ``del``, the rows of ``deletes_7.txt`` are deletes.
     """
     names = sorted({source.name for source in feed if is_delete_source(config, source)})
     prefix = config.delete_prefix or ""
     found = [name for name in names if file_names.ends_in_word(name, prefix) and file_names.delete_word(name) is None]
-    return found, len(found) == len(names)
-
-
-def check_delete_prefix(config: Config, feed: Sequence[Source]) -> None:
-    """Raise DataError where the prefix of deletes is a word in some names, and begins a longer word in others."""
-    found, is_all = _of_longer_words(config, feed)
-    if found and not is_all:
-        raise error("delete.prefix", paths=file_names.first_few(found), prefix=config.delete_prefix)
-
-
-def delete_prefix_warnings(config: Config, feed: Sequence[Source]) -> Iterator[str]:
-    """Yield a warning if all delete files begin with a longer word than the prefix."""
-    found, is_all = _of_longer_words(config, feed)
-    if found and is_all:
+    if found:
         yield (
             f"{file_names.first_few(found)}: all rows are read as deletes, because deleted.record.file.prefix is "
-            f"'{config.delete_prefix}', though a longer word begins the name: if they are upserts, correct the prefix; "
-            "if they are deletes, set the whole word"
+            f"'{prefix}', though a longer word begins the name: if they are upserts, make the prefix longer, such as "
+            f"'{prefix}_'; if they are deletes, set the whole word"
         )
 
 
