@@ -1,6 +1,5 @@
 """Load everything that a task may need, in the process that workers are forked from."""
 
-import numpy as np
 import pyarrow as pa
 
 from mutator.engine.hidden_pandas import pandas_hidden
@@ -11,4 +10,4 @@ from mutator.formats.blocks.registry import load_all
 
 load_all()
 with pandas_hidden():
-    pa.array(np.zeros(1))
+    pa.array([0])  # with the first array of a list, Arrow looks for pandas

@@ -79,6 +79,12 @@ def test_a_workflow_that_merged_before_loads_no_arrow_either(tmp_path):
     assert loaded_by(*given) & (SPARK | STORAGES | ARROW | FORMATS | ENGINES) == set()
 
 
+def test_workers_do_not_load_pandas():
+    code = "import mutator.engine.preload, pyarrow as pa, sys; pa.array([1]).to_numpy(); print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_the_package_has_its_public_names():
     assert {name for name in mutator.__all__ if not hasattr(mutator, name)} == set()
     assert set(mutator.__all__) <= set(dir(mutator))

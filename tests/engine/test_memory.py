@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import mutator
+from tests.support.no_limits import NO_LIMITS
 from tests.support.patience import PATIENCE
 
 ROOT = Path(mutator.__file__).resolve().parent.parent
@@ -63,6 +64,7 @@ def make(work, case):
         "temporal.ordering.field.ordinal": "1",
         "num.reducer": "1",
         "memory.bytes": str(case["memory"]),
+        **NO_LIMITS,
     }
     master = str(work / "master")
     if case["managed"]:
