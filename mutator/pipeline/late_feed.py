@@ -1,6 +1,7 @@
 """Warnings on a feed that is empty, or nearly all late, or has few IDs: a setting may be wrong."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from mutator.engine.receipts import LateOrders
@@ -8,13 +9,12 @@ from mutator.errors.display import counted
 from mutator.pipeline.accounting import Result
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
+from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.file_names import first_few
 from mutator.rules.order_values import order_text
 
 _FEW = 10
 _MOST = 0.9
-# Digits before the point of a time between 2001 and 2286 since 1970 -> its unit
-_UNITS = {10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
 
 
 def empty_feed_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
@@ -48,11 +48,7 @@ def _diagnosis(plan: Plan, orders: LateOrders) -> str:
 
 
 def _unit(order: Any) -> str | None:
-    """Return the unit of a number that may be a time since 1970."""
-    try:
-        return _UNITS.get(len(str(int(order)))) if order > 0 else None
-    except (TypeError, ValueError, OverflowError):  # not a number, or infinite
-        return None
+    return epoch_unit(order) if isinstance(order, int | Decimal) else None
 
 
 def superseded_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mutator.engine import steps
-from mutator.engine.local.runner import local_runner
+from mutator.engine.local.runner import local_runner, prepare_machine
 from mutator.engine.local.workers import workers_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner, Watch, unwatched
@@ -89,6 +89,7 @@ def open_runner(
 ) -> Iterator[Runner]:
     """Yield the runner that was chosen. Raises the errors of the catalogue for faults of Spark."""
     if choice.runner == "local":
+        prepare_machine()
         with ExitStack() as stack:
             workers = stack.enter_context(workers_of(choice.processes, choice.threads))
             # What one process merges is done before anybody looks.
@@ -107,6 +108,7 @@ def shared_workers(bytes_: int) -> AbstractContextManager[Processes | None]:
 
     bytes_: that all of these merges read.
     """
+    prepare_machine()
     count = shared_processes_for(bytes_, usable_cores())
     if count == 1:
         return nullcontext()

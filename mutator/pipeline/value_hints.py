@@ -9,12 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from mutator.errors.display import option
+from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.op_codes import counted_codes, looks_like_delete, most_frequent
 from mutator.rules.order_values import ORDER_TYPES
 
 _MOST = 0.9
 _LOOKS = {"long": "are integers", "decimal": "are decimal numbers", "timestamp": "look like ISO 8601"}
-_TIME_DIGITS = (10, 13, 16, 19)  # of times since 1970, in seconds and smaller units
 
 Values = Sequence[bytes | None]
 
@@ -49,7 +49,7 @@ def time_fields(columns: Mapping[str, Values], order_type: str) -> list[str]:
         name
         for name, values in columns.items()
         if _fitting(values, order_type) == len(values)
-        and (order_type != "long" or all(len(value or b"") in _TIME_DIGITS for value in values))
+        and (order_type != "long" or all(value and epoch_unit(int(value)) for value in values))
     ]
 
 

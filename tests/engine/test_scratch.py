@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mutator.engine.local.runner import local_runner
+from mutator.engine.local.runner import prepare_machine
 from mutator.engine.scratch import remove_abandoned, scratch_directory
 from tests.support.cluster import ROOT
 
@@ -52,8 +52,8 @@ def test_the_directory_of_a_killed_process_is_removed_by_the_next_merge(tmp_path
         holder.send_signal(signal.SIGKILL)
     (tmp_path / "mutator-tasks-a-file").touch()
     (tmp_path / "another").mkdir()
-    with local_runner():
-        assert not path.exists()
+    prepare_machine()
+    assert not path.exists()
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["another", "mutator-tasks-a-file"]
 
 

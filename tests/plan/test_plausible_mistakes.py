@@ -135,6 +135,15 @@ def test_header_that_would_be_a_record(job, settings, file_format):
     assert job.run({**settings, "header.check": "false"}).counts["output rows"] == 4
 
 
+def test_first_row_of_names_with_a_known_op_code_is_a_record(job):
+    job.put("base.txt", b"b,a,10\n", where="master")
+    settings = {**BY_TEXT, "op.code.field.ordinal": "3", "op.code.in.master": "false", "max.delete.fraction": "1"}
+    job.put("ups_7.txt", b"b,a,Z,op\nc,a,10,U\n")
+    job.refused(DataError, "ups_7.txt", "looks like a header", settings=settings)
+    job.put("ups_7.txt", b"b,a,Z,D\nc,a,10,U\n")
+    assert job.run(settings).counts["feed deleted"] == 1
+
+
 def test_header_of_text_alone(job):
     job.put("base.txt", b"product_id,colour\nlamp,red\nchair,blue\n", where="master")
     job.put("ups_7.txt", b"lamp,green\n")

@@ -79,6 +79,7 @@ class RowPlan:
             "field.count": self.field_count,
             "allow.empty.master": "true",
             **NO_LIMITS,
+            "header.check": "false",  # random rows may look like headers
         }
         if self.header:
             made["header.lines"] = "1"

@@ -116,15 +116,17 @@ def local_runner(
     task whose steps these are. watch: called while tasks run; what it raises stops them.
     """
     with ExitStack() as stack:
-        remove_abandoned()
-        _allow_many_files()
         directory = scratch_directory(stack)
         count = 1 if workers is None else workers.count
         yield LocalRunner(directory, workers, parallelism or count, attempt, watch)
 
 
-def _allow_many_files() -> None:
-    """Raise the limit of open files, as far as the system allows: a task reads a file of each task before."""
+def prepare_machine() -> None:
+    """Remove the files of killed processes, and allow many open files; once a command is enough.
+
+    A task reads a file of each task before it. The limit is raised as far as the system allows, also for workers.
+    """
+    remove_abandoned()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft != resource.RLIM_INFINITY and soft < enough:

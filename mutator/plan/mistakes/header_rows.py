@@ -1,8 +1,9 @@
 """Stop at a header that would be read as a record, and at a record that would be skipped as a header.
 
 A first row is a header if all of its values may be names of fields, and other rows have numbers or times where it has
-a name, or if its ID is the name of an ID field. A header line is a record if it has numbers and times where the rows
-have them, and nowhere else, or, without any, an ID of their form. ``header.check=false`` turns both checks off.
+a name, or if its ID is the name of an ID field. A row with a configured op code is a record. A header line is a record
+if it has numbers and times where the rows have them, and nowhere else, or, without any, an ID of their form.
+``header.check=false`` turns both checks off.
 """
 
 from collections.abc import Sequence
@@ -33,12 +34,12 @@ def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
             _check_header(sample, samples)
         # Otherwise the name of the order field is a reject.
         elif config.by_file_name or config.order_type == "string":
-            _check_first_row(sample, samples)
+            _check_first_row(config, sample, samples)
 
 
-def _check_first_row(sample: Sample, samples: Sequence[Sample]) -> None:
+def _check_first_row(config: Config, sample: Sample, samples: Sequence[Sample]) -> None:
     """Raise DataError for a header that is read as a record."""
-    if not sample.rows or not all(map(may_be_name, sample.rows[0])):
+    if not sample.rows or not all(map(may_be_name, sample.rows[0])) or _has_op_code(config, sample):
         return
     first, rest = sample.rows[0], [row for row in sample.rows[1:] if len(row) == len(sample.rows[0])]
     if len({value.lower() for value in first}) < len(first) or _has_usual_id(sample, samples):
@@ -56,6 +57,11 @@ def _check_first_row(sample: Sample, samples: Sequence[Sample]) -> None:
         f"its first row looks like a header ({_shown(first)}): {why}, so it would be read as a record",
         "set header.lines=1; or, if it is a record, set header.check=false",
     )
+
+
+def _has_op_code(config: Config, sample: Sample) -> bool:
+    """Return whether the first row has an op code that the configuration names."""
+    return not (config.delete_codes | (config.upsert_codes or set())).isdisjoint(sample.column(sample.positions.op)[:1])
 
 
 def _has_usual_id(sample: Sample, samples: Sequence[Sample]) -> bool:

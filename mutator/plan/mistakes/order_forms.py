@@ -16,15 +16,14 @@ from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.errors.display import quoted
 from mutator.plan.mistakes.samples import Sample
+from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.timestamps import parse_timestamp
 
 _DECIMAL = re.compile(rb"[+-]?\d{1,30}(?:\.\d{1,30})?")
 _ZONED = re.compile(rb".*\d[Tt ]\d\d:?\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)")
 _WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
-_LEAST, _MOST = 3 * 10**8, 42 * 10**8  # seconds since 1970 from 1979 to 2103
-_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-_FACTOR = 1000
+_SMALL = 300_000  # a thousandth of the seconds from 1970 to 1979
 
 
 def order_warnings(config: Config, known: Manifest | None, samples: Sequence[Sample]) -> Iterator[str]:
@@ -68,7 +67,7 @@ def _text_warnings(config: Config, known: Manifest | None, values: Sequence[byte
 
 
 def _out_of_order(values: Sequence[bytes], parse: Callable[[bytes], Any]) -> str:
-    """Return two values that compare otherwise as text, for messages; "" if there are none, or one is not parsed."""
+    """Return a clause that names two values whose order as text is wrong; "" if no pair is, or a value is invalid."""
     try:
         found = [(parse(value), value) for value in sorted(set(values))]
     except ValueError:
@@ -135,14 +134,14 @@ def _unit(values: Sequence[bytes]) -> str | None:
         numbers = [int(_number(value)) for value in values]
     except ValueError:
         return None
-    for unit, factor in _UNITS.items():
-        if all(_LEAST * factor <= number < _MOST * factor for number in numbers):
-            return f"{unit} since 1970"
+    units = set(map(epoch_unit, numbers))
+    if len(units) == 1 and None not in units:
+        return f"{units.pop()} since 1970"
     for digits, form in _DATES.items():
         if all(_is_date(number, digits, form) for number in numbers):
             return f"dates of {digits} digits"
     # An initial load may have 0 or 1 in each row.
-    is_small = all(abs(number) < _LEAST // _FACTOR for number in numbers) and any(abs(number) > 1 for number in numbers)
+    is_small = all(abs(number) < _SMALL for number in numbers) and any(abs(number) > 1 for number in numbers)
     return "small numbers" if is_small else None
 
 
