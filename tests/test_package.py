@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,9 @@ def built(tmp_path_factory):
     root = tmp_path_factory.mktemp("package")
     for name in SOURCES:
         shutil.copy(ROOT / name, root)
-    shutil.copytree(ROOT / "mutator", root / "mutator", ignore=shutil.ignore_patterns("__pycache__"))
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "mutator", root / "mutator", symlinks=True, ignore=ignored)
+    shutil.copytree(ROOT / "sample_data", root / "sample_data")
     command = ["-W", "ignore", "-c", "import setuptools; setuptools.setup()", "-q", "egg_info", "build_py"]
     subprocess.run([sys.executable, *command], cwd=root, check=True, capture_output=True, text=True)
     return root
@@ -40,7 +43,21 @@ def test_an_installed_package_has_its_types_and_its_licence(built):
     assert metadata["License-File"] == "LICENSE"
     assert "LICENSE" in (info / "SOURCES.txt").read_text().split()
     assert (info / "entry_points.txt").read_text().split() == ["[console_scripts]", "mutator", "=", "mutator.cli:entry"]
-    assert installed == modules | {"mutator/py.typed"}
+    samples = {path for path in (ROOT / "sample_data").rglob("*.*") if path.is_file()}
+    assert installed == modules | {"mutator/py.typed"} | {
+        f"mutator/cli/sample/data/{path.relative_to(ROOT / 'sample_data').as_posix()}" for path in samples
+    }
+
+
+@pytest.mark.processes
+def test_the_demo_of_an_installed_package_runs(built, tmp_path):
+    command = [sys.executable, "-m", "mutator.cli", "demo"]
+    env = {**os.environ, "PYTHONPATH": str(built / "build/lib")}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert "VR8NCNE7DV,tablet,samsung,279,82,1427759321" in done.stdout
+    assert len(list(tmp_path.rglob("sample_data/*/feed/*"))) == 9
 
 
 def test_the_licence_is_apache_2():

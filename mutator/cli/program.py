@@ -7,6 +7,7 @@
     mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
     mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
     mutator run-many TABLES.toml
+    mutator demo [DIR]
     mutator sample new|upsert|delete ROWS
 
 Exit codes: 0 done, 2 usage or configuration, 3 data, 4 storage, 5 another run or a state conflict, 70 a bug,
@@ -25,6 +26,7 @@ from typing import Any, NoReturn
 
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.command import Answer, Command, Group, Rows
+from mutator.cli.demo_commands import DEMO
 from mutator.cli.many_commands import RUN_MANY
 from mutator.cli.options import warn
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
@@ -56,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         "mutator", description="Merge files of inserts, updates and deletes into master data, at Spark scale."
     )
     commands = parser.add_subparsers(title="commands", required=True)
-    for command in (RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, SAMPLE):
+    for command in (RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, DEMO, SAMPLE):
         command.add_to(commands)
     return _guarded(parser, argv)
 
