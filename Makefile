@@ -22,7 +22,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 # Targets run one at a time, even with `make -j`: two runs of Spark or of apt-get would only wait for each other.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help venv java hadoop demo lint test-unit test test-rest test-all test-spark35 soak bench zip clean
+.PHONY: help venv java hadoop demo lint test-unit test test-rest test-all test-spark35 soak bench reference zip clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -71,6 +71,9 @@ bench: export NEWEST_JAVA = 23
 bench: $(VENV_BENCH)/stamp java  ## compare with other systems; SIZE=smoke, 4m (default) or 12m
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV_BENCH)/bin/python build/hadoop
 	$(WITH_JAVA) $(VENV_BENCH)/bin/python -m bench --size $(SIZE) $(BENCH)
+
+reference: venv  ## rewrite the reference of the settings from their definitions
+	$(VENV)/bin/python .ci/reference.py
 
 zip: venv  ## build/mutator.zip for spark-submit --py-files
 	$(VENV)/bin/python .ci/zip.py build/mutator.zip

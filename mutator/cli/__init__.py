@@ -8,6 +8,7 @@ workflow_commands    ``mutator workflow …``
 bridge_commands      ``mutator bridge …``
 partition_commands   ``mutator partition``
 many_commands        ``mutator run-many``
+settings_commands    ``mutator settings``
 demo_commands        ``mutator demo``
 sample_commands      ``mutator sample …``
 sample               the generator of sample data; ``sample/data`` is a link to the sample data themselves

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
 from mutator.config import load
-from mutator.config.sources import PREFIX, parse_overrides
+from mutator.config.definitions import SETTINGS, published
+from mutator.config.sources import parse_overrides
 from mutator.errors.display import one_line
 from mutator.plan.runner_choice import RUNNERS
 
@@ -37,7 +38,18 @@ def new_directory(name: str = "--output") -> Option:
     return option(name, required=True, metavar="DIR", help="output directory, which must not exist")
 
 
-CONFIG = (option("--config", metavar="FILE", help="configuration file, .properties or .toml"), setting())
+_FLAGS = [found.flag for found in SETTINGS.values() if found.flag is not None]
+# The settings that nearly every run needs, so that it needs no file.
+_COMMON = (
+    option("--key", metavar="FIELDS", help="fields of the record ID: id, or order_id,line, or ordinals from 0"),
+    option("--order-by", metavar="FIELD", help="field whose highest value wins (default: the digits in file names)"),
+    option("--order-type", metavar="TYPE", help="long, decimal, timestamp or string (default long)"),
+    option("--op", metavar="FIELD", help="field with the op codes of mutations"),
+    option("--delete-codes", metavar="CODES", help="op codes of deletes (default D)"),
+    option("--delimiter", metavar="TEXT", help="delimiter of fields: a character or a Java regex (default ,)"),
+    option("--header", metavar="LINES", help="number of header lines of each file; true is 1"),
+)
+CONFIG = (option("--config", metavar="FILE", help="configuration file, .properties or .toml"), *_COMMON, setting())
 FEED = option(
     "--feed", action="append", required=True, metavar="PATH", help="feed directory, file or pattern; repeatable"
 )
@@ -63,8 +75,8 @@ JSON = option("--json", action="store_true", help="print JSON on stdout")
 
 def settings_of(arguments: argparse.Namespace) -> list[str]:
     """Return the settings of a command line, including those that have an option of their own."""
-    given = {name: getattr(arguments, name.replace(".", "_"), None) for name in ("partitioned.by", "runner")}
-    return [*arguments.settings, *(f"{name}={value}" for name, value in given.items() if value is not None)]
+    given = ((flag, getattr(arguments, flag[2:].replace("-", "_"), None)) for flag in _FLAGS)
+    return [*arguments.settings, *(f"{flag}={value}" for flag, value in given if value is not None)]
 
 
 def config_of(arguments: argparse.Namespace) -> Config:
@@ -77,7 +89,7 @@ def config_of(arguments: argparse.Namespace) -> Config:
 def config_without_id(arguments: argparse.Namespace) -> Config:
     """Read the configuration of a command that merges nothing: without ``--config`` it needs no record ID."""
     settings = settings_of(arguments)
-    given = {key.removeprefix(PREFIX) for key in parse_overrides(settings)}
+    given = set(map(published, parse_overrides(settings)))
     has_id = arguments.config is not None or "id.field.ordinals" in given
     return load(arguments.config, settings if has_id else ["id.field.ordinals=0", *settings])
 

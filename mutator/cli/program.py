@@ -7,6 +7,7 @@
     mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
     mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
     mutator run-many TABLES.toml
+    mutator settings [NAME]
     mutator demo [DIR]
     mutator sample new|upsert|delete ROWS
 
@@ -32,6 +33,7 @@ from mutator.cli.options import warn
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
+from mutator.cli.settings_commands import SETTINGS
 from mutator.cli.workflow_commands import WORKFLOW
 from mutator.config.sources import suggestion
 from mutator.engine.hidden_pandas import hide_pandas
@@ -58,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
         "mutator", description="Merge files of inserts, updates and deletes into master data, at Spark scale."
     )
     commands = parser.add_subparsers(title="commands", required=True)
-    for command in (RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, DEMO, SAMPLE):
+    for command in (RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, SETTINGS, DEMO, SAMPLE):
         command.add_to(commands)
     return _guarded(parser, argv)
 

@@ -36,7 +36,7 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
     arguments.config = configs[-1] if configs else None
     arguments.settings = [setting for setting in arguments.settings if not setting.startswith(path)]
     arguments.master, arguments.feed = master, feed
-    arguments.partitioned_by, arguments.runner, arguments.engine = None, None, "auto"
+    arguments.engine = "auto"
     return _run(arguments)
 
 

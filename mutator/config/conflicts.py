@@ -32,7 +32,7 @@ def warnings(config: Config, given: Given) -> Messages:
 
 def _ids(config: Config, given: Given) -> Messages:
     if "id.field.ordinals" not in given:
-        yield "id.field.ordinals: is missing; name the fields of the record ID, for example 0 or 0,2"
+        yield "key: is missing; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"
     if len(set(config.id_fields)) != len(config.id_fields):
         yield f"id.field.ordinals: '{given['id.field.ordinals']}' names a field twice"
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from mutator.rules.partition_fields import PartitionField, checked_fields, parse_fields
 
+FILE_FORMATS = ("auto", "text", "csv", "escaped", "avro", "parquet", "orc")
 _MOST_MEMORY = 1 << 30  # columns of text in Parquet and ORC have 32-bit offsets, so they end at 2 GiB
 
 
@@ -79,6 +80,20 @@ def whole(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text.strip()):
         raise ValueError("must be a whole number, 0 or more")
     return int(text)
+
+
+def header_lines(text: str) -> int:
+    """Read a number of header lines; true is one line, false none.
+
+    >>> header_lines("true"), header_lines("2")
+    (1, 2)
+    """
+    if text.strip().lower() in ("true", "false"):
+        return int(flag(text))
+    try:
+        return whole(text)
+    except ValueError:
+        raise ValueError("must be true, false, or a whole number of lines") from None
 
 
 def positive(text: str) -> int:
@@ -239,5 +254,5 @@ def file_format(text: str) -> str | None:
     >>> file_format("csv")
     'csv'
     """
-    found = one_of("auto", "text", "csv", "escaped", "avro", "parquet", "orc")(text)
+    found = one_of(*FILE_FORMATS)(text)
     return None if found == "auto" else found

@@ -1,32 +1,32 @@
 """Read settings to a ``Config``: from ``.properties``, TOML and ``-D key=value``.
 
 Keys are those of the original MapReduce job, with or without its prefix ``rsbm.`` (which wins where both are given),
-and new ones in the same style. Every fault is found at once. An empty value means unset.
+new ones in the same style, and the short names of common settings. Every fault is found at once. An empty value means
+unset.
 
->>> config = parse({"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "5"})
->>> config.order_type
-'long'
+>>> parse({"key": "id", "order_by": "changed"}) == parse({"id.field.ordinals": "id", "rsbm.order_by": "changed"})
+True
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from mutator.config import conflicts, parsers
+from mutator.config import conflicts
+from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
 from mutator.config.settings import Config
-from mutator.config.sources import PREFIX, parse_overrides, read_settings, shown, suggestion
+from mutator.config.sources import parse_overrides, read_settings, shown, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 _TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numeric"
-_DEFAULT = "default."  # followed by the name of a field
+_KNOWN = (*SETTINGS, *SHORT)
 
 
 def load(path: str | Path | None, overrides: Iterable[str] = ()) -> Config:
@@ -44,61 +44,65 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     """Check settings and make a ``Config`` of them.
 
     settings: key to value as text; numbers, booleans and lists, as TOML has them, are accepted as well. overridden: the
-    keys that ``-D`` sets, for messages.
+    keys that the command line sets, for messages; those of options begin with ``--``.
     Raises ConfigError with every fault found, each with key, value, expected form and the nearest known key.
     """
-    overridden = {key.removeprefix(PREFIX) for key in overridden}
-    given, empty, warnings = _normalise(settings)
-    if _TYPE in overridden and _NUMERIC not in overridden:
+    named = {published(key): _on_the_command_line(key) for key in overridden}
+    given, empty, names, warnings = _normalise(settings)
+    if _TYPE in named and _NUMERIC not in named:
         given.pop(_NUMERIC, None)  # the older form of the same setting, in the file
     read = _Reader(given)
     config = _config(read)
-    numeric = read("temporal.ordering.field.numeric", parsers.flag, None)
-    stated = read("temporal.ordering.field.type", parsers.one_of("long", "decimal", "timestamp", "string"), None)
+    numeric, stated = read(_NUMERIC, None), read(_TYPE, None)
     for key in (*given, *empty):
-        if key not in read.known and not key.startswith(_DEFAULT):
-            read.faults.append(f"{key}: is not a known setting{suggestion(key, read.known)}")
+        if key not in SETTINGS and not key.startswith(DEFAULT_OF_FIELD):
+            read.faults.append(f"{key}: is not a known setting{suggestion(key, _KNOWN)}")
     order_type = _order_type(config, numeric, stated, read.faults)
     config = replace(config, order_type=order_type, order_stated=stated is not None)
-    faults = [*read.faults, *conflicts.faults(config, given)]
-    if faults:
-        raise _error(faults, where, overridden)
-    return replace(config, warnings=(*warnings, *conflicts.warnings(config, given)))
+    written = {**names.written, **named}
+    faults = [_renamed(fault, written) for fault in (*read.faults, *conflicts.faults(config, given))]
+    if faults or names.faults:
+        raise _error([*names.faults, *faults], where)
+    found = [_renamed(warning, written) for warning in conflicts.warnings(config, given)]
+    return replace(config, warnings=(*warnings, *found))
 
 
-def _error(faults: Sequence[str], where: str, overridden: Collection[str]) -> MutatorError:
-    """Return the error of all faults, with ``-D`` before each setting of the command line."""
-    marked = [_marked(fault, overridden) for fault in faults]
-    if all("-D " in fault for fault in marked):
+def _error(faults: Sequence[str], where: str) -> MutatorError:
+    """Return the error of all faults. where: of settings that are not from the command line."""
+    if all("-D " in fault or fault.startswith("--") for fault in faults):
         where = "the command line"
-    return error("config", where=where, faults="\n  ".join(["these settings cannot be used:", *map(one_line, marked)]))
+    return error("config", where=where, faults="\n  ".join(["these settings cannot be used:", *map(one_line, faults)]))
 
 
-def _marked(fault: str, overridden: Collection[str]) -> str:
-    """Return a fault with ``-D`` before the settings of the command line that it names.
+def _on_the_command_line(key: str) -> str:
+    return key if key.startswith("--") else f"-D {key.removeprefix(PREFIX)}"
 
-    >>> _marked("field.names: 2 names, but field.count = 3", {"field.count"})
+
+def _renamed(text: str, written: Mapping[str, str]) -> str:
+    """Return a message with the names that the user gave to settings. written: published name to the user's.
+
+    >>> _renamed("field.names: 2 names, but field.count = 3", {"field.count": "-D field.count"})
     'field.names: 2 names, but -D field.count = 3'
     """
-    keys = "|".join(map(re.escape, sorted(overridden, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w.'])({keys})(?![\w']|\.\w)", r"-D \1", fault) if keys else fault
+    keys = "|".join(map(re.escape, sorted(written, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w.'])({keys})(?![\w']|\.\w)", lambda match: written[match[1]], text) if keys else text
 
 
 def _config(read: _Reader) -> Config:
     """Read every setting that is a field of ``Config``."""
-    names = read("field.names", parsers.texts, ())
-    # The default of two others.
-    input_format = read("input.format", parsers.file_format, None)
-    values: dict[str, Any] = {"field_names": names}
+    read.names = read("field.names", ())
+    formats = read("input.format", None)  # the default of two others
+    unset = {"master.format": formats, "feed.format": formats}
+    values: dict[str, Any] = {}
     for setting in fields(Config):
-        if "key" not in setting.metadata or setting.name in values:
-            continue
-        key, default = setting.metadata["key"], setting.default
-        if key in ("master.format", "feed.format"):
-            default = input_format
-        parser = setting.metadata.get("parser") or partial(setting.metadata["field parser"], names=names)
-        values[setting.name] = read(key, parser, default)
-    defaults = {key.removeprefix(_DEFAULT): shown(read.given[key]) for key in read.given if key.startswith(_DEFAULT)}
+        if "key" in setting.metadata:
+            key = setting.metadata["key"]
+            values[setting.name] = read(key, unset.get(key, setting.default))
+    defaults = {
+        key.removeprefix(DEFAULT_OF_FIELD): shown(value)
+        for key, value in read.given.items()
+        if key.startswith(DEFAULT_OF_FIELD)
+    }
     return Config(**values, defaults=defaults)
 
 
@@ -118,39 +122,55 @@ def _order_type(config: Config, numeric: bool | None, stated: str | None, faults
 
 
 class _Reader:
-    """Read settings one by one; collect the faults, and the keys that are known."""
+    """Read settings one by one, and collect the faults."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.given = given
         self.faults: list[str] = []
-        self.known: list[str] = []
+        self.names: tuple[str, ...] = ()  # of all fields
 
-    def __call__(self, key: str, parser: Callable[[str], Any], default: Any) -> Any:
-        self.known.append(key)
+    def __call__(self, key: str, default: Any) -> Any:
         if key not in self.given:
             return default
-        text = shown(self.given[key])
+        form, text = SETTINGS[key].form, shown(self.given[key])
         try:
-            return parser(text)
+            return form.parse(text, self.names) if form.takes_names else form.parse(text)
         except ValueError as fault:
             self.faults.append(f"{key}: '{text}' {fault}")
             return default
 
 
-def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Strip the prefix, drop empty and foreign settings; return (settings, keys of empty ones, warnings)."""
+@dataclass(frozen=True)
+class _Names:
+    """The names of settings in a source. written: published name to the short one that the source has."""
+
+    written: Mapping[str, str]
+    faults: Sequence[str]  # two names of one setting, with different values
+
+
+def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], _Names, list[str]]:
+    """Give settings their published names; drop empty and foreign ones.
+
+    Return the settings, the names of empty ones, the names in the source, and warnings.
+    """
     given: dict[str, Any] = {}
-    empty = []
-    foreign = []
+    written: dict[str, str] = {}
+    faults, empty, foreign = [], [], []
     for key in sorted(settings, key=lambda key: key.startswith(PREFIX)):  # the prefixed ones last: they win
-        bare = key.removeprefix(PREFIX)
+        name, bare = published(key), key.removeprefix(PREFIX)
         if _FOREIGN.match(bare):
             foreign.append(key)
         elif shown(settings[key]) == "":
-            given.pop(bare, None)
-            empty.append(bare)
+            given.pop(name, None)
+            empty.append(name)
         else:
-            given[bare] = settings[key]
+            before = written.get(name, name)
+            if name in given and bare != before and shown(given[name]) != shown(settings[key]):
+                values = f"{before} is '{shown(given[name])}' and {bare} is '{shown(settings[key])}'"
+                faults.append(f"{values}, two names of one setting; keep one of them")
+            given[name] = settings[key]
+            if bare != name:
+                written[name] = bare
     warnings = []
     for key in given:
         bare, prefixed = shown(settings.get(key, "")), shown(settings.get(PREFIX + key, ""))
@@ -158,4 +178,4 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], 
             warnings.append(f"{key}: '{bare}' is given with and without the prefix {PREFIX}; the prefixed one wins")
     if foreign:
         warnings.append(f"settings of the platform are ignored: {', '.join(sorted(foreign))}")
-    return given, [key for key in empty if key not in given], warnings
+    return given, [key for key in empty if key not in given], _Names(written, faults), warnings

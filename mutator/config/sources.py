@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mutator.config.definitions import published
 from mutator.errors import error
-
-PREFIX = "rsbm."  # of the original job
 
 
 def read_settings(path: str | Path | None, overrides: Iterable[str] = ()) -> dict[str, Any]:
@@ -25,26 +24,23 @@ def read_settings(path: str | Path | None, overrides: Iterable[str] = ()) -> dic
 
 
 def layered(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge layers of settings: a later one wins, whether prefixed or not.
+    """Merge layers of settings: a later one wins, by whichever of its names it is given.
 
-    >>> layered([{"rsbm.sync.mode": "full"}, {"sync.mode": "partial"}])
-    {'sync.mode': 'partial'}
+    >>> layered([{"rsbm.sync.mode": "full", "id.field.ordinals": "0"}, {"sync.mode": "partial", "key": "id"}])
+    {'sync.mode': 'partial', 'key': 'id'}
     """
     settings: dict[str, Any] = {}
     for layer in layers:
-        for key in layer:
-            bare = key.removeprefix(PREFIX)
-            settings.pop(bare, None)
-            settings.pop(PREFIX + bare, None)
-        settings |= layer
+        given = set(map(published, layer))
+        settings = {key: value for key, value in settings.items() if published(key) not in given} | {**layer}
     return settings
 
 
 def parse_override(text: str) -> tuple[str, str]:
-    """Split one ``key=value`` of the command line.
+    """Split one ``key=value`` of the command line; the key may be an option.
 
-    >>> parse_override("sync.mode=full")
-    ('sync.mode', 'full')
+    >>> parse_override("sync.mode=full"), parse_override("--order-by=changed")
+    (('sync.mode', 'full'), ('--order-by', 'changed'))
     """
     key, mark, value = text.partition("=")
     if not mark or not key.strip():
@@ -59,12 +55,13 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
     {'sync.mode': 'full', 'num.reducer': '8'}
     """
     found: dict[str, str] = {}
+    first: dict[str, str] = {}  # published name to the name that was given first
     for text in texts:
         key, value = parse_override(text)
-        for other in (key.removeprefix(PREFIX), PREFIX + key.removeprefix(PREFIX)):
-            if found.get(other, value) != value:
-                what = f"the command line sets {other} to '{found[other]}', and {key} to '{value}'"
-                raise error("usage", what=f"{what}: keep one of them")
+        other = first.setdefault(published(key), key)
+        if found.get(other, value) != value:
+            what = f"the command line sets {other} to '{found[other]}', and {key} to '{value}'"
+            raise error("usage", what=f"{what}: keep one of them")
         found[key] = value
     return found
 
@@ -80,7 +77,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    return flat(parsed_file(path, tomllib.loads)) if path.suffix == ".toml" else parsed_file(path, _read_properties)
+    return flat(parsed_file(path, parse_toml)) if path.suffix == ".toml" else parsed_file(path, _read_properties)
 
 
 def parsed_file(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
@@ -93,6 +90,19 @@ def parsed_file(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str,
         raise error("config.file", path=path, why=f"byte {fault.start} is not UTF-8") from None
     except ValueError as fault:  # a TOML or \\u syntax error, or a duplicate key
         raise error("config.file", path=path, why=fault) from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse TOML. Raises ValueError.
+
+    >>> parse_toml('key = "id"')
+    {'key': 'id'}
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        hint = "; a key is given twice, or one with dots needs quotes" if "overwrite a value" in str(fault) else ""
+        raise ValueError(f"{fault}{hint}") from None
 
 
 def _read_properties(text: str) -> dict[str, str]:

@@ -193,6 +193,33 @@ def test_settings_alone_are_a_configuration(place):
     assert rows(place / "out") == merged_sample()
 
 
+def test_options_are_enough_for_a_run(place, capsys):
+    (place / "master").mkdir()
+    lamps = "".join(f"{name};lamp;2026-01-01\n" for name in "abcdef")
+    (place / "master" / "m.csv").write_text(f"id;name;updated_at\n{lamps}")
+    (place / "changes.csv").write_text("id;name;updated_at;op\na;sofa;2026-01-02;U\nb;;2026-01-02;X\n")
+    words = ["--key", "id", "--order-by", "updated_at", "--order-type", "timestamp", "--op", "op", "--delimiter", ";"]
+    words += ["--delete-codes", "X", "--header", "true", "-Dmax.delete.fraction=1"]
+    words += ["--master", "master", "--feed", "changes.csv", "--output", "out"]
+
+    assert main(["run", *words]) == 0
+
+    kept = [b"%c;lamp;2026-01-01" % name for name in b"cdef"]
+    assert sorted(set(rows(place / "out"))) == [b"a;sofa;2026-01-02", *kept, b"id;name;updated_at"]
+    assert main(["run", *words, "--order-by=name"]) == 2
+    assert "--order-by: is given twice" in capsys.readouterr().err
+    assert main(["run", *words, "-Dkey=name"]) == 2
+    assert "the command line sets key to 'name', and --key to 'id': keep one of them" in capsys.readouterr().err
+
+
+def test_options_win_over_the_file(place):
+    (place / "c.toml").write_text('key = 3\norder_by = 5\n"deleted.record.file.prefix" = "del"\n')
+
+    assert main(["run", *options(place / "out", "--key", "0", config="c.toml")]) == 0
+
+    assert rows(place / "out") == merged_sample()
+
+
 @pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize(
     ("more", "engine", "join", "why"),
@@ -581,7 +608,7 @@ def test_original_call_with_our_options(place):
         ([], ["IN_PATHS"]),
         (["sample/master", "out"], ["master,feed", "the master first"]),
         (["sample/master,", "out"], ["master,feed"]),
-        (["sample/master,sample/feed", "out"], ["id.field.ordinals: is missing"]),
+        (["sample/master,sample/feed", "out"], ["key: is missing"]),
         (["-Dconf.path=none", "sample/master,sample/feed", "out"], ["none: cannot be read as a configuration"]),
         (["--master", "sample/master"], ["--feed", "--output"]),
     ],

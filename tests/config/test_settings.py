@@ -88,7 +88,14 @@ SETTINGS = [
         [("a,a", "must be different names"), ("a,,b", "must be different names")],
         {},
     ),
-    ("header.lines", "header_lines", 0, [("1", 1), ("0", 0)], [("-1", "must be a whole number"), ("x", "whole")], {}),
+    (
+        "header.lines",
+        "header_lines",
+        0,
+        [("1", 1), ("0", 0), ("true", 1), ("False", 0)],
+        [("-1", "must be true, false, or a"), ("x", "whole")],
+        {},
+    ),
     (
         "sync.mode",
         "sync_mode",
@@ -245,7 +252,9 @@ def test_invalid_id_fields(value, fault):
 
 @pytest.mark.parametrize("settings", [{}, {KEY: ""}])
 def test_the_id_must_be_set(settings):
-    assert faults(settings) == ["id.field.ordinals: is missing; name the fields of the record ID, for example 0 or 0,2"]
+    assert faults(settings) == [
+        "key: is missing; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"
+    ]
 
 
 def test_misspelled_field_names_get_a_suggestion():
@@ -406,7 +415,7 @@ def test_all_faults_are_found_at_once():
         "sync.mode",
         "num.reducer",
         "id.field.ordinal",
-        KEY,
+        "key",
     ]
 
 
@@ -632,7 +641,7 @@ def test_different_values_on_the_command_line(first, second):
     (key, one), (other, two) = parse_override(first), parse_override(second)
     with pytest.raises(ConfigError) as caught:
         load(None, ["id.field.ordinals=0", first, "num.reducer=2", second])
-    assert str(caught.value) == f"the command line sets num.reducer to '2', and {other} to '{two}': keep one of them"
+    assert str(caught.value) == f"the command line sets {key} to '2', and {other} to '{two}': keep one of them"
     assert load(None, ["id.field.ordinals=0", first, f"{key}={one}"]).num_reducer == 2
 
 
@@ -675,3 +684,61 @@ def test_a_faulty_configuration_ends_before_spark_starts(tmp_path, capsys, monke
     )
     assert main(["run", "--config", str(path), *places, "-D", "num.reducer"]) == 2
     assert capsys.readouterr().err.startswith("mutator: error: -D num.reducer: expected key=value")
+
+
+# --- short names
+
+
+SHORT = {"key": "1", "order_by": "5", "order_type": "string", "op": "4", "delete_codes": "X", "delimiter": "|"}
+
+
+def test_short_names():
+    published = {KEY: "1", BY: "5", "temporal.ordering.field.type": "string", OP: "4", "deleted.op.code": "X"}
+    published |= {"field.delim.regex": "|", "header.lines": "1"}
+
+    assert parse({**SHORT, "header": True}) == parse(published)
+    assert load(None, [f"--{key.replace('_', '-')}={value}" for key, value in SHORT.items()]) == parse(SHORT)
+
+
+def test_short_names_in_files(read):
+    assert read("key=id\norder_by=at").order_field == "at"
+    assert read('key = ["id", "line"]\nheader = true', name="a.toml").id_fields == ("id", "line")
+    assert read("rsbm.id.field.ordinals=0\ntemporal.ordering.field.ordinal=3", "--key=id", "order_by=1").id_fields == (
+        "id",
+    )
+    assert read("key=id", "id.field.ordinals=0").id_fields == (0,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"key": "id", "op": "id"}, "op: field id is also a field of key"),
+        (
+            {"key": "0", "order_type": "log", "order_by": "1"},
+            "order_type: 'log' must be long, decimal, timestamp or string",
+        ),
+        ({KEY: "0", "order_type": "long"}, "order_type: 'long', but temporal.ordering.field.ordinal is not set"),
+        ({"key": "0", "header": "x"}, "header: 'x' must be true, false, or a whole number of lines"),
+        ({"kye": "0", "key": "0"}, "kye: is not a known setting; did you mean key?"),
+        ({"key": "0", KEY: "1"}, "key is '0' and id.field.ordinals is '1', two names of one setting; keep one of them"),
+    ],
+)
+def test_messages_have_the_names_that_were_given(settings, expected):
+    assert faults(settings) == [expected]
+
+
+def test_messages_have_the_options_that_were_given(read):
+    with pytest.raises(ConfigError, match=r"^the command line: .*:\n  --op: field id is also a field of --key"):
+        load(None, ["--key=id", "--op=id"])
+    with pytest.raises(ConfigError, match=r"sets --key to 'id', and id\.field\.ordinals to '0': keep one"):
+        load(None, ["id.field.ordinals=0", "--key=id"][::-1])
+
+
+def test_two_names_with_the_same_value():
+    assert parse({"key": "0", KEY: 0}).id_fields == (0,)
+
+
+def test_a_short_name_beside_a_table_of_toml(read):
+    with pytest.raises(ConfigError, match=r"Cannot overwrite a value .*; a key is given twice, or one with dots needs"):
+        read("key = 0\nop = 4\nop.code.keep = true", name="a.toml")
+    assert read('key = 0\nop = 4\n"op.code.keep" = true', name="a.toml").op_keep

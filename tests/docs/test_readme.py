@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mutator import cli
+from mutator.config.reference import json_schema, markdown_of_short_names, markdown_reference
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
 from tests.support import console
@@ -127,15 +129,12 @@ def test_the_make_targets_of_the_readme_exist():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def test_every_setting_is_in_the_options_table():
-    source = "".join((ROOT / "mutator" / "config" / name).read_text() for name in ("reader.py", "settings.py"))
-    known = set(re.findall(r'(?:read|_setting|_setting_of_fields)\(\s*"([a-z.]+)"', source))
-    rows = re.findall(r"^\| (`[a-z.]+`(?:, `[a-z.]+`)*) \|", README, re.MULTILINE)
-    documented = {key for row in rows for key in re.findall(r"`([a-z.]+)`", row)}
-    assert "| `default.FIELD` |" in README
-
-    assert len(known) > 25
-    assert documented == known
+def test_the_reference_is_made_from_the_definitions():
+    page = (ROOT / "docs" / "settings.md").read_text()
+    cure = "run `make reference`"
+    assert page.endswith(markdown_reference()), cure
+    assert markdown_of_short_names("docs/") in README, cure
+    assert json.loads((ROOT / "docs" / "mutator.schema.json").read_text()) == json_schema(), cure
 
 
 def test_the_truth_table_has_all_cases():

@@ -104,6 +104,7 @@ def test_all_faults_at_once(folder):
 
     found = faults(folder.file(more, 'at-once = 0\ndeadlin = "1h"'))
 
+    missing = "key: is missing; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"
     for fault in (
         "table: is not a known section; did you mean tables?",
         "tables.a.fed: is not a known key; did you mean feed?",
@@ -112,7 +113,7 @@ def test_all_faults_at_once(folder):
         "tables.b.output: '['x']' must be a path, as text",
         "tables.b.settings: num.reducer: '0' must be a whole number from 1 to 999999",
         "tables.b.settings: sync.mod: is not a known setting; did you mean sync.mode?",
-        "tables.c.settings: id.field.ordinals: is missing; name the fields of the record ID, for example 0 or 0,2",
+        f"tables.c.settings: {missing}",
         "tables.e,f: a name has no comma, brace or control character, and no space at its ends",
         "run.at-once: '0' must be a whole number from 1 to 999999",
         "run.deadlin: is not a known key; did you mean deadline?",

@@ -525,7 +525,7 @@ def test_commands_of_an_operators_day(sample_base, capsys):
     ("words", "code", "message"),
     [
         (["run", "nowhere", "--config", SAMPLE / "bumu.properties"], 2, "nowhere: there is no such directory"),
-        (["run", "base"], 2, "id.field.ordinals: is missing"),
+        (["run", "base"], 2, "key: is missing"),
         (["run", ".", "--config", SAMPLE / "bumu.properties"], 2, ".: is not the base of a workflow"),
         (["status", "linked"], 2, "linked/master: is a symbolic link; it must be a directory"),
         (["watch", "base", "--interval", "-1"], 2, "--interval"),

@@ -10,7 +10,6 @@
 
 import posixpath
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +18,7 @@ from typing import Any
 
 from mutator import config as configuration
 from mutator.config import Config, parsers
-from mutator.config.sources import flat, layered, parse_overrides, parsed_file, read_settings, suggestion
+from mutator.config.sources import flat, layered, parse_overrides, parse_toml, parsed_file, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.workflow.many_tables.path_conflicts import TablePaths, clashes
 
@@ -75,7 +74,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
     Raises ConfigError with every fault found.
     """
     parsed = parse_overrides(overrides)  # first, because a fault in them is one of the command line
-    given = parsed_file(Path(path), tomllib.loads)
+    given = parsed_file(Path(path), parse_toml)
     reader = _Reader(Path(path), parsed)
     tables = reader.tables(given)
     run = reader.section(given, "run", _RUN)
@@ -208,5 +207,5 @@ def _without(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
 def _faults_of(text: str, where: str) -> list[str]:
     """Return the faults of a configuration, each with its table, but for those of the command line."""
     first, *more = text.split("\n  ")
-    shown = [one if one.startswith("-D ") else f"{where}.settings: {one}" for one in more]
+    shown = [one if one.startswith(("-D ", "--")) else f"{where}.settings: {one}" for one in more]
     return shown or [f"{where}: {first}"]

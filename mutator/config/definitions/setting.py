@@ -1,0 +1,31 @@
+"""The definition of a setting."""
+
+from dataclasses import dataclass
+
+from mutator.config.forms import Form
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting. default: as text, or None if it is unset by default; then `unset` says in words what applies."""
+
+    name: str
+    form: Form
+    default: str | None
+    meaning: str  # Markdown, with links relative to docs/
+    unset: str = ""
+    short: str | None = None
+    option: str | None = None  # of the command line, if it has one without a short name
+
+    @property
+    def flag(self) -> str | None:
+        """The option of the command line."""
+        return self.option or (None if self.short is None else "--" + self.short.replace("_", "-"))
+
+
+@dataclass(frozen=True)
+class Section:
+    """Settings that belong together."""
+
+    title: str
+    settings: tuple[Setting, ...]

@@ -1,0 +1,58 @@
+"""The forms of values: the parser of a setting's text, and its JSON schema.
+
+>>> FLAG.parse("true"), FLAG.schema
+(True, {'type': 'boolean'})
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mutator.config import parsers
+from mutator.rules.delimiter import field_delimiter
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_NUMBER_OR_NAME: Mapping[str, Any] = {"type": ["integer", "string"], "minimum": 0}
+_TEXTS: Mapping[str, Any] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a setting is written. schema: JSON schema of its value in TOML."""
+
+    parse: Callable[..., Any]  # raises ValueError with the expected form
+    schema: Mapping[str, Any]
+    takes_names: bool = False  # the parser also gets the names of all fields
+
+
+def one_of(*values: str) -> Form:
+    """Return the form of a setting that has only these values."""
+    return Form(parsers.one_of(*values), {"enum": list(values)})
+
+
+FLAG = Form(parsers.flag, {"type": "boolean"})
+WHOLE = Form(parsers.whole, {"type": "integer", "minimum": 0})
+POSITIVE = Form(parsers.positive, {"type": "integer", "minimum": 1, "maximum": 999999})
+HEADER = Form(parsers.header_lines, {"anyOf": [{"type": "boolean"}, WHOLE.schema]})
+FRACTION = Form(parsers.fraction, {"type": "number", "minimum": 0, "maximum": 1})
+DURATION = Form(parsers.duration, {"type": "string", "pattern": "^ *[0-9]{1,9} *[smhdw] *$"})
+_SIZE_TEXT = "^ *[0-9]{1,15} *[kKmMgG]?([iI]?[bB])? *$"
+SIZE = Form(
+    parsers.size,
+    {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _SIZE_TEXT}]},
+)
+MEMORY = Form(parsers.memory, SIZE.schema)
+TEXT = Form(str, _TEXT)
+TEXTS = Form(parsers.texts, _TEXTS)
+CODES = Form(parsers.codes, _TEXTS)
+JOINT = Form(parsers.joint, _TEXT)
+NULL = Form(parsers.null, _TEXT)
+SUFFIX = Form(parsers.suffix, _TEXT)
+DELIMITER = Form(field_delimiter.parse, _TEXT)
+FORMAT = Form(parsers.file_format, {"enum": list(parsers.FILE_FORMATS)})
+COUNT = Form(parsers.field_count, {"anyOf": [{"enum": ["auto", "any"]}, {"type": "integer", "minimum": 1}]})
+FIELD = Form(parsers.ordinal_or_unset, _NUMBER_OR_NAME, takes_names=True)
+FIELDS = Form(
+    parsers.ordinals, {"anyOf": [_NUMBER_OR_NAME, {"type": "array", "items": _NUMBER_OR_NAME}]}, takes_names=True
+)
+PARTITION_FIELDS = Form(parsers.partition_fields, _TEXTS, takes_names=True)
