@@ -30,6 +30,8 @@ The rooms, in the order of the data flow. A room imports only from the rooms abo
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mutator.errors.version import VERSION
+
 if TYPE_CHECKING:
     from mutator.config import Config, load, parse
     from mutator.engine.spark.last_mutations import last_mutations
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from mutator.pipeline.merge import mutate
     from mutator.pipeline.report import Report
 
+__version__ = VERSION
 __all__ = [
     "Config",
     "ConfigError",

@@ -1,6 +1,8 @@
 """The command line: the only room that prints and exits.
 
 program              assembles the parsers, prints and exits; runs the scripts in ``jobs/``
+parser               argparse with suggestions, and with options that every command has
+messages             the lines on stderr, with colours
 command              the form of a command, and its answer
 options              the options that several commands share
 run_commands         ``mutator run``, ``mutator verify``

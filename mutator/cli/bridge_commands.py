@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, Group, Option, one_of, option
+from mutator.cli.command import Command, Group, Option, Report, one_of, option
 from mutator.config import load
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
@@ -50,10 +50,10 @@ def _opened(
     from mutator.plan.runner_choice import RunnerChoice
 
     if arguments.table is None:
-        with options.open_runner(config.runner, [arguments.path, *feed], _NAME) as (runner, choice):
+        with options.open_runner(config.runner, [arguments.path, *feed], _NAME, arguments) as (runner, choice):
             yield PathTable(arguments.path, each_on(runner), config.output_codec), runner, choice
         return
-    with _metastore(config) as spark:
+    with _metastore(config, arguments) as spark:
         from mutator.bridge.hive import MetastoreTable
         from mutator.engine.spark.runner import SparkRunner
 
@@ -61,16 +61,16 @@ def _opened(
         yield MetastoreTable(spark, arguments.table), SparkRunner(spark.sparkContext), choice
 
 
-def _metastore(config: Config) -> AbstractContextManager[SparkSession]:
+def _metastore(config: Config, arguments: argparse.Namespace) -> AbstractContextManager[SparkSession]:
     """Return a session that knows the metastore."""
     if config.runner == "local":
         raise error("usage", what="a table of the metastore needs Spark: leave out --runner local, or name its path")
     from mutator.engine.spark.session import spark_session
 
-    return spark_session(_NAME)
+    return spark_session(_NAME, options.starting(arguments))
 
 
-def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _export(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.bridge import export, one_byte
     from mutator.rules.file_names import new_run_id
 
@@ -86,7 +86,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield _answer(text, names | shape, exported, started, arguments)
 
 
-def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _import(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.bridge import import_to_path
     from mutator.engine.runner import each_on
     from mutator.rules.file_names import new_run_id
@@ -98,10 +98,10 @@ def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
     config = options.config_without_id(arguments)
     source, codec = arguments.source, config.output_codec
     if arguments.table is None:
-        with options.open_runner(config.runner, [source], _NAME) as (runner, _):
+        with options.open_runner(config.runner, [source], _NAME, arguments) as (runner, _):
             imported = import_to_path(source, arguments.path, arguments.format, run, each_on(runner), codec=codec)
     else:
-        with _metastore(config) as spark:
+        with _metastore(config, arguments) as spark:
             from mutator.bridge.hive import import_to_table
 
             imported = import_to_table(spark, source, arguments.table, arguments.format, run)
@@ -112,16 +112,16 @@ def _import(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 def _answer(
     text: str, members: Mapping[str, Any], written: Written, started: float, arguments: argparse.Namespace
-) -> Answer:
+) -> Report:
     """Return the report of an export or import. text: of its first half. members: of the JSON, before the figures."""
     figures = {"rows": written.rows, "files": written.files, "bytes": written.bytes, "litter": list(written.litter)}
     report = {**members, **figures, "seconds": round(time.monotonic() - started, 3)}
     text += ": {files}, {bytes}; {seconds:.1f} s"
     shown = {name: counted(report[name], name.removesuffix("s")) for name in ("rows", "files", "bytes")}
-    return Answer(json.dumps(report, indent=1) if arguments.json else text.format(**report | shown))
+    return Report(json.dumps(report, indent=1) if arguments.json else text.format(**report | shown))
 
 
-def _round_trip(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _round_trip(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.bridge import run
     from mutator.engine.runner import each_on
     from mutator.pipeline.runners import engine_of
@@ -137,7 +137,7 @@ def _round_trip(arguments: argparse.Namespace) -> Iterator[Answer]:
             each_on(runner),
             engine=arguments.engine,
         )
-    yield Answer(report.json() if arguments.json else report.shown(), report.merged.warnings)
+    yield Report(report.json() if arguments.json else report.shown(), report.merged.warnings)
 
 
 _STOPPED = "the table has either its old rows or its new ones; the next run finds out which"
@@ -153,6 +153,10 @@ EXPORT = Command(
     ),
     _export,
     _STOPPED,
+    (
+        "mutator bridge export --from /warehouse/product --to /data/text",
+        "mutator bridge export --table shop.product --to /data/text",
+    ),
 )
 IMPORT = Command(
     "import",
@@ -169,6 +173,10 @@ IMPORT = Command(
     ),
     _import,
     _STOPPED,
+    (
+        "mutator bridge import --from /data/text --to /warehouse/new --format orc",
+        "mutator bridge import --from /data/text --table shop.product",
+    ),
 )
 ROUND_TRIP = Command(
     "run",
@@ -184,6 +192,10 @@ ROUND_TRIP = Command(
     ),
     _round_trip,
     _STOPPED,
+    (
+        "mutator bridge run --from /warehouse/product --text /data/copy --feed incr --config product.toml",
+        "mutator bridge run --table shop.product --text /data/copy --feed incr --config product.toml",
+    ),
 )
 BRIDGE = Group(
     "bridge", "merge into ORC, Parquet and Avro tables by way of delimited text", (EXPORT, IMPORT, ROUND_TRIP)

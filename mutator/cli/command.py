@@ -1,4 +1,4 @@
-"""The form of a command: its options, its function, and its answer."""
+"""The form of a command: its options, its function, its answer, and examples."""
 
 import argparse
 from abc import ABC, abstractmethod
@@ -20,6 +20,11 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Report(Answer):
+    """A report of work. With --quiet it is printed only if it is JSON, or if the exit code is not 0."""
+
+
+@dataclass(frozen=True)
 class Rows:
     """Rows to write to stdout as they are, each with a line feed."""
 
@@ -32,13 +37,19 @@ class _Named(ABC):
     help: str  # one line, without a full stop
 
     @property
+    @abstractmethod
+    def epilog(self) -> str:
+        """Return the end of the help."""
+
+    @property
     def description(self) -> str:
         """Return the help as a sentence."""
         return f"{self.help[0].upper()}{self.help[1:]}."
 
     def add_to(self, commands: Any) -> None:
         """Add the command to the subparsers of a parser, which add its options when the command is parsed."""
-        commands.add_parser(self.name, help=self.help, description=self.description).fill = self.fill
+        texts = {"help": self.help, "description": self.description, "epilog": self.epilog}
+        commands.add_parser(self.name, **texts).fill = self.fill
 
     @abstractmethod
     def fill(self, parser: argparse.ArgumentParser) -> None:
@@ -52,6 +63,13 @@ class Command(_Named):
     options: Sequence[Option]
     carry_out: Callable[[argparse.Namespace], Iterator[Answer | Rows]]
     when_stopped: str = "nothing was published"  # printed after Ctrl-C
+    examples: Sequence[str] = ()  # whole command lines, for the help
+
+    @property
+    def epilog(self) -> str:
+        """Return the examples."""
+        title = "example:" if len(self.examples) == 1 else "examples:"
+        return "\n  ".join([title, *self.examples]) if self.examples else ""
 
     def fill(self, parser: argparse.ArgumentParser) -> None:
         """Add the options to a parser."""
@@ -65,6 +83,11 @@ class Group(_Named):
     """A command that has commands of its own."""
 
     commands: tuple[Command, ...]
+
+    @property
+    def epilog(self) -> str:
+        """Return where the examples are."""
+        return f"mutator {self.name} COMMAND --help shows the options of a command, and examples."
 
     def fill(self, parser: argparse.ArgumentParser) -> None:
         """Add the commands to a parser."""

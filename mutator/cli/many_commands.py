@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, option, option_type
+from mutator.cli.command import Command, Report, option, option_type
+from mutator.cli.messages import is_quiet
 from mutator.config import parsers
 from mutator.errors.display import printable
 
@@ -22,23 +23,23 @@ if TYPE_CHECKING:
     from mutator.workflow.many_tables import Result
 
 
-def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.workflow import many_tables
 
     tables = many_tables.load(arguments.tables, options.settings_of(arguments))
     with ExitStack() as stack:
         summary = many_tables.run(
             tables,
-            lambda: stack.enter_context(options.spark("mutator run-many")()),
+            lambda: stack.enter_context(options.spark("mutator run-many", arguments)()),
             only=arguments.only,
             resume=arguments.resume,
             at_once=arguments.at_once,
             deadline=arguments.deadline,
             engine=arguments.engine,
-            tell=_ignore if options.is_quiet(arguments) else _announce,
+            tell=_ignore if is_quiet(arguments) else _announce,
         )
         # Print the report before Spark stops, which may fail.
-        yield Answer(options.shown(summary, arguments), summary.all_warnings, summary.exit_code)
+        yield Report(options.shown(summary, arguments), summary.all_warnings, summary.exit_code)
 
 
 def _announce(result: Result, ended: int, total: int) -> None:
@@ -70,5 +71,9 @@ _OPTIONS = (
     options.JSON,
 )
 RUN_MANY = Command(
-    "run-many", "merge many tables, each with its own configuration, a few at the same time", _OPTIONS, _run
+    "run-many",
+    "merge many tables, each with its own configuration, a few at the same time",
+    _OPTIONS,
+    _run,
+    examples=("mutator run-many tables.toml --at-once 4 --deadline 30m", "mutator run-many tables.toml --resume"),
 )

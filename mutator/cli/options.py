@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
+from mutator.cli.messages import is_quiet, notify, warn
 from mutator.config import load
 from mutator.config.definitions import SETTINGS, published
 from mutator.config.sources import parse_overrides
-from mutator.errors.display import one_line
 from mutator.plan.runner_choice import RUNNERS
 
 if TYPE_CHECKING:
@@ -82,8 +80,18 @@ def settings_of(arguments: argparse.Namespace) -> list[str]:
 def config_of(arguments: argparse.Namespace) -> Config:
     """Read the configuration of a command that merges, and print its warnings."""
     config = load(arguments.config, settings_of(arguments))
+    log_settings(arguments)
     warn(arguments, config.warnings)
     return config
+
+
+def log_settings(arguments: argparse.Namespace) -> None:
+    """Log where the settings of a command came from."""
+    if arguments.verbose:
+        import logging  # takes milliseconds, which --help would wait for
+
+        given = [one if one.startswith("--") else f"-D {one}" for one in settings_of(arguments)]
+        logging.getLogger(__name__).info("settings: %s", " ".join([arguments.config or "no file", *given]))
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:
@@ -92,20 +100,6 @@ def config_without_id(arguments: argparse.Namespace) -> Config:
     given = set(map(published, parse_overrides(settings)))
     has_id = arguments.config is not None or "id.field.ordinals" in given
     return load(arguments.config, settings if has_id else ["id.field.ordinals=0", *settings])
-
-
-def is_quiet(arguments: argparse.Namespace) -> bool:
-    """Return whether progress and warnings would end up in the JSON: spark-submit redirects stderr to stdout."""
-    return getattr(arguments, "json", False) and "PYSPARK_GATEWAY_PORT" in os.environ
-
-
-def warn(arguments: argparse.Namespace, warnings: Iterable[str]) -> None:
-    """Print warnings on stderr, each of them once: as soon as they are known, because the command may still fail."""
-    printed: set[str] = vars(arguments).setdefault("printed_warnings", set())
-    for warning in () if is_quiet(arguments) else warnings:
-        if warning not in printed:
-            printed.add(warning)
-            sys.stderr.write(f"mutator: warning: {one_line(warning)}\n")
 
 
 def merge_on(
@@ -136,24 +130,31 @@ def warn_before(merge: Engine, arguments: argparse.Namespace) -> Engine:
 
 
 @contextmanager
-def open_runner(wanted: str, paths: Iterable[str], name: str) -> Iterator[tuple[Runner, RunnerChoice]]:
+def open_runner(
+    wanted: str, paths: Iterable[str], name: str, arguments: argparse.Namespace
+) -> Iterator[tuple[Runner, RunnerChoice]]:
     """Yield the runner of a command that reads some paths. wanted: one of ``runner_choice.RUNNERS``."""
     from mutator.pipeline import runners
 
     choice = runners.choice_for_paths(wanted, paths)
-    with runners.open_runner(choice, spark(name)) as runner:
+    with runners.open_runner(choice, spark(name, arguments)) as runner:
         yield runner, choice
 
 
-def spark(name: str) -> Callable[[], AbstractContextManager[SparkContext]]:
+def spark(name: str, arguments: argparse.Namespace) -> Callable[[], AbstractContextManager[SparkContext]]:
     """Return a function that opens the running Spark session, or a new one. name: of its application."""
 
     def open_context() -> AbstractContextManager[SparkContext]:
         from mutator.engine.spark.session import spark_context
 
-        return spark_context(name)
+        return spark_context(name, starting(arguments))
 
     return open_context
+
+
+def starting(arguments: argparse.Namespace) -> Callable[[], None]:
+    """Return a function to call before Spark starts, which takes seconds."""
+    return lambda: notify(arguments, "starting Spark ...")
 
 
 def _progress(sc: SparkContext) -> AbstractContextManager[None]:

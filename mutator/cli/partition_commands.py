@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, option
+from mutator.cli.command import Command, Report, option
 from mutator.config import load
 from mutator.errors import error
 from mutator.errors.display import counted, text_of, without_secrets
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SHOWN = 5  # partitions in the text; the JSON has all of them
 
 
-def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _partition(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.engine.runner import each_on
     from mutator.rules.partition_fields import parse_fields
     from mutator.workflow.partitions.split import split_feed
@@ -35,9 +35,9 @@ def _partition(arguments: argparse.Namespace) -> Iterator[Answer]:
         fields = parse_fields(arguments.by)
     except ValueError as fault:
         raise error("usage", what=f"--by {arguments.by}: {fault}") from None
-    with options.open_runner(config.runner, arguments.feed, "mutator partition") as (runner, _):
+    with options.open_runner(config.runner, arguments.feed, "mutator partition", arguments) as (runner, _):
         split = split_feed(config, fields, arguments.feed, arguments.to, each_on(runner))
-    yield Answer(_json(split, arguments) if arguments.json else _text(split, arguments), split.warnings)
+    yield Report(_json(split, arguments) if arguments.json else _text(split, arguments), split.warnings)
 
 
 def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
@@ -105,12 +105,13 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     return text_of(lines)
 
 
-def _runs(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _runs(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.workflow.partitions.runs import run_partitions
 
     config = load(arguments.config, options.settings_of(arguments))
     with ExitStack() as stack:
-        spark = cache(lambda: stack.enter_context(options.spark("mutator partition-runs")()))  # one for all runs
+        open_spark = options.spark("mutator partition-runs", arguments)
+        spark = cache(lambda: stack.enter_context(open_spark()))  # one for all runs
         report = run_partitions(
             config,
             options.merge_on(config.runner, lambda: nullcontext(spark()), arguments),
@@ -119,7 +120,7 @@ def _runs(arguments: argparse.Namespace) -> Iterator[Answer]:
             output=arguments.output,
             engine=arguments.engine,
         )
-    yield Answer(options.shown(report, arguments), report.warnings)
+    yield Report(options.shown(report, arguments), report.warnings)
 
 
 _BY = "partition fields, such as store_id,day=date(ts) or bucket(0,16)"
@@ -135,6 +136,10 @@ PARTITION = Command(
         options.JSON,
     ),
     _partition,
+    examples=(
+        "mutator partition --feed incr --by store_id,create_date --to split --config sales.toml",
+        "mutator partition --feed incr --by 'day=date(2)' --to split",
+    ),
 )
 _OUTPUT = "output directory, new or left unfinished by an earlier call"
 PARTITION_RUNS = Command(
@@ -151,4 +156,5 @@ PARTITION_RUNS = Command(
     ),
     _runs,
     "finished partitions are kept for the next call with the same options",
+    ("mutator partition-runs --config sales.toml --master sales --feed split --output new",),
 )

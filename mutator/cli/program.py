@@ -20,25 +20,24 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import takewhile
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
-from mutator.cli.command import Answer, Command, Group, Rows
+from mutator.cli.command import Answer, Command, Group, Report, Rows
 from mutator.cli.demo_commands import DEMO
 from mutator.cli.many_commands import RUN_MANY
-from mutator.cli.options import warn
+from mutator.cli.messages import print_error, steps_on_stderr, warn
+from mutator.cli.parser import Parser, VersionAction
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
 from mutator.cli.settings_commands import SETTINGS
 from mutator.cli.workflow_commands import WORKFLOW
-from mutator.config.sources import suggestion
 from mutator.engine.hidden_pandas import hide_pandas
 from mutator.errors import MutatorError, error
-from mutator.errors.display import one_line, printable
+from mutator.errors.display import printable
 from mutator.errors.interrupts import Interrupted, catch_signals
 
 
@@ -56,13 +55,23 @@ def main(argv: Sequence[str]) -> int:
     >>> main(["run", "--config", "no.properties", "--master", "m", "--feed", "f", "--output", "o"])
     2
     """
-    parser = _Parser(
-        "mutator", description="Merge files of inserts, updates and deletes into master data, at Spark scale."
+    return _guarded(program(), argv)
+
+
+def program() -> Parser:
+    """Return the parser of the whole command line."""
+    parser = Parser(
+        prog="mutator",
+        description="Merge files of inserts, updates and deletes into master data, at Spark scale.",
+        epilog="mutator COMMAND --help shows the options of a command, and examples. mutator demo shows a merge.",
     )
+    parser.add_argument("--version", action=VersionAction, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(title="commands", required=True)
-    for command in (RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, SETTINGS, DEMO, SAMPLE):
+    for command in COMMANDS:
         command.add_to(commands)
-    return _guarded(parser, argv)
+    groups = [command for command in COMMANDS if isinstance(command, Group)]
+    parser.elsewhere = {inner.name: f"{group.name} {inner.name}" for group in groups for inner in group.commands}
+    return parser
 
 
 def job(name: str, argv: Sequence[str]) -> int:
@@ -73,11 +82,12 @@ def job(name: str, argv: Sequence[str]) -> int:
     command = _JOBS[name]
     if command is RUN and not _LONG_FORM & {word.split("=")[0] for word in argv}:
         command = ORIGINAL_JOB
-    parser = _Parser(name, description=command.description)
+    parser = Parser(prog=name, description=command.description)
     command.fill(parser)
     return _guarded(parser, argv)
 
 
+COMMANDS = (RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, SETTINGS, DEMO, SAMPLE)
 _JOBS: dict[str, Command | Group] = {
     "bridge_export.py": EXPORT,
     "bridge_import.py": IMPORT,
@@ -91,41 +101,21 @@ _JOBS: dict[str, Command | Group] = {
 _LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
 
 
-class _Parser(argparse.ArgumentParser):
-    fill: Callable[[argparse.ArgumentParser], None] | None = None  # adds the options
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words as argparse does, but name an unknown option before one that is missing."""
-        fill, self.fill = self.fill, None
-        if fill is not None:
-            fill(self)
-        words = sys.argv[1:] if args is None else list(args)
-        # The options of a command follow its name.
-        self._check_options(words if self._subparsers is None else takewhile(lambda word: word[:1] == "-", words))
-        return super().parse_known_args(words, namespace)
-
-    def _check_options(self, words: Iterable[str]) -> None:
-        known = [name for name in self._option_string_actions if name.startswith("--")]
-        for word in takewhile(lambda word: word != "--", words):
-            name = word.partition("=")[0]
-            if name.startswith("--") and not any(option.startswith(name) for option in known):
-                self.error(f"there is no option {name}{suggestion(name, known)}")
-
-    def error(self, message: str) -> NoReturn:
-        super().error(one_line(message))
-
-
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     """Parse, carry out and print; turn every fault into a message and an exit code."""
-    arguments = argparse.Namespace(when_stopped="nothing was published")
+    arguments = argparse.Namespace(when_stopped="nothing was published", quiet=False, verbose=False, json=False)
     try:
-        arguments = parser.parse_args(argv)
-        with catch_signals():
+        parser.parse_args(argv, arguments)
+        if arguments.quiet and arguments.verbose:
+            parser.error("--quiet and --verbose are opposites: give one of them")
+        with catch_signals(), steps_on_stderr(arguments):
             code = _print(arguments.carry_out(arguments), arguments)
         sys.stdout.flush()
         return code
     except MutatorError as fault:
-        print(f"mutator: error: {fault}", file=sys.stderr)
+        if arguments.verbose:
+            traceback.print_exc()
+        print_error(fault)
         return fault.exit_code
     except SystemExit as stop:  # argparse has printed the reason
         return stop.code if isinstance(stop.code, int) else 2
@@ -139,7 +129,7 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         return 141
     except Exception as fault:  # noqa: BLE001  # an exception that is not in the catalogue is a bug
         traceback.print_exc()
-        print(f"mutator: error: {error('bug', what=f'{type(fault).__name__}: {fault}')}", file=sys.stderr)
+        print_error(error("bug", what=f"{type(fault).__name__}: {fault}"))
         return 70
 
 
@@ -155,8 +145,10 @@ def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> i
             continue
         code = answer.code
         warn(arguments, answer.warnings)
+        if isinstance(answer, Report) and arguments.quiet and not arguments.json and not code:
+            continue
         with _writing("report", output=_target(arguments)):
-            print(answer.text if getattr(arguments, "json", False) else printable(answer.text), flush=True)
+            print(answer.text if arguments.json else printable(answer.text), flush=True)
     return code
 
 

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, option
+from mutator.cli.command import Answer, Command, Report, option
 from mutator.errors import error
 from mutator.errors.display import text_of
 
@@ -19,9 +19,9 @@ def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
 
     config = options.config_of(arguments)  # before Spark starts, which takes seconds
     prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
-    merge = options.merge_on(config.runner, options.spark("mutator run"), arguments)
+    merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
     _, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
-    yield Answer(options.shown(report, arguments), report.warnings)
+    yield Report(options.shown(report, arguments), report.warnings)
 
 
 def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -53,13 +53,13 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)
         lines = [*(f"repaired: {text}" for text in done), *(f"not repaired: {text}" for text in problems)]
         yield Answer(text_of(lines or ["nothing to repair"]))
-    with options.open_runner(arguments.runner or "auto", [path], "mutator verify") as (runner, _):
+    with options.open_runner(arguments.runner or "auto", [path], "mutator verify", arguments) as (runner, _):
         found = (
             verify_base(arguments.directory, lambda path: verify(runner, path))
             if whole_base
             else verify(runner, arguments.directory)
         )
-    yield Answer(found.text(), code=3 if found.problems else 0)
+    yield Report(found.text(), code=3 if found.problems else 0)
 
 
 _MASTER = option("--master", required=True, metavar="DIR", help="master directory")
@@ -78,6 +78,12 @@ RUN = Command(
         options.JSON,
     ),
     _run,
+    examples=(
+        "mutator run --config product.toml --master master --feed incr --output new",
+        "mutator run --config product.toml --master master --feed 'incr/*.csv.gz' --output new --dry-run",
+        "mutator run --key id --order-by updated_at --op op --master master --feed incr --output new",
+        "mutator run --config product.toml --master s3://lake/master --feed s3://lake/incr --output s3://lake/new",
+    ),
 )
 VERIFY = Command(
     "verify",
@@ -88,6 +94,7 @@ VERIFY = Command(
         options.RUNNER,
     ),
     _verify,
+    examples=("mutator verify new", "mutator verify /data/base --repair"),
 )
 ORIGINAL_JOB = Command(
     "bulk_mutate.py",
@@ -100,4 +107,5 @@ ORIGINAL_JOB = Command(
         options.JSON,
     ),
     _original_job,
+    examples=("bulk_mutate.py -Dconf.path=bumu.properties master,incr new",),
 )

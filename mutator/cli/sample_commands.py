@@ -66,8 +66,22 @@ SAMPLE = Group(
     "sample",
     "write rows of sample data to stdout, the same for the same seed",
     (
-        Command("new", "write rows with new IDs", _NEW, _rows_of("new")),
-        Command("upsert", _UPSERT, _MUTATIONS, _rows_of("upsert")),
-        Command("delete", _DELETE, _MUTATIONS, _rows_of("delete")),
+        Command(
+            "new", "write rows with new IDs", _NEW, _rows_of("new"), examples=("mutator sample new 1000 > master.txt",)
+        ),
+        Command(
+            "upsert",
+            _UPSERT,
+            _MUTATIONS,
+            _rows_of("upsert"),
+            examples=("mutator sample upsert 100 --master master.txt > ups_1.txt",),
+        ),
+        Command(
+            "delete",
+            _DELETE,
+            _MUTATIONS,
+            _rows_of("delete"),
+            examples=("mutator sample delete 10 --seed 2 --master master.txt > del_2.txt",),
+        ),
     ),
 )

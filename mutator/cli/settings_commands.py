@@ -38,4 +38,5 @@ SETTINGS = Command(
         option("--schema", action="store_true", help="print the JSON schema of a configuration in TOML, for editors"),
     ),
     _settings,
+    examples=("mutator settings", "mutator settings order_by", "mutator settings --schema > mutator.schema.json"),
 )

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, Group, option, option_type
+from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.config import parsers
 from mutator.errors import MutatorError
 from mutator.errors.exceptions import BUSY
@@ -36,11 +36,11 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
-    yield _answer(_run_once(arguments, options.spark("mutator workflow")), arguments)
+def _run(arguments: argparse.Namespace) -> Iterator[Report]:
+    yield _answer(_run_once(arguments, options.spark("mutator workflow", arguments)), arguments)
 
 
-def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
     if arguments.min_age is not None:
         arguments.settings = [*arguments.settings, f"claim.min.age={arguments.min_age}s"]
     left = arguments.runs
@@ -48,7 +48,7 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Answer]:
 
         @cache
         def spark() -> Any:  # starts when it is first needed, and is kept until the end
-            return stack.enter_context(options.spark("mutator workflow")())
+            return stack.enter_context(options.spark("mutator workflow", arguments)())
 
         while left is None or left > 0:
             try:
@@ -75,9 +75,9 @@ def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContext
     return directory.run(arguments.base, config, merge)
 
 
-def _answer(outcome: Outcome, arguments: argparse.Namespace) -> Answer:
+def _answer(outcome: Outcome, arguments: argparse.Namespace) -> Report:
     warnings = (*(() if outcome.report is None else outcome.report.warnings), *outcome.warnings)
-    return Answer(options.shown(outcome, arguments), warnings, code=128 + outcome.stopped if outcome.stopped else 0)
+    return Report(options.shown(outcome, arguments), warnings, code=128 + outcome.stopped if outcome.stopped else 0)
 
 
 def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -95,7 +95,7 @@ def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Answer(history_json(versions) if arguments.json else history_text(versions))
 
 
-def _restore(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _restore(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.workflow import directory
 
     yield _answer(directory.restore(arguments.base, arguments.to, options.config_without_id(arguments)), arguments)
@@ -130,12 +130,38 @@ WORKFLOW = Group(
     "workflow",
     "merge feed files as they arrive in a base, a directory that contains master/ and incr/",
     (
-        Command("run", "merge the feed files that have arrived", _RUN, _run, _STOPPED),
-        Command("watch", "run whenever feed files have arrived, until stopped", _WATCH, _watch, _STOPPED),
-        Command("status", "show the state of the base and the files that wait", _BASE, _status, _STOPPED),
-        Command("history", "list the versions", _BASE, _history, _STOPPED),
         Command(
-            "restore", "make an older version the master again, as a new version", (*_BASE, _TO), _restore, _STOPPED
+            "run",
+            "merge the feed files that have arrived",
+            _RUN,
+            _run,
+            _STOPPED,
+            ("mutator workflow run /data/product --config product.toml",),
+        ),
+        Command(
+            "watch",
+            "run whenever feed files have arrived, until stopped",
+            _WATCH,
+            _watch,
+            _STOPPED,
+            ("mutator workflow watch /data/product --config product.toml --interval 60",),
+        ),
+        Command(
+            "status",
+            "show the state of the base and the files that wait",
+            _BASE,
+            _status,
+            _STOPPED,
+            ("mutator workflow status /data/product",),
+        ),
+        Command("history", "list the versions", _BASE, _history, _STOPPED, ("mutator workflow history /data/product",)),
+        Command(
+            "restore",
+            "make an older version the master again, as a new version",
+            (*_BASE, _TO),
+            _restore,
+            _STOPPED,
+            ("mutator workflow restore /data/product --to 3",),
         ),
     ),
 )

@@ -7,6 +7,7 @@ table_errors   errors about tables that others own
 display        text as messages may show it
 interrupts     signals: stop at once, or at the next safe point
 failpoints     named points where a test makes the process fail
+version        the version of the package, for messages
 """
 
 from mutator.errors.exceptions import ConfigError, DataError, MutatorError, StateError, StorageError, error, suppressed

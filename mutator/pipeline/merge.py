@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -16,9 +17,10 @@ from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.receipts import Receipts
-from mutator.errors.display import without_secrets
+from mutator.errors.display import counted, without_secrets
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up, check_written
+from mutator.pipeline.decisions import plan_text, survey_text
 from mutator.pipeline.limits import check
 from mutator.pipeline.next_manifest import next_manifest
 from mutator.pipeline.report import Report, report_of
@@ -32,6 +34,8 @@ from mutator.storage import located, located_to_write, storage_for
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+_log = logging.getLogger(__name__)
 
 
 def mutate(
@@ -101,8 +105,10 @@ def prepare(
     started = time.monotonic()
     path = _check_paths(master, feed, output)
     survey = survey_inputs(config, master, feed)
+    _log.info("surveyed the inputs: %s", survey_text(survey))
     new_id, now = identity(survey.manifest)
     plan = make_plan(config, survey, run or new_id, now, engine)
+    _log.info("planned %s: %s", plan.run, plan_text(plan))
     given = {"master": master, "feed": tuple(map(without_secrets, feed)), "output": output}
     return Prepared(survey, plan, path, given, started)
 
@@ -114,6 +120,7 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
 
     def merge(staging: str | None) -> Manifest:
         receipts = merge_on(plan, staging)  # reads, shuffles, reduces and writes
+        _log.info("merged%s", "" if staging is None else f" into {staging}")
         result = _verified(prepared, receipts, staging)
         check_signals()  # Spark may have swallowed the exception of one
         results.append((result, receipts.runner))
@@ -126,6 +133,7 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
     else:
         published = publish(prepared.output, plan.run, merge)
         made, litter = published.manifest, published.litter
+        _log.info("published %s", prepared.output)
     seconds = time.monotonic() - prepared.started
     result, runner = results[-1]
     report = report_of(plan, prepared.survey, result, made, prepared.given, litter, dry_run, seconds, runner)
@@ -140,6 +148,9 @@ def _verified(prepared: Prepared, receipts: Receipts, staging: str | None) -> Re
     check(plan, prepared.survey, result)
     if staging is not None:
         check_written(result)
+    counts = result.counts
+    read = counted(counts["feed rows"], "feed row"), counted(counts["master rows"], "master row")
+    _log.info("the sums add up: %s and %s give %s", *read, counted(counts["output rows"], "output row"))
     return result
 
 

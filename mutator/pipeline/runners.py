@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from mutator.engine.local.processes import Processes
 
+_log = logging.getLogger(__name__)
 _PACKED = (".gz", ".bz2", ".zst", ".xz", ".avro", ".parquet", ".orc")
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 Context = Callable[[], AbstractContextManager["SparkContext"]]  # makes a Spark context, which takes seconds
@@ -48,6 +50,7 @@ def engine_on(
 
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
         choice = choice_for(wanted, plan.bytes_to_read)
+        _log.info("runner %s", choice.text())
         with open_runner(choice, context, progress, watching) as runner:
             return engine_of(runner, choice)(plan, staging)
 

@@ -743,6 +743,7 @@ def test_starts_and_stops_its_own_spark_and_prints_plain_lines(tmp_path):
     assert rows(tmp_path / "out") == merged_sample()
     printed = [line for line in err.decode().splitlines() if line.startswith("mutator: ")]
     assert [re.sub(r"\d+", "N", line) for line in printed] == [
+        "mutator: starting Spark ...",
         "mutator: read: N tasks done",
         "mutator: merge: N tasks done",
     ]

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ from mutator.engine.spark.jvm_start import quick_jvm
 from mutator.engine.spark.worker_python import use_own_python
 from mutator.errors import error
 from mutator.errors.interrupts import deferred_signals
+
+_log = logging.getLogger(__name__)
+Starting = Callable[[], None]
 
 # Settings of a Spark of our own.
 _OWN = {
@@ -36,17 +39,22 @@ _OWN = {
 }
 
 
+def _nothing() -> None:
+    pass
+
+
 @contextmanager
-def spark_context(name: str) -> Iterator[SparkContext]:
+def spark_context(name: str, starting: Starting = _nothing) -> Iterator[SparkContext]:
     """Yield the Spark context of this process, or a new one that is stopped afterwards.
 
     A new one runs on this machine with all its cores, unless ``spark-submit`` started this process with other settings.
-    Raises ConfigError where Spark cannot start, or the session has no RDDs.
+    starting: called before a new one starts, which takes seconds. Raises ConfigError where Spark cannot start, or the
+    session has no RDDs.
     """
     session = SparkSession.getActiveSession()
     running = SparkContext._active_spark_context if session is None else _context(session)
     if running is None:
-        with _own_context(name, {}) as context:
+        with _own_context(name, {}, starting) as context:
             yield context
     else:
         use_own_python(running)
@@ -54,8 +62,11 @@ def spark_context(name: str) -> Iterator[SparkContext]:
 
 
 @contextmanager
-def spark_session(name: str) -> Iterator[SparkSession]:
-    """Yield the session of this process, or a new one that is stopped afterwards, which has a metastore."""
+def spark_session(name: str, starting: Starting = _nothing) -> Iterator[SparkSession]:
+    """Yield the session of this process, or a new one that is stopped afterwards, which has a metastore.
+
+    starting: called before a new one starts.
+    """
     running = SparkSession.getActiveSession()
     if running is None and SparkContext._active_spark_context is not None:
         running = SparkSession.builder.enableHiveSupport().getOrCreate()
@@ -64,7 +75,7 @@ def spark_session(name: str) -> Iterator[SparkSession]:
         _open_metastore(running)
         yield running
         return
-    with _own_context(name, {"spark.sql.catalogImplementation": "hive"}):
+    with _own_context(name, {"spark.sql.catalogImplementation": "hive"}, starting):
         session = SparkSession.builder.getOrCreate()
         try:
             _open_metastore(session)
@@ -75,9 +86,10 @@ def spark_session(name: str) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _own_context(name: str, settings: Mapping[str, str]) -> Iterator[SparkContext]:
+def _own_context(name: str, settings: Mapping[str, str], starting: Starting) -> Iterator[SparkContext]:
     """Yield a new context. A merge needs no session, which takes a quarter of the start."""
     with contextlib.nullcontext() if is_submitted() else _quiet_gateway():
+        starting()
         context = _start(name, settings)
         try:
             use_own_python(context)
@@ -162,6 +174,10 @@ def _start(name: str, settings: Mapping[str, str]) -> SparkContext:
     except (RuntimeError, OSError, Py4JError, PySparkException) as fault:
         why = f"{fault}; Spark needs Java 17 or newer (JAVA_HOME); see {name_of_log()}"
         raise error("spark.missing", why=why) from None
+    if _log.isEnabledFor(logging.INFO):
+        where = "its log is that of spark-submit" if submitted else f"see {name_of_log()}"  # which is kept
+        cores = context.defaultParallelism
+        _log.info("Spark %s started: %s, %d tasks at once; %s", context.version, context.master, cores, where)
     if not submitted:
         context.setLogLevel("ERROR")
         # A JVM that dies breaks the connection for Spark's counters, and their server would show a traceback of it.

@@ -12,6 +12,7 @@ files back; one that is killed is finished, or put back, by the next command (``
 """
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.merged_content import Stamp, merged_content, stamp
 from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.recovery import abandon, remove_output
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class Run:
         self.claimed, stuck = claim.claim(self.base, self.id, found)
         self._stamps = self._claimed_stamps(found)
         failpoint("claim.done")
+        _log.info("claimed %s, run %s", counted(len(self.claimed), "feed file"), self.id)
         self._note_stuck(stuck)
         return bool(self.claimed)
 
@@ -200,6 +204,7 @@ class Run:
         if problems:
             raise error("receipt", path=output, why=file_names.first_few(problems))
         failpoint("verify.done")
+        _log.info("verified the sizes of all files")
 
     def _check_content(self) -> None:
         """Raise DataError where a file in working/ no longer has the content that was merged."""
@@ -236,6 +241,7 @@ class Run:
             raise
         self.version = version
         failpoint("commit.done")
+        _log.info("committed version %d", version.number)
 
     def _settle(self) -> None:
         """Note in the log that files were merged before: where nothing is moved, each run would find them again."""
@@ -248,6 +254,7 @@ class Run:
         assert self.version is not None
         self.mode = masters.publish(self.base, self.log)
         failpoint("publish.version.done")
+        _log.info("published version %d as the master", self.version.number)
 
     def archive(self) -> None:
         """Move everything to where it belongs."""
@@ -265,6 +272,7 @@ class Run:
             masters.prune(self.base, self.log, self.config.backup_keep)
         journal.end(self.base, self.id)
         failpoint("archive.done")
+        _log.info("archived the feed files")
 
     def _arrived(self) -> tuple[Arrived, ...]:
         """Return the claimed files, and the control files that stay in incr/."""

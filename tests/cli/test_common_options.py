@@ -1,0 +1,218 @@
+"""What every command has: --quiet and --verbose, examples in its help, suggestions, colours, a version."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from mutator import __version__
+from mutator.cli import job, main
+from mutator.cli.command import Group
+from mutator.cli.program import COMMANDS, program
+from mutator.pipeline import merge
+from tests.support.cluster import ROOT, SAMPLE, environment
+
+RUN = [
+    *("run", "--config", f"{SAMPLE}/bumu.properties", "--master", f"{SAMPLE}/master"),
+    *("--feed", f"{SAMPLE}/feed", "-Dmapreduce.job.name=x", "--output"),
+]
+COMMAND_WORDS = [
+    (command.name, inner.name) if isinstance(command, Group) else (command.name,)
+    for command in COMMANDS
+    for inner in (command.commands if isinstance(command, Group) else [command])
+]
+NOTE = "mutator: warning: "
+
+
+# --quiet and --verbose
+
+
+@pytest.mark.parametrize("words", COMMAND_WORDS, ids=" ".join)
+def test_every_command_has_the_options_and_examples_that_it_parses(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main([*words, "--help"]) == 0
+
+    text = capsys.readouterr().out
+    assert re.search(r"-q, --quiet +print errors only", text)
+    assert re.search(r"-v, --verbose +print each step", text)
+    examples = re.search(r"\nexamples?:\n((?:  mutator .*\n)+)$", text)[1].splitlines()
+    for example in examples:
+        given = shlex.split(example, comments=True)
+        given = given[: given.index(">")] if ">" in given else given
+        assert given[1 : 1 + len(words)] == list(words)
+        assert program().parse_args(given[1:]).carry_out
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_quiet_prints_nothing_but_errors_and_json(tmp_path, capsys, before):
+    def run(option, output, *more):
+        words = [*RUN, output, *more]
+        return main([option, *words] if before else [*words, option])
+
+    assert run("-q", f"{tmp_path}/1") == 0
+    assert capsys.readouterr() == ("", "")
+
+    assert run("--quiet", f"{tmp_path}/2", "--json") == 0
+    out, err = capsys.readouterr()
+    assert (json.loads(out)["counts"]["output rows"], err) == (1000, "")
+
+    assert run("-q", f"{tmp_path}/2") == 5
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("mutator: error: ")
+
+
+def test_quiet_prints_what_a_command_was_called_for(tmp_path, capsys):
+    assert main([*RUN, f"{tmp_path}/out"]) == 0
+    [part, _] = sorted((tmp_path / "out").glob("part-*"))
+    capsys.readouterr()
+
+    assert main(["verify", "-q", f"{tmp_path}/out"]) == 0
+    assert capsys.readouterr() == ("", "")
+    part.write_bytes(b"")
+    assert main(["verify", "-q", f"{tmp_path}/out"]) == 3
+    assert "differs: " in capsys.readouterr().out
+    assert main(["-q", "sample", "new", "0"]) == 0
+    (tmp_path / "base" / "master").mkdir(parents=True)
+    (tmp_path / "base" / "incr").mkdir()
+    assert main(["-q", "workflow", "status", f"{tmp_path}/base"]) == 0
+    assert "state    idle" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_verbose_prints_each_step_with_its_time(tmp_path, capsys, before):
+    words = [*RUN, f"{tmp_path}/out"]
+
+    assert main(["-v", *words] if before else [*words, "--verbose"]) == 0
+
+    out, err = capsys.readouterr()
+    steps = [line for line in err.splitlines() if not line.startswith(NOTE)]
+    assert len(steps) == 7
+    for step, start in zip(
+        steps,
+        (
+            f"settings: {SAMPLE}/bumu.properties -D mapreduce.job.name=x",
+            "surveyed the inputs: 2 feed files of text (5,856 bytes); 1 master file of text (44,797 bytes",
+            "planned ",
+            "runner local, 1 process: ",
+            f"merged into {tmp_path}/.out.mutator-",
+            "the sums add up: 130 feed rows and 1,000 master rows give 1,000 output rows",
+            f"published {tmp_path}/out",
+        ),
+        strict=True,
+    ):
+        assert re.fullmatch(rf"mutator: +\d+\.\d\d s +\+\d+\.\d\d  {re.escape(start)}.*", step)
+    assert "key ordinals 0 types bytes, order by field ordinal 5 type long" in steps[2]
+    assert "wrote 1,000 rows" in out
+
+    assert main(["verify", f"{tmp_path}/out"]) == 0
+    assert capsys.readouterr().err == ""  # the next command of this process is not verbose
+
+
+def test_verbose_shows_where_an_error_comes_from(tmp_path, capsys):
+    assert main(["verify", "-v", f"{tmp_path}/none"]) == 2
+
+    err = capsys.readouterr().err
+    assert "in _verify" in err
+    assert err.splitlines()[-1].startswith("mutator: error: ")
+
+
+def test_quiet_and_verbose_are_opposites(capsys):
+    assert main(["-q", "verify", "x", "-v"]) == 2
+    assert "--quiet and --verbose are opposites: give one of them" in capsys.readouterr().err
+
+
+def test_the_scripts_of_jobs_have_the_options(tmp_path, capsys):
+    assert job("bulk_mutate.py", ["-q", *RUN[1:], f"{tmp_path}/out"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+# Suggestions
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["rnu"], "mutator: error: there is no command rnu; did you mean run?"),
+        (["-v", "verfy", "x"], "there is no command verfy; did you mean verify?"),
+        (["restore", "base"], "there is no command restore; did you mean workflow restore?"),
+        (["workflow", "stat", "base"], "mutator workflow: error: there is no command stat; did you mean status?"),
+        (["xyz"], "there is no command xyz; the commands are run, verify, workflow, "),
+        (["bridge", "xyz"], "there is no command xyz; the commands are export, import, run"),
+        (
+            [*RUN, "o", "--engine", "block"],
+            "argument --engine: 'block' is not one of auto, blocks, records; did you mean blocks?",
+        ),
+    ],
+)
+def test_misspelled_command(argv, message, capsys):
+    assert main(argv) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err.splitlines()[-1]
+
+
+# Colours
+
+
+@pytest.mark.parametrize(
+    ("variables", "terminal", "coloured"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, False, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+    ],
+)
+def test_errors_and_warnings_are_coloured_on_a_terminal(tmp_path, monkeypatch, capsys, variables, terminal, coloured):
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm", **variables}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(merge, "carry_out", None)  # a bug, after the warnings
+
+    assert main([*RUN, f"{tmp_path}/out"]) == 70
+    assert main(["rnu"]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    red, yellow, end = ("\x1b[1;31m", "\x1b[1;33m", "\x1b[0m") if coloured else ("", "", "")
+    lines = err.splitlines()
+    assert lines[0].startswith(f"mutator: {yellow}warning:{end} ")
+    assert any(line.startswith(f"mutator: {red}error:{end} TypeError: ") for line in lines)
+    assert lines[-1].startswith(f"mutator: {red}error:{end} there is no command")
+
+
+# The version, and python -m mutator
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+
+    out, err = capsys.readouterr()
+    assert re.fullmatch(rf"mutator {re.escape(__version__)} \(Python [\d.]+\S*, pyspark \S+, pyarrow \S+\)\n", out)
+    assert err == ""
+
+
+def test_the_package_has_the_version_of_its_module():
+    assert "version = attr: mutator.errors.version.VERSION" in (ROOT / "setup.cfg").read_text()
+
+
+@pytest.mark.parametrize("module", ["mutator", "mutator.cli"])
+def test_python_m(module):
+    command = [sys.executable, "-m", module, "--version"]
+    done = subprocess.run(command, env=environment(PYTHONPATH=str(ROOT)), capture_output=True, text=True)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"mutator {__version__} (")
