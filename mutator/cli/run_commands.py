@@ -6,15 +6,16 @@ bulk_mutate.py -Dconf.path=FILE MASTER,FEED[,FEED…] OUTPUT
 """
 
 import argparse
+import json
 from collections.abc import Iterator
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, Report, option
+from mutator.cli.command import Command, Report, option
 from mutator.errors import error
 from mutator.errors.display import text_of
 
 
-def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.pipeline.merge import carry_out, prepare
 
     config = options.config_of(arguments)  # before Spark starts, which takes seconds
@@ -24,7 +25,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Report(options.shown(report, arguments), report.warnings)
 
 
-def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _original_job(arguments: argparse.Namespace) -> Iterator[Report]:
     """Translate ``-Dconf.path=FILE IN_PATHS OUT_PATH`` into the options of ``mutator run``, and run."""
     path = "conf.path="
     configs = [setting.removeprefix(path) for setting in arguments.settings if setting.startswith(path)]
@@ -40,7 +41,7 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Answer]:
     return _run(arguments)
 
 
-def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
+def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.pipeline.verify import repair_dataset, verify
     from mutator.storage import located_to_write
     from mutator.workflow.directory.verification import is_base, repair_base, verify_base
@@ -49,17 +50,21 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Answer]:
     if storage.stat(path) is None:
         raise error("path.missing", path=path, what="directory")
     whole_base = is_base(path)
+    repaired: dict[str, list[str]] = {}
     if arguments.repair:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)
+        repaired = {"repaired": done, "not_repaired": problems}
         lines = [*(f"repaired: {text}" for text in done), *(f"not repaired: {text}" for text in problems)]
-        yield Answer(text_of(lines or ["nothing to repair"]))
+        if not arguments.json:
+            yield Report(text_of(lines or ["nothing to repair"]))
     with options.open_runner(arguments.runner or "auto", [path], "mutator verify", arguments) as (runner, _):
         found = (
             verify_base(arguments.directory, lambda path: verify(runner, path))
             if whole_base
             else verify(runner, arguments.directory)
         )
-    yield Report(found.text(), code=3 if found.problems else 0)
+    text = json.dumps({**found.members(), **repaired}, indent=1) if arguments.json else found.text()
+    yield Report(text, code=3 if found.problems else 0)
 
 
 _MASTER = option("--master", required=True, metavar="DIR", help="master directory")
@@ -92,6 +97,7 @@ VERIFY = Command(
         option("directory", metavar="DIR", help="output of mutator run, or the base of a workflow"),
         option("--repair", action="store_true", help="first put damaged manifests back from their copies"),
         options.RUNNER,
+        options.JSON,
     ),
     _verify,
     examples=("mutator verify new", "mutator verify /data/base --repair"),

@@ -37,7 +37,8 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
-    yield _answer(_run_once(arguments, options.spark("mutator workflow", arguments)), arguments)
+    outcome = _run_once(arguments, options.spark("mutator workflow", arguments))
+    yield _report(outcome, options.shown(outcome, arguments))
 
 
 def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -58,7 +59,7 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
                     raise
                 outcome = None  # another run merges the files that have arrived
             if outcome is not None and (outcome.version is not None or outcome.claimed or outcome.recovered):
-                yield _answer(outcome, arguments)
+                yield _report(outcome, outcome.json_line() if arguments.json else outcome.text())
                 if outcome.stopped:
                     return  # a signal came too late to stop this run
                 if outcome.version is not None and left is not None:
@@ -75,9 +76,9 @@ def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContext
     return directory.run(arguments.base, config, merge)
 
 
-def _answer(outcome: Outcome, arguments: argparse.Namespace) -> Report:
+def _report(outcome: Outcome, text: str) -> Report:
     warnings = (*(() if outcome.report is None else outcome.report.warnings), *outcome.warnings)
-    return Report(options.shown(outcome, arguments), warnings, code=128 + outcome.stopped if outcome.stopped else 0)
+    return Report(text, warnings, code=128 + outcome.stopped if outcome.stopped else 0)
 
 
 def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -98,7 +99,8 @@ def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
 def _restore(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.workflow import directory
 
-    yield _answer(directory.restore(arguments.base, arguments.to, options.config_without_id(arguments)), arguments)
+    outcome = directory.restore(arguments.base, arguments.to, options.config_without_id(arguments))
+    yield _report(outcome, options.shown(outcome, arguments))
 
 
 _BASE = (

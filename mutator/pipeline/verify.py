@@ -65,6 +65,11 @@ class Verification:
         """The differences, with paths relative to the dataset."""
         return tuple(map(str, self.differences))
 
+    def members(self) -> dict[str, Any]:
+        """Return the members of a JSON object."""
+        differences = [difference._asdict() for difference in self.differences]
+        return {**vars(self), "differences": differences, "whole": not self.differences}
+
     def text(self) -> str:
         """Return lines for a terminal."""
         lines = [

@@ -26,6 +26,7 @@ BRIDGE = (ROOT / "docs" / "bridge.md").read_text()
 S3 = (ROOT / "docs" / "s3.md").read_text()
 MANY = (ROOT / "docs" / "many.md").read_text()
 PARTITIONS = (ROOT / "docs" / "partitions.md").read_text()
+JSON = (ROOT / "docs" / "json.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 
 
@@ -49,7 +50,7 @@ def test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypa
 
 
 @pytest.mark.thorough(keep=1)
-@pytest.mark.parametrize("block", [*console_blocks(FORMATS), *console_blocks(BRIDGE)])
+@pytest.mark.parametrize("block", [*console_blocks(FORMATS), *console_blocks(BRIDGE), *console_blocks(JSON)])
 def test_every_command_of_the_pages_on_formats_prints_its_output(block, tmp_path, monkeypatch, capfd):
     (tmp_path / "build").mkdir()
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
@@ -99,7 +100,7 @@ def test_each_command_makes_a_directory_of_its_own():
     """Whoever follows several sections, or the README first, must not find the output of an earlier command there."""
     made = [
         path
-        for text in (README, PARTITIONS, BRIDGE)
+        for text in (README, PARTITIONS, BRIDGE, JSON)
         for block in console_blocks(text)
         for command, _ in steps(block)
         for path in re.findall(r"(?:--to|--output|^mkdir(?: -p)?) (\S+)", command)

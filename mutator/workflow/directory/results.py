@@ -46,6 +46,10 @@ class Outcome:
         """Return a JSON document."""
         return json.dumps(asdict(self), indent=1)
 
+    def json_line(self) -> str:
+        """Return the JSON document in one line."""
+        return json.dumps(asdict(self))
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know although the run succeeded."""

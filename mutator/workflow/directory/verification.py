@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from mutator.dataset import checksum, manifest
 from mutator.dataset.directory import read_manifest
@@ -38,6 +39,17 @@ class BaseVerification:
     def problems(self) -> tuple[str, ...]:
         """All differences."""
         return (*self.own_problems, *(problem for one in self.datasets for problem in one.problems))
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of a JSON object."""
+        return {
+            "path": self.path,
+            "versions": self.versions,
+            "feed_files": self.feed_files,
+            "differences": list(self.own_problems),
+            "datasets": [one.members() for one in self.datasets],
+            "whole": not self.problems,
+        }
 
     def text(self) -> str:
         """Return lines for a terminal."""

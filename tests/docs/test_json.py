@@ -1,0 +1,136 @@
+"""docs/json.md names every member of every JSON object that a command prints, and no other."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mutator.cli import main
+from mutator.cli.command import Group
+from mutator.cli.program import COMMANDS
+from tests.support.cluster import ROOT
+
+PAGE = (ROOT / "docs" / "json.md").read_text()
+PRODUCT = "sample_data/product"
+CONFIG = f"--config {PRODUCT}/bumu.properties"
+RUN = f"run {CONFIG} --master {PRODUCT}/master --feed {PRODUCT}/feed --output"
+
+
+def documented(heading):
+    """Return the members in the table below a heading of the page."""
+    section = re.search(rf"^## .*`{re.escape(heading)}`.*\n((?:(?!## ).*\n)*)", PAGE, re.MULTILINE)[1]
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section, re.MULTILINE)
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "sample_data", tmp_path / "sample_data")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(f"{PRODUCT}/master", "base/master")
+    shutil.copytree(f"{PRODUCT}/feed", "base/incr")
+    for name in ("table", "feed"):
+        Path(name).mkdir()
+    pq.write_table(pa.table({"id": [1, 2], "ts": [10, 10], "price": [5, 6]}), "table/part-0.parquet")
+    Path("feed/ups.txt").write_text("2,20,7\n")
+    return tmp_path
+
+
+def printed(capsys, words):
+    """Run a command with --json; return what it printed."""
+    capsys.readouterr()
+    assert main([*shlex.split(words), "--json"]) == 0
+    return capsys.readouterr().out
+
+
+WORKFLOW = f"base {CONFIG} -D claim.min.age=0s"
+SPLIT = "--by 6,7 -D delimiter=, -D key=0,1"
+BRIDGE = "--from table -D key=id -D order_by=ts -D runner=local"
+CASES = [
+    ("mutator run", [f"{RUN} out"]),
+    ("mutator run", [f"{RUN} out --dry-run"]),
+    ("mutator verify DIR", [f"{RUN} out", "verify out"]),
+    ("mutator verify DIR", [f"{RUN} out", "verify --repair out"]),
+    ("mutator verify BASE", [f"workflow run {WORKFLOW}", "verify base"]),
+    ("mutator workflow run", [f"workflow run {WORKFLOW}"]),
+    ("mutator workflow status", [f"workflow run {WORKFLOW}", "workflow status base"]),
+    ("mutator workflow history", [f"workflow run {WORKFLOW}", "workflow history base"]),
+    ("mutator run-many", ["run-many sample_data/tables.toml"]),
+    ("mutator partition", [f"partition --feed sample_data/sales/feed --to split {SPLIT}"]),
+    (
+        "mutator partition-runs",
+        [
+            f"partition --feed sample_data/sales/feed --to split {SPLIT}",
+            f"partition --feed sample_data/sales/master --to master {SPLIT}",
+            "partition-runs --config sample_data/sales/sales.properties --master master --feed split --output out",
+        ],
+    ),
+    ("mutator bridge export", [f"bridge export {BRIDGE} --to text"]),
+    (
+        "mutator bridge import",
+        [f"bridge export {BRIDGE} --to text", "bridge import --from text --to new --format parquet -D runner=local"],
+    ),
+    ("mutator bridge run", [f"bridge run {BRIDGE} --text text --feed feed"]),
+    ("mutator demo", ["demo"]),
+]
+
+
+@pytest.mark.parametrize(("heading", "commands"), CASES)
+def test_the_page_names_the_members(place, capsys, heading, commands):
+    for words in commands:
+        out = printed(capsys, words)
+
+    found = json.loads(out)
+    found = found[0] if isinstance(found, list) else found
+    optional = {"repaired", "not_repaired"} - found.keys()
+    assert [name for name in documented(heading) if name not in optional] == list(found)
+
+
+def test_watch_prints_a_line_for_each_run(place, capsys):
+    [line] = printed(capsys, f"workflow watch {WORKFLOW} --runs 1").splitlines()
+
+    assert list(json.loads(line)) == documented("mutator workflow run")
+
+
+def test_restore_prints_the_object_of_a_run(place, capsys):
+    printed(capsys, f"workflow run {WORKFLOW}")
+    shutil.copy(f"{PRODUCT}/feed/ups_prod.txt", "base/incr/again.txt")
+    printed(capsys, f"workflow run {WORKFLOW} -D consumed.files=merge")
+
+    found = json.loads(printed(capsys, "workflow restore base --to 1"))
+
+    assert found["restored"] == 1
+    assert list(found) == documented("mutator workflow run")
+
+
+def test_verify_names_the_differences(place, capsys):
+    printed(capsys, f"{RUN} out")
+    [part, _] = sorted(Path("out").glob("part-*"))
+    part.unlink()
+
+    assert main(["verify", "out", "--json"]) == 3
+
+    found = json.loads(capsys.readouterr().out)
+    assert not found["whole"]
+    assert found["differences"] == [
+        {"what": "is missing", "file": part.name, "cure": "restore it from a copy on another disk"}
+    ]
+
+
+def test_every_command_with_a_report_is_on_the_page():
+    """All but those whose output is rows, a script or a configuration."""
+    commands = [
+        f"mutator {command.name} {inner.name}" if isinstance(command, Group) else f"mutator {command.name}"
+        for command in COMMANDS
+        for inner in (command.commands if isinstance(command, Group) else [command])
+    ]
+
+    unnamed = {command for command in commands if f"`{command}" not in PAGE}
+    assert unnamed <= {"mutator sample new", "mutator sample upsert", "mutator sample delete", "mutator completion"}
