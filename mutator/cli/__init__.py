@@ -5,6 +5,7 @@ parser               argparse with suggestions, and with options that every comm
 messages             the lines on stderr, with colours
 command              the form of a command, and its answer
 options              the options that several commands share
+init_commands        ``mutator init``
 run_commands         ``mutator run``, ``mutator verify``
 workflow_commands    ``mutator workflow …``
 bridge_commands      ``mutator bridge …``

@@ -38,7 +38,7 @@ def new_directory(name: str = "--output") -> Option:
 
 _FLAGS = [found.flag for found in SETTINGS.values() if found.flag is not None]
 # The settings that nearly every run needs, so that it needs no file.
-_COMMON = (
+COMMON = (
     option("--key", metavar="FIELDS", help="fields of the record ID: id, or order_id,line, or ordinals from 0"),
     option("--order-by", metavar="FIELD", help="field whose highest value wins (default: the digits in file names)"),
     option("--order-type", metavar="TYPE", help="long, decimal, timestamp or string (default long)"),
@@ -47,7 +47,7 @@ _COMMON = (
     option("--delimiter", metavar="TEXT", help="delimiter of fields: a character or a Java regex (default ,)"),
     option("--header", metavar="LINES", help="number of header lines of each file; true is 1"),
 )
-CONFIG = (option("--config", metavar="FILE", help="configuration file, .properties or .toml"), *_COMMON, setting())
+CONFIG = (option("--config", metavar="FILE", help="configuration file, .properties or .toml"), *COMMON, setting())
 FEED = option(
     "--feed", action="append", required=True, metavar="PATH", help="feed directory, file or pattern; repeatable"
 )

@@ -1,5 +1,6 @@
 """Parse a command line, carry out the command, print its answers, return the exit code. Nothing else prints or exits.
 
+    mutator init --master DIR --feed PATH [-o FILE]
     mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR [-D key=value …]
     mutator verify [--repair] DIR
     mutator workflow run|watch|status|history|restore BASE
@@ -27,6 +28,7 @@ from typing import NoReturn
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.command import Answer, Command, Group, Report, Rows
 from mutator.cli.demo_commands import DEMO
+from mutator.cli.init_commands import INIT
 from mutator.cli.many_commands import RUN_MANY
 from mutator.cli.messages import print_error, steps_on_stderr, warn
 from mutator.cli.parser import Parser, VersionAction
@@ -87,7 +89,7 @@ def job(name: str, argv: Sequence[str]) -> int:
     return _guarded(parser, argv)
 
 
-COMMANDS = (RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, SETTINGS, DEMO, SAMPLE)
+COMMANDS = (INIT, RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, SETTINGS, DEMO, SAMPLE)
 _JOBS: dict[str, Command | Group] = {
     "bridge_export.py": EXPORT,
     "bridge_import.py": IMPORT,

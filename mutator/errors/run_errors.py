@@ -41,6 +41,14 @@ RUNS: dict[int, dict[str, str]] = {
         "master.missing": (
             "{path}: there is no master; check the path, or set allow.empty.master=true for the first run"
         ),
+        "init.empty": (
+            "{path}: has no rows, nor has the master, so nothing can be proposed; name a feed (--feed) or a master "
+            "(--master) with files that have rows"
+        ),
+        "init.exists": "{path}: exists; name another file with -o, overwrite it with --force, or print with -o -",
+        "init.master": (
+            "{path}: there is no master; check the path, or leave out --master if the feed is the first one"
+        ),
         "width": "{where}: {what}; {cure}",
         "spark.missing": "cannot start a Spark session: {why}",
         "spark.python": (
@@ -97,6 +105,10 @@ RUNS: dict[int, dict[str, str]] = {
             "output.schema"
         ),
         "format": "{path}: {what}; {cure}",
+        "init.binary": (
+            "{path}: is neither text nor Avro, Parquet or ORC: its first bytes are binary; export the data in one of "
+            "these formats, or name the files that are (--feed 'DIR/*.csv')"
+        ),
         "encoding": "{path}: is {encoding} text; convert it to UTF-8 or to a single-byte encoding",
         "changed": (
             "{path}: changed while it was being read (it had {before} bytes, {after} were read); finish "

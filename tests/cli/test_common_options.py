@@ -142,7 +142,7 @@ def test_the_scripts_of_jobs_have_the_options(tmp_path, capsys):
         (["-v", "verfy", "x"], "there is no command verfy; did you mean verify?"),
         (["restore", "base"], "there is no command restore; did you mean workflow restore?"),
         (["workflow", "stat", "base"], "mutator workflow: error: there is no command stat; did you mean status?"),
-        (["xyz"], "there is no command xyz; the commands are run, verify, workflow, "),
+        (["xyz"], "there is no command xyz; the commands are init, run, verify, workflow, "),
         (["bridge", "xyz"], "there is no command xyz; the commands are export, import, run"),
         (
             [*RUN, "o", "--engine", "block"],

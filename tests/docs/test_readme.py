@@ -28,6 +28,7 @@ MANY = (ROOT / "docs" / "many.md").read_text()
 PARTITIONS = (ROOT / "docs" / "partitions.md").read_text()
 JSON = (ROOT / "docs" / "json.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
+INIT = (ROOT / "docs" / "init.md").read_text()
 
 
 @pytest.mark.parametrize("block", console_blocks(README))
@@ -63,6 +64,11 @@ def test_every_command_of_the_pages_on_formats_prints_its_output(block, tmp_path
 @pytest.mark.parametrize("block", console_blocks(S3))
 def test_every_command_of_the_page_on_s3_prints_its_output(block, s3, tmp_path, monkeypatch, capfd):
     s3.client().create_bucket(Bucket="lake")
+    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize("block", console_blocks(INIT))
+def test_every_command_of_the_page_on_init_prints_its_output(block, tmp_path, monkeypatch, capfd):
     test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
 
 

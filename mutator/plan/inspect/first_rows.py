@@ -28,19 +28,21 @@ class FirstRows:
     columns: Mapping[str, Column]
 
 
-def first_rows(source: Source, split: Split | None) -> FirstRows:
-    """Read the first rows of a file, at most 1,000 and 1 MiB; no rows if it cannot be read.
+def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most_bytes: int = _BYTES) -> FirstRows:
+    """Read the first rows of a file; no rows if it cannot be read.
 
-    split: splits a row of delimited text; None if the fields of the file have names.
+    split: splits a row of delimited text; None if the fields of the file have names. most_bytes: of their values.
     """
     content = FileContent(source.path, source.bytes, source.window(), compression=source.compression)
     try:
-        return _of_text(source.name, content, split) if split is not None else _with_schema(source, content)
+        if split is not None:
+            return _of_text(source.name, content, split, most_rows, most_bytes)
+        return _with_schema(source, content, most_rows, most_bytes)
     except (MutatorError, ValueError, OSError, pa.ArrowException):  # of a file that the run could read: it has changed
         return FirstRows(source.name, 0, {})
 
 
-def _of_text(name: str, content: FileContent, split: Split) -> FirstRows:
+def _of_text(name: str, content: FileContent, split: Split, most_rows: int, most_bytes: int) -> FirstRows:
     """Return the rows that have as many fields as the first one."""
     rows: list[list[bytes]] = []
     size = 0
@@ -48,14 +50,14 @@ def _of_text(name: str, content: FileContent, split: Split) -> FirstRows:
         size += len(row or b"")
         if row is not None:
             rows.append(split(row))
-        if len(rows) == _ROWS or size > _BYTES:
+        if len(rows) == most_rows or size > most_bytes:
             break
     rows = [row for row in rows if len(row) == len(rows[0])]
     columns = zip(*rows, strict=True)
     return FirstRows(name, len(rows), {str(field): column for field, column in enumerate(columns)})
 
 
-def _with_schema(source: Source, content: FileContent) -> FirstRows:
+def _with_schema(source: Source, content: FileContent, most_rows: int, most_bytes: int) -> FirstRows:
     """Return the fields that are not nested."""
     if source.file_schema is None:
         return FirstRows(source.name, 0, {})
@@ -65,11 +67,11 @@ def _with_schema(source: Source, content: FileContent) -> FirstRows:
     count = size = 0
     for batch in _record_batches(source, content, schema, names):
         for name in names:
-            values = canonical(batch.column(name).slice(0, _ROWS - count)).to_pylist()
+            values = canonical(batch.column(name).slice(0, most_rows - count)).to_pylist()
             columns[name] += values
             size += sum(len(value or b"") for value in values)
-        count = min(count + batch.num_rows, _ROWS)
-        if count == _ROWS or size > _BYTES:
+        count = min(count + batch.num_rows, most_rows)
+        if count == most_rows or size > most_bytes:
             break
     return FirstRows(source.name, count, columns)
 

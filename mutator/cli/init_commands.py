@@ -1,0 +1,178 @@
+"""The command ``mutator init``: propose a configuration from the data.
+
+mutator init --master DIR --feed PATH [--feed PATH …] [-o FILE] [-D key=value …]
+mutator init --feed PATH                     there is no master yet
+
+Exit codes: 0 the file can be used; 3 the data leave a decision without which no run is possible, or a dry run with the
+proposed settings stopped. The file is written in each of these cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mutator.cli import options
+from mutator.cli.command import Answer, Command, Report, option
+from mutator.config import parse
+from mutator.config.definitions import published
+from mutator.config.sources import parse_overrides
+from mutator.errors import error
+from mutator.errors.display import counted, text_of, without_secrets
+
+if TYPE_CHECKING:
+    from mutator.pipeline.trial import Example, Trial
+    from mutator.plan.proposal.choice import Proposal
+
+_FILE = "mutator.toml"
+
+
+def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.plan.proposal.propose import propose
+    from mutator.plan.proposal.toml_text import in_words, listing, toml_text
+
+    printed = arguments.output == "-"
+    if not printed:
+        _check_target(Path(arguments.output), force=arguments.force)
+    given = parse_overrides(options.settings_of(arguments))
+    settings = {published(key): value for key, value in given.items()}
+    found = propose(arguments.master, arguments.feed, settings)
+    proposal = found.proposal
+    master, output = arguments.master or _unused("master"), _unused("merged")
+    command = _command(_FILE if printed else arguments.output, master, arguments.feed, output)
+    text = toml_text(proposal, found.inputs, command)
+    trial = _trial(proposal, text, master, arguments.feed, output)
+    if not printed:
+        _write(Path(arguments.output), text)
+    code = 0 if proposal.usable and trial is not None and trial.fault is None else 3
+    warnings = () if trial is None or trial.report is None else trial.report.warnings
+    if arguments.json:
+        path = None if printed else arguments.output
+        yield Report(_json(proposal, found.inputs, trial, path, command), warnings, code)
+    elif printed:
+        yield Answer(text.removesuffix("\n"), warnings, code)
+    else:
+        questions = [f"  {number}. {in_words(text)}" for number, text in enumerate(proposal.questions, 1)]
+        lines = [*found.inputs, *(f"note    {in_words(note)}" for note in proposal.notes), "", *listing(proposal), ""]
+        lines += [*_trial_lines(trial), "", *(["please decide", *questions, ""] if questions else [])]
+        yield Report(text_of([*lines, f"wrote {arguments.output}; next:", command]), warnings, code)
+
+
+def _check_target(path: Path, *, force: bool) -> None:
+    """Raise ConfigError for a file that exists, and for a directory that does not."""
+    if path.is_dir() or (path.exists() and not force):
+        raise error("init.exists", path=path)
+    if not path.absolute().parent.is_dir():
+        raise error("path.missing", path=path.parent, what="directory")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as fault:
+        raise error("storage", path=path, why=fault.strerror) from None
+
+
+def _unused(name: str) -> str:
+    """Return a name in the working directory that nothing has."""
+    number = 1
+    found = name
+    while Path(found).exists():
+        number += 1
+        found = f"{name}-{number}"
+    return found
+
+
+def _command(config: str, master: str, feed: Sequence[str], output: str) -> str:
+    """Return the command that merges, ready for a shell."""
+    words = ["mutator", "run", "--config", config, "--master", master]
+    words += [word for path in feed for word in ("--feed", path)]
+    return shlex.join([*words, "--output", output])
+
+
+def _trial(proposal: Proposal, text: str, master: str, feed: Sequence[str], output: str) -> Trial | None:
+    """Try the file out as it is written; return None if it lacks a decision."""
+    from mutator.pipeline.trial import try_out
+
+    if not proposal.usable:
+        return None
+    return try_out(parse(tomllib.loads(text), _FILE), master, feed, output)
+
+
+def _trial_lines(trial: Trial | None) -> list[str]:
+    if trial is None:
+        return ["no dry run: a decision is missing"]
+    if trial.fault is not None:
+        return [f"the dry run stopped: {trial.fault}"]
+    if trial.report is None:
+        size = counted(trial.bytes, "byte")
+        return [f"no dry run: the inputs have {size}; mutator run --dry-run counts what would become of them"]
+    _, _, counts = trial.report.text().partition("\n\n")
+    lines = ["dry run", *counts.split("\n")]
+    if trial.examples:
+        lines += ["", "some rows of the feed", *(line for one in trial.examples for line in _example_lines(one))]
+    return lines
+
+
+def _example_lines(example: Example) -> Iterator[str]:
+    what = "a delete" if example.is_delete else "an upsert"
+    yield f"  {example.row}"
+    yield f"    {what} in {example.file} -> {example.outcome}"
+    if example.before is not None and example.outcome != "superseded":
+        yield f"    the master has {example.before}"
+
+
+def _json(proposal: Proposal, inputs: Sequence[str], trial: Trial | None, path: str | None, command: str) -> str:
+    from mutator.plan.proposal.toml_text import in_words, short
+
+    settings: list[dict[str, Any]] = [
+        {
+            "key": short(choice.key),
+            "value": choice.value,
+            "why": in_words(choice.why),
+            "alternatives": [{"value": value, "why": why} for value, why in choice.alternatives],
+            "question": None if choice.question is None else in_words(choice.question),
+        }
+        for choice in proposal.choices
+    ]
+    report = None if trial is None or trial.report is None else json.loads(trial.report.json())
+    members = {
+        "file": path,
+        "usable": proposal.usable,
+        "inputs": [without_secrets(line) for line in inputs],
+        "settings": settings,
+        "questions": [in_words(question) for question in proposal.questions],
+        "notes": [in_words(note) for note in proposal.notes],
+        "dry run": report,
+        "dry run fault": None if trial is None or trial.fault is None else str(trial.fault),
+        "rows": [] if trial is None else [vars(example) for example in trial.examples],
+        "command": command,
+    }
+    return json.dumps(members, indent=1)
+
+
+INIT = Command(
+    "init",
+    "look at master and feed, and write a commented configuration for them",
+    (
+        option("--master", metavar="DIR", help="master directory; leave it out if there is none yet"),
+        options.FEED,
+        option("-o", "--output", default=_FILE, metavar="FILE", help=f"file to write (default {_FILE}); - prints it"),
+        option("--force", action="store_true", help="overwrite the file"),
+        *options.COMMON,
+        options.setting("what the data show"),
+        options.JSON,
+    ),
+    _init,
+    when_stopped="nothing was written",
+    examples=(
+        "mutator init --master master --feed incr",
+        "mutator init --master master --feed incr --key order_id,line -o orders.toml",
+        "mutator init --feed first.csv -o -",
+    ),
+)

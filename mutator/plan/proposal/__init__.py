@@ -1,0 +1,13 @@
+"""Propose a configuration from the first rows of master and feed: pure rules, each with its reason.
+
+inputs         find and read the first rows: the only module that opens files
+dialects       lines → delimiter, quotes, header
+tables         the first rows of the files, by field
+operations     op code field, delete codes, prefix of delete files
+record_ids     fields of the record ID
+order_fields   field of the order value, or the sequences of file names
+partitions     partition directories → partition fields
+rules          all of these, in the order in which one decision needs another → ``Proposal``
+choice         ``Choice``, ``Proposal``: settings with reasons, alternatives and questions
+toml_text      a proposal as a commented TOML file
+"""

@@ -1,0 +1,182 @@
+"""How files are read: the settings of formats, delimiter, header and names of fields."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mutator.errors import error
+from mutator.errors.display import counted
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.registry import format_of_suffix as format_of
+from mutator.plan.inspect.source import Source
+from mutator.plan.mistakes.value_forms import plain_text
+from mutator.plan.proposal.choice import Choice, Value
+from mutator.plan.proposal.dialects import Dialect
+from mutator.plan.proposal.inputs import Given
+from mutator.rules import file_names
+
+DELIMITER, HEADER, NAMES, COUNT = "field.delim.regex", "header.lines", "field.names", "field.count"
+FORMAT, FEED_FORMAT, MASTER_FORMAT = "input.format", "feed.format", "master.format"
+CONTROL_SUFFIX = "feed.control.suffix"
+_TITLES = {"csv": "CSV", "avro": "Avro", "parquet": "Parquet", "orc": "ORC", "text": "delimited text"}
+_RAGGED = 0.25  # of the rows
+_FEW = 0.05  # of the rows, which may be damaged
+_WRITTEN = {b"\t": "\\t", b"\x01": "\\u0001", b"\x1f": "\\u001f"}  # in field.delim.regex
+
+
+@dataclass(frozen=True)
+class Forms:
+    """The settings that say how files are read."""
+
+    choices: tuple[Choice, ...]
+    named: bool  # fields have names, so that .csv means CSV
+    csv: bool = False  # delimited files are CSV
+    names: tuple[str, ...] = ()  # of the fields of a feed row, where delimited files do not name them
+    notes: tuple[str, ...] = ()
+
+
+def file_forms(given: Given) -> Forms:
+    """Return the settings that say how the files are read. Raises DataError where no setting reads all files."""
+    control = []
+    if given.control_suffix is not None:
+        why = f"each feed file has a file of the same name and {given.control_suffix} beside it"
+        control.append(Choice(CONTROL_SUFFIX, given.control_suffix, why))
+    if given.dialect is None:
+        return Forms(tuple(control), named=True)
+    forms = _delimited(given, given.dialect)
+    return replace(forms, choices=(*forms.choices, *control))
+
+
+def title(sources: Sequence[Source], *, csv: bool) -> str:
+    """Return the format of some files, for messages; "" without files."""
+    formats = {source.file_format for source in sources}
+    if csv and formats == {"text"}:
+        return "CSV"
+    return ", ".join(sorted(_TITLES.get(name, name) for name in formats))
+
+
+def _delimited(given: Given, dialect: Dialect) -> Forms:
+    with_rows = [
+        (path, names, count)
+        for path, names, count, widths in zip(
+            given.delimited, dialect.headers, dialect.header_lines, dialect.widths, strict=True
+        )
+        if names is not None or widths
+    ]
+    if not with_rows:
+        return Forms((), named=any(FILE_FORMATS[source.file_format].typed for source in given.sources))
+    named_files = [path for path, names, _ in with_rows if names is not None]
+    nameless = [path for path, names, _ in with_rows if names is None]
+    if named_files and nameless:
+        what = f"has no line with names of fields, as {file_names.base_name(named_files[0])} has"
+        cure = "a run has one header.lines for all files: have all files delivered with a header, or without one"
+        raise error("format", path=nameless[0], what=what, cure=cure)
+    choices = [_delimiter(given, dialect, with_rows[0][0])]
+    typed = next((one for one in given.sources if _has_names(one)), None)
+    header_lines = {count for _, names, count in with_rows if names is not None}
+    all_csv = all(format_of(_bare(path)) == "csv" for path, _, _ in with_rows)
+    if (dialect.quoted and not all_csv) or (typed is not None and named_files and not all_csv):
+        choices.append(_csv_format(given, typed, quoted=dialect.quoted))
+    csv = dialect.quoted or (all_csv and bool(named_files)) or (typed is not None and bool(named_files))
+    if named_files:
+        choices += _header(named_files, dialect, with_rows, header_lines, csv=csv)
+    elif all_csv and dialect.quoted:
+        choices.append(Choice(FORMAT, "csv", "values are in quotes"))
+    names = next((choice.value for choice in choices if choice.key == NAMES), None)
+    if typed is not None and not named_files:
+        found = _names_of(typed, dialect)
+        names = list(found)
+        why = f"the names in {typed.name}, in the order of the fields of {file_names.base_name(with_rows[0][0])}"
+        choices.append(Choice(NAMES, list(found), why))
+    ragged = _ragged(dialect) if not csv else None
+    is_named = typed is not None or (csv and bool(named_files))
+    return Forms(
+        tuple(choices) + ((ragged,) if ragged is not None else ()),
+        named=is_named,
+        csv=csv,
+        names=tuple(map(str, names)) if isinstance(names, list) and not named_files else (),
+    )
+
+
+def _has_names(source: Source) -> bool:
+    return FILE_FORMATS[source.file_format].typed or (source.file_schema is not None and source.file_schema.named)
+
+
+def _bare(path: str) -> str:
+    name = file_names.base_name(path)
+    return name.rpartition(".")[0] if file_names.compression(name) else name
+
+
+def _delimiter(given: Given, dialect: Dialect, path: str) -> Choice:
+    widths = Counter(width for found in dialect.widths for width in found)
+    rows = counted(sum(widths.values()), "row")
+    if dialect.delimiter is None:
+        why = f"no delimiter occurs equally often in the first {rows}"
+        question = (
+            f"What separates the fields of {file_names.base_name(path)}? A single character, or a Java regex: set "
+            f"{{{DELIMITER}}}; or, if a row is one field, the ID, {{{COUNT}}} to 1."
+        )
+        return Choice(DELIMITER, None, why, [(";", "for example"), ("\\s*[;,]\\s*", "a regex")], question, needed=True)
+    width, most = widths.most_common(1)[0] if widths else (len(next(filter(None, dialect.headers), ())), 0)
+    why = f"{dialect.name} separates {counted(width, 'field')} in {most:,} of the first {rows}"
+    if len(widths) in (1, 2) and min(widths.values()) > _FEW * sum(widths.values()):
+        shown = " or ".join(f"{number:,}" for number in sorted(widths))
+        where = "the first row" if sum(widths.values()) == 1 else f"each of the first {rows}"
+        why = f"{dialect.name} separates {shown} field{'s' * (max(widths) > 1)} in {where}"
+    if not widths:
+        why = f"{dialect.name} separates {counted(width, 'name')} of the header; there are no rows"
+    return Choice(DELIMITER, _WRITTEN.get(dialect.delimiter, dialect.delimiter.decode("latin-1")), why)
+
+
+def _csv_format(given: Given, typed: Source | None, *, quoted: bool) -> Choice:
+    why = "values are in quotes" if quoted else "its fields have names, and those of the other files, too"
+    if typed is None:
+        return Choice(FORMAT, "csv", why)
+    in_master = given.master is not None and any(source.path in given.delimited for source in given.master.sources)
+    return Choice(MASTER_FORMAT if in_master else FEED_FORMAT, "csv", why)
+
+
+def _header(
+    named_files: Sequence[str],
+    dialect: Dialect,
+    with_rows: Sequence[tuple[str, tuple[bytes, ...] | None, int]],
+    header_lines: set[int],
+    *,
+    csv: bool,
+) -> list[Choice]:
+    longest = max((names for names in dialect.headers if names is not None), key=len)
+    shown = ",".join(plain_text(value) for value in longest)
+    where = "every file" if len(with_rows) > 1 else file_names.base_name(named_files[0])
+    lines = max(header_lines)
+    why = f"line {lines} of {where} has the names of the fields: {shown}"
+    question = None
+    if len(header_lines) > 1:
+        question = f"Files have different numbers of lines up to their names: set {{{HEADER}}} to the number for all."
+    choices = [Choice(HEADER, True if lines == 1 else lines, why, (), question)]
+    if not csv:
+        names: Value = [plain_text(value) for value in longest]
+        choices.append(Choice(NAMES, names, "the names in the header, which can be used in place of ordinals"))
+    return choices
+
+
+def _names_of(typed: Source, dialect: Dialect) -> list[str]:
+    assert typed.file_schema is not None
+    names = [str(name) for name in typed.file_schema.schema.names]
+    width = max((width for found in dialect.widths for width in found), default=len(names))
+    if width not in (len(names), len(names) + 1):
+        what = f"its rows have {counted(width, 'field')} without names, and {typed.name} has {len(names)} with names"
+        raise error("format", path=typed.path, what=what, cure="have the delimited files delivered with a header")
+    return names
+
+
+def _ragged(dialect: Dialect) -> Choice | None:
+    """Return ``field.count`` where many rows have other numbers of fields than the others of their file."""
+    odd = total = 0
+    for found in dialect.widths:
+        if found:
+            odd += len(found) - Counter(found).most_common(1)[0][1]
+            total += len(found)
+    if total and odd > _RAGGED * total:
+        why = f"{odd:,} of {counted(total, 'row')} have another number of fields than the others of their file"
+        return Choice(COUNT, "any", why)
+    return None

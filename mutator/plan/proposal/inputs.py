@@ -1,0 +1,245 @@
+"""Find master and feed, and read the first rows of their files: the only module of a proposal that opens files."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mutator.config import Config, parse
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest import Manifest
+from mutator.errors import error
+from mutator.errors.display import without_secrets
+from mutator.formats.files import lines
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.control_files import set_apart
+from mutator.plan.inspect.feed_files import check_entry, entries_below, feed_entries, visible
+from mutator.plan.inspect.first_rows import FirstRows, first_rows
+from mutator.plan.inspect.managed import dataset_sources
+from mutator.plan.inspect.probe import probe_file
+from mutator.plan.inspect.source import Source
+from mutator.plan.mistakes.value_forms import plain_text
+from mutator.plan.proposal.dialects import Dialect, Head, dialect_of
+from mutator.plan.proposal.tables import Table
+from mutator.rules.file_names import is_data_file
+from mutator.rules.typed_values import column_order_type
+from mutator.storage import Entry, absolute, located, storage_for
+
+FILES = 64  # of a side that are read
+_ROWS, _BYTES = 50_000, 8 << 20  # of a file
+_SIDE_ROWS = 100_000  # of a side
+_MOST_CONTROLS = 0.07  # of the first bytes of a text
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\r\n\f\x01\x1c\x1d\x1e\x1f")
+
+
+@dataclass(frozen=True)
+class Side:
+    """The files of master or feed."""
+
+    given: str  # the paths as the user wrote them
+    path: str
+    sources: tuple[Source, ...]  # of the files that are read
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Given:
+    """Master and feed as their files are, before any field has a meaning."""
+
+    feed: Side
+    master: Side | None  # None: there is no master yet
+    manifest: Manifest | None
+    control_suffix: str | None
+    dialect: Dialect | None  # None: no file is delimited
+    delimited: tuple[str, ...]  # paths of delimited files, in the order of the dialect's headers
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The files of both sides that are read."""
+        return (*(self.master.sources if self.master is not None else ()), *self.feed.sources)
+
+
+def find_inputs(master: str | None, feed: Sequence[str], delimiter: bytes | None = None) -> Given:
+    """Find the files of master and feed, and the dialect of those that are delimited.
+
+    delimiter: the one that the user has set. Raises ConfigError, DataError, StorageError or StateError with the path.
+    """
+    config = parse({"id.field.ordinals": "0"})
+    suffix, entries = _feed_entries([absolute(path) for path in feed])
+    feed_side = _side(config, ", ".join(map(without_secrets, feed)), "", list(entries.values()))
+    master_side, known = None, None
+    if master is not None:
+        master_side, known = _master(config, master)
+    _check_apart(feed_side, master_side)
+    if not any(source.bytes for source in (*feed_side.sources, *(master_side.sources if master_side else ()))):
+        raise error("init.empty", path=feed_side.given)
+    heads, paths = [], []
+    for name, side in (("master", master_side), ("feed", feed_side)):
+        for source in side.sources if side is not None else ():
+            if FILE_FORMATS[source.file_format].typed or (name == "master" and known is not None):
+                continue
+            _check_text(source)
+            heads.append(Head(name, source.name, _lines(source)))
+            paths.append(source.path)
+    dialect = _dialect(heads, delimiter or _delimiter_of(known), feed_side.sources) if heads else None
+    return Given(feed_side, master_side, known, suffix, dialect, tuple(paths))
+
+
+def _dialect(heads: Sequence[Head], wanted: bytes | None, feed: Sequence[Source]) -> Dialect:
+    """Return the dialect of all files. Raises DataError if each side has a dialect of its own."""
+    found = dialect_of(heads, wanted)
+    master, own = ([head for head in heads if head.side == side] for side in ("master", "feed"))
+    if master and own and wanted is None:
+        names = [dialect_of(side).name for side in (master, own) if any(map(_several, side))]
+        apart = {dialect_of(side).delimiter for side in (master, own) if any(map(_several, side))} - {None}
+        if len(apart) == 2 and found.delimiter not in apart:
+            what = f"{names[1]} separates its fields, and {names[0]} those of the master"
+            cure = "a run has one delimiter: have both delivered with the same"
+            raise error("format", path=feed[0].path, what=what, cure=cure)
+    return found
+
+
+def _several(head: Head) -> bool:
+    return len(head.lines) > 1
+
+
+def _feed_entries(paths: Sequence[str]) -> tuple[str | None, Mapping[str, Entry]]:
+    """Return the suffix of control files, if there are any, and the feed files."""
+    entries, _ = feed_entries(paths, None)
+    names = {entry.path for entry in entries.values()}
+    suffixes = Counter(
+        path.removeprefix(other) for path in names for other in _stems(path) if other in names and path != other
+    )
+    for suffix, count in suffixes.most_common(1):
+        if 2 * count == len(names):
+            return suffix, set_apart(suffix, paths, entries)
+    return None, entries
+
+
+def _stems(path: str) -> Iterator[str]:
+    while path != (path := posixpath.splitext(path)[0]):
+        yield path
+
+
+def _side(config: Config, given: str, path: str, entries: Sequence[Entry]) -> Side:
+    entries = sorted(entries, key=lambda entry: (os.fsencode(entry.name), os.fsencode(entry.path)))
+    sources = [
+        probe_file(config, storage_for(entry.path), entry, None, named=False) for entry in _spread(entries, FILES)
+    ]
+    return Side(given, path, tuple(sources), len(entries), sum(entry.bytes for entry in entries))
+
+
+def _spread(entries: Sequence[Entry], most: int) -> list[Entry]:
+    """Return entries from the beginning, the middle and the end."""
+    if len(entries) <= most:
+        return list(entries)
+    return [entries[number * (len(entries) - 1) // (most - 1)] for number in range(most)]
+
+
+def _master(config: Config, master: str) -> tuple[Side, Manifest | None]:
+    storage, path = located(master)
+    entry = storage.stat(path)
+    if entry is None:
+        raise error("init.master", path=master)
+    known = read_manifest(storage, path) if entry.type == "directory" else None
+    if known is not None:
+        sources = dataset_sources(path, known)[0]
+        found = [_with_dialect(source, known) for source in sources[:FILES]]
+        return Side(master, path, tuple(found), len(sources), sum(source.bytes for source in sources)), known
+    entries = visible(entries_below(storage, path))[0] if entry.type == "directory" else [entry]
+    for part in entries:
+        check_entry(part, "move its files up, or into directories of partitions such as store_id=12/")
+    return _side(config, master, path, entries), None
+
+
+def _with_dialect(source: Source, known: Manifest) -> Source:
+    if source.file_format == "text":
+        return source
+    from mutator.plan.rows.column_rows import stored_dialect  # loads all formats
+
+    return replace(source, dialect=stored_dialect(source.stored or known.spec, source.dialect))
+
+
+def _delimiter_of(known: Manifest | None) -> bytes | None:
+    """Return the delimiter in the manifest of delimited text."""
+    if known is None or known.spec["format"] != "text":
+        return None
+    literal = known.spec.get("delimiter", {}).get("literal")
+    return literal.encode("utf-8", "surrogateescape") if literal else None
+
+
+def _check_apart(feed: Side, master: Side | None) -> None:
+    own = {source.path for source in master.sources} if master is not None else set()
+    for source in feed.sources:
+        if source.path in own:
+            raise error("path.roles", path=source.path, roles="master and feed")
+
+
+def _check_text(source: Source) -> None:
+    """Raise DataError for a file that is neither text nor of a known format."""
+    head = source.head[:4096]
+    controls = sum(head.count(code) for code in _CONTROLS)
+    if controls > _MOST_CONTROLS * len(head):
+        raise error("init.binary", path=source.path)
+
+
+def _lines(source: Source) -> tuple[bytes, ...]:
+    """Return the first lines of a delimited file."""
+    found = [line for _, line in lines.rows([source.head], source.ending or lines.LF)]
+    if source.bom and found:
+        found[0] = found[0].removeprefix(lines.UTF8_BOM)
+    return tuple(found)
+
+
+def read_tables(given: Given, config: Config, *, named: bool) -> tuple[list[Table], list[Table]]:
+    """Read the first rows of master and feed as a configuration says.
+
+    named: fields have names, so that .csv means CSV. Fields are names, or ordinals in the file.
+    """
+    master = given.master.sources if given.master is not None else ()
+    headers = dict(zip(given.delimited, given.dialect.headers, strict=True)) if given.dialect is not None else {}
+    return (
+        _tables(config, master, config.master_format, headers, named, given.master.path if given.master else ""),
+        _tables(config, given.feed.sources, config.feed_format, headers, named, ""),
+    )
+
+
+def _tables(
+    config: Config,
+    sources: Iterable[Source],
+    wanted: str | None,
+    headers: Mapping[str, tuple[bytes, ...] | None],
+    named: bool,
+    base: str,
+) -> list[Table]:
+    tables = []
+    left = _SIDE_ROWS
+    config = replace(config, header_check=False)
+    for source in sources:
+        if source.part is None and not FILE_FORMATS[source.file_format].typed:
+            entry = Entry(source.path, source.name, source.bytes, "file")
+            source = probe_file(config, storage_for(source.path), entry, wanted, named=named)
+            if is_data_file(source.name) and source.file_format == "text":
+                source = replace(source, header_end=0)
+        split = config.delimiter.split if source.file_format == "text" else None
+        rows = first_rows(source, split, min(_ROWS, left), _BYTES)
+        left = max(left - rows.count, 1000)
+        directory = posixpath.dirname(source.path.removeprefix(base).lstrip("/")) if base else ""
+        names = headers.get(source.path) if source.file_format == "text" else None
+        tables.append(_table(source, rows, names, directory if "=" in directory else ""))
+    return tables
+
+
+def _table(source: Source, rows: FirstRows, names: tuple[bytes, ...] | None, directory: str) -> Table:
+    types: dict[str, Any] = {}
+    if source.file_schema is not None and FILE_FORMATS[source.file_format].typed:
+        types = {field.name: column_order_type(field.type, "string") for field in source.file_schema.schema}
+    columns = {name: list(values) for name, values in rows.columns.items()}
+    if names is not None and len(names) == len(columns):
+        columns = dict(zip(map(plain_text, names), columns.values(), strict=True))
+    return Table(source.name, columns, rows.count, source.sequence, directory, types)

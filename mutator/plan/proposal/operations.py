@@ -1,0 +1,176 @@
+"""What mutations do: the op code field and its delete codes, or the prefix of delete files."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from mutator.errors.display import counted
+from mutator.plan.mistakes.value_forms import form_of
+from mutator.plan.proposal.choice import Choice, Value
+from mutator.plan.proposal.tables import Inputs, Rows
+from mutator.rules.file_names import delete_word, first_few, may_be_place
+from mutator.rules.op_codes import MOST_CODES, counted_codes, looks_like_delete, looks_like_upsert, most_frequent
+
+OP, DELETE_CODES, KEEP_OP = "op.code.field.ordinal", "deleted.op.code", "op.code.keep"
+DELETE_PREFIX = "deleted.record.file.prefix"
+
+_DELETE_CODE = frozenset((b"D",))  # the default
+_NAME = re.compile(
+    r"_*(?:op|opcode|op_?code|op_?type|operation|action|change_?type|dml|cdc_?op|rec_?type)_*", re.IGNORECASE
+)
+_PLAIN = {b"I", b"U", b"D", b"i", b"u", b"d"}
+_LONGEST_CODE = 16
+
+
+def op_field(inputs: Inputs, widths: tuple[int, int]) -> str | None:
+    """Return the field of the feed with the op codes; None without one.
+
+    widths: the numbers of fields of whole rows of master and feed, where they are known by position, in the file's own
+    numbers.
+    """
+    feed = Rows.of(inputs.feed)
+    codes = {name: Counter(value or b"" for value in feed.columns[name]) for name in feed.fields}
+    short = {name: found for name, found in codes.items() if _may_be_codes(found)}
+    usual = [name for name, found in short.items() if all(map(_is_usual, found))]
+    called = [name for name in short if inputs.named and _NAME.fullmatch(name)]
+    if inputs.named:
+        master = {name for table in inputs.master for name in table.fields}
+        extra = [name for name in feed.fields if name not in master] if master else []
+        return next(iter([*called, *(name for name in extra if name in usual and _has_letters(short[name]))]), None)
+    master_width, feed_width = widths
+    if inputs.master and feed_width == master_width + 1:
+        some = [name for name, found in short.items() if any(code and _is_usual(code) for code in found)]
+        aligned = _aligned(inputs, feed, [*usual, *(name for name in some if name not in usual)])
+        if aligned is not None:
+            return aligned
+    return next((name for name in usual if _is_certain(inputs, name, short[name])), None)
+
+
+def _may_be_codes(codes: Counter[bytes]) -> bool:
+    return len(codes) <= MOST_CODES and any(codes) and all(len(code) <= _LONGEST_CODE for code in codes)
+
+
+def _is_usual(code: bytes) -> bool:
+    return looks_like_delete(code, ()) or looks_like_upsert(code)
+
+
+def _has_letters(codes: Counter[bytes]) -> bool:
+    return any(code.strip(b" \"'+-").isalpha() for code in codes)
+
+
+def _is_certain(inputs: Inputs, name: str, codes: Counter[bytes]) -> bool:
+    """Return whether usual codes are op codes, though the master may have the field as well.
+
+    Other fields have such values, too: sizes are S and M.
+    """
+    found = codes.keys() | {value or b"" for value in Rows.of(inputs.master).columns.get(name, ())}
+    if not all(map(_is_usual, found)):
+        return False
+    if any(looks_like_delete(code, ()) for code in codes) and any(code and looks_like_upsert(code) for code in codes):
+        return True
+    return {code for code in found if code} <= _PLAIN and len({code for code in found if code}) > 1
+
+
+def _aligned(inputs: Inputs, feed: Rows, candidates: Sequence[str]) -> str | None:
+    """Return the candidate without which the other fields have the forms of the master's; the first of the best."""
+    master = Rows.of(inputs.master)
+    own = [_forms(master.columns[name]) for name in master.fields]
+
+    def mismatches(name: str) -> int:
+        others = [_forms(feed.columns[other]) for other in feed.fields if other != name]
+        return sum(not ours & theirs for ours, theirs in zip(own, others, strict=False))
+
+    return min(candidates, key=lambda name: (mismatches(name), candidates.index(name)), default=None)
+
+
+def _forms(values: Sequence[bytes | None]) -> set[bytes]:
+    return {form_of(value or b"") for value in values[:200]}
+
+
+def op_choices(inputs: Inputs, name: str, label: Value) -> list[Choice]:
+    """Return the settings of op codes. name: the field; label: its value in the configuration."""
+    feed, master = Rows.of(inputs.feed), Rows.of(inputs.master)
+    codes = Counter(value or b"" for value in feed.columns[name])
+    in_master = bool(present := [value for value in master.columns.get(name, ()) if value is not None]) and (
+        any(present)
+    )
+    shown = counted_codes(most_frequent(codes), MOST_CODES)
+    whose = "the master's rows have it, too" if in_master else "the master's rows lack it"
+    choices = [Choice(OP, label, f"the feed has the op codes {shown} there, and {whose}")]
+    if in_master:
+        why = "the master's rows have the op code, too, and a run removes it from the rows that it writes"
+        question = f"Shall the result keep the op code column of the master? Then set {{{KEEP_OP}}} to true."
+        choices.append(Choice(KEEP_OP, False, why, [(True, "keeps the column in the result")], question))
+    return [*choices, _delete_codes(codes)]
+
+
+def _delete_codes(codes: Counter[bytes]) -> Choice:
+    deletes = {code: count for code, count in codes.items() if looks_like_delete(code, ())}
+    unknown = {code: count for code, count in codes.items() if code not in deletes and not looks_like_upsert(code)}
+    # A setting has no blanks around a code.
+    unwritable = [code for code in deletes if code != code.strip() or b"," in code]
+    value = sorted(_text(code) for code in deletes if code not in unwritable) or ["D"]
+    why = (
+        f"{counted_codes(most_frequent(deletes))} in {counted(sum(codes.values()), 'row')} of the feed"
+        if deletes
+        else f"no delete among {counted(sum(codes.values()), 'row')} of the feed; D is the default"
+    )
+    question = None
+    alternatives: list[tuple[Value, str]] = []
+    if unknown:
+        shown = counted_codes(most_frequent(unknown))
+        alternatives = [([*value, *map(_text, unknown)], f"if {shown} are deletes")]
+        question = f"Is {shown} an op code of deletes? It counts as an upsert; otherwise add it to {{{DELETE_CODES}}}."
+    folded = Counter(code.lower() for code in codes)
+    spellings = {code: count for code, count in codes.items() if folded[code.lower()] > 1 and code not in deletes}
+    if spellings and not unknown:
+        shown = counted_codes(most_frequent(spellings))
+        question = (
+            f"Are {shown} all upserts? If one of them is a mistake, name the codes of upserts in {{upsert.op.code}}: "
+            "rows of other codes are then rejected."
+        )
+    if unwritable:
+        shown = counted_codes((code, deletes[code]) for code in unwritable)
+        question = f"Op codes with blanks or commas ({shown}) cannot be set: have them delivered without."
+    return Choice(DELETE_CODES, value, why, alternatives, question)
+
+
+def _text(code: bytes) -> str:
+    return code.decode("utf-8", "backslashreplace")
+
+
+def prefix_choice(named: Mapping[str, str], others: Sequence[str]) -> Choice | None:
+    """Return the prefix of delete files.
+
+    named: names of feed files that begin with a word for deletes -> this word. others: names of other feed files.
+    """
+    if not named:
+        return None
+    words = Counter(word for word in named.values())
+    word, _ = words.most_common(1)[0]
+    own = [name for name in named if name.startswith(word)]
+    following = {name[len(word) : len(word) + 1] for name in own}
+    # The longer prefix is safer: other names may begin with these letters, too.
+    clear = not any(name.startswith(word) for name in others)
+    prefix = word if clear and following != {"_"} else word + max(following, key=lambda end: (end == "_", end))
+    why = f"{first_few(own)}: {'these names begin' if len(own) > 1 else 'this name begins'} with a word for deletes"
+    like = [name for name in others if name.startswith(word) and not name.startswith(prefix)]
+    question = None
+    if like:
+        question = f"Are the rows of {first_few(like)} deletes, too? Then set {{{DELETE_PREFIX}}} to '{word}'."
+    elif len(words) > 1:
+        missing = first_few([name for name in named if not name.startswith(word)])
+        question = f"A run has one prefix of delete files, and {missing} has another: rename it."
+    return Choice(DELETE_PREFIX, prefix, why, [(word, "if other names are meant, too")] if like else (), question)
+
+
+def possible_prefix(names: Sequence[str]) -> Choice | None:
+    """Return a question on names that may begin with a word for deletes, or with a place. names: of feed files."""
+    found = [name for name in names if (word := delete_word(name)) and may_be_place(name) and name[len(word) :][:1]]
+    if not found:
+        return None
+    word = delete_word(found[0]) or ""
+    prefix = word + found[0][len(word)]
+    why = f"{first_few(found)}: nothing shows whether '{word}' in this name means deletes"
+    question = f"Are all rows of {first_few(found)} deletes? Then set {{{DELETE_PREFIX}}} to '{prefix}'."
+    return Choice(DELETE_PREFIX, None, why, [(prefix, "if they are deletes")], question)

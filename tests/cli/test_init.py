@@ -1,0 +1,516 @@
+"""``mutator init`` on every sample, every golden folder and files of every format, and on bad input.
+
+What it proposes merges to the expected rows, or it says what it could not tell.
+"""
+
+import json
+import random
+import shlex
+import tomllib
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet
+import pytest
+
+from mutator.cli import main
+from mutator.config import parse
+from mutator.config.sources import read_settings
+from mutator.errors import MutatorError
+from tests.support import local_engine
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = sorted(path.parent for path in (ROOT / "sample_data").glob("*/master"))
+GOLDEN = sorted(path for path in (ROOT / "tests/golden").iterdir() if path.is_dir())
+
+# Golden folder -> why its data do not show its settings, and what init says of it.
+UNDECIDED = {
+    "blank_lines": ("nothing shows that the damaged row should be set aside", "reject.policy=quarantine would"),
+    "composite_id": ("one of the two ID fields is unique alone in the four rows", "Is the record ID field 0, or 1?"),
+    "delete_by_prefix": ("del_prod.txt and delaware.txt may be places", "Are all rows of del_prod.txt deletes?"),
+    "delete_codes_of_other_spelling": ("a code has a blank, which no setting can have", "have them delivered without"),
+    "empty_id": ("an ID field is empty in both rows", "Is the record ID field 1?"),
+    "full_snapshot": ("a delivery does not show that it is complete", "if each delivery is a complete snapshot"),
+    "full_snapshot_of_half": ("the same, with half of the records", "Is the record ID field 0, or 1?"),
+    "late": (
+        "the feed is older than the master, and the price rises",
+        "Does field 2 show the mutation that came last?",
+    ),
+    "missing_master_fail": ("init sets what this folder lacks", "there is no master yet"),
+    "op_code_keep": ("nothing shows that the result should keep the column", "keep the op code column of the master?"),
+    "regex_delimiter": ("blanks around three delimiters", "Which field shows the mutation that came last?"),
+    "several_delete_codes": ("X may mean anything", "Is 'X' (1) an op code of deletes?"),
+    "string_order": ("order values are neither numbers nor times", "Which field shows the mutation that came last?"),
+    "upsert_op_code_fail": ("u may be a mistake, or an update", "Are 'U' (1), 'u' (1) all upserts?"),
+    "upsert_op_code_quarantine": ("the same", "Are 'U' (1), 'u' (1) all upserts?"),
+}
+
+
+@pytest.fixture(autouse=True)
+def in_new_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def init(*words):
+    """Return the exit code of ``mutator init``, and the settings in its file."""
+    code = main(["init", *map(str, words)])
+    path = Path("mutator.toml")
+    return code, tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def rows_of(output):
+    return sorted(row for path in Path(output).glob("part-*") for row in path.read_bytes().split(b"\n")[:-1])
+
+
+def lines(path):
+    return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+
+
+def merged_rows(case, settings, feeds):
+    """Merge the feeds of a golden folder one after the other; return the rows, or the error."""
+    master = case / "master"
+    for number, feed in enumerate(feeds, 1):
+        output = f"{case.name}-{number}"
+        try:
+            local_engine.mutate(parse(settings), master=str(master), feed=[str(feed)], output=output)
+        except MutatorError as fault:
+            return fault
+        master = output
+    return rows_of(master)
+
+
+def is_expected(case, found):
+    if not (case / "error.txt").exists():
+        return found == lines(case / "expected" / "rows.txt")
+    code, _, part = (case / "error.txt").read_text(encoding="utf-8").partition("\n")
+    return isinstance(found, MutatorError) and found.exit_code == int(code) and part.strip() in str(found)
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.name)
+def test_golden(case, capsys):
+    feeds = [case / "feed", *sorted(case.glob("feed-*"))]
+    if not feeds[0].exists():
+        feeds[0] = Path("feed")
+        feeds[0].mkdir()
+    master = ["--master", case / "master"] if (case / "master").exists() else []
+    _, settings = init(*master, *(word for feed in feeds for word in ("--feed", feed)))
+    text = capsys.readouterr().out
+    # A user confirms limits; no data can.
+    own = {key: value for key, value in read_settings(case / "config.properties", ()).items() if "max." in key}
+    found = merged_rows(case, {**settings, **own}, feeds)
+    if case.name in UNDECIDED:
+        assert not is_expected(case, found), "it is decided now: take it out of the list"
+        assert UNDECIDED[case.name][1] in text
+    else:
+        assert is_expected(case, found), text
+
+
+def test_undecided_folders_exist():
+    assert {case.name for case in GOLDEN} >= UNDECIDED.keys()
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_sample(sample, capsys):
+    """The rows are those of the sample's own configuration, and nothing is left to decide."""
+    (own,) = sample.glob("*.properties")
+    code, _ = init("--master", sample / "master", "--feed", sample / "feed")
+    text = capsys.readouterr().out
+    assert code == 0
+    assert "please decide" not in text
+    assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
+    local_engine.mutate(
+        parse(read_settings(own, ())), master=str(sample / "master"), feed=[str(sample / "feed")], output="own"
+    )
+    assert rows_of("merged") == rows_of("own")
+
+
+# --- files of each format
+
+TYPES = {"order_id": "long", "customer_id": "long", "status": "string", "amount": "double", "op": "string"}
+TIMES = ("created_at", "updated_at")
+
+
+def orders(ids, day, seed):
+    """Return orders that changed on a day of 2026."""
+    chance = random.Random(seed)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    return [
+        {
+            "order_id": 1000 + number,
+            "customer_id": chance.randrange(40),
+            "status": chance.choice(["new", "paid", "sent"]),
+            "amount": chance.randrange(10_000) / 100,
+            "created_at": start + timedelta(minutes=7 * number),
+            "updated_at": start + timedelta(days=day, seconds=chance.randrange(86_400)),
+        }
+        for number in ids
+    ]
+
+
+MASTER = orders(range(120), 40, 1)
+# 100 … 119 are in the master; 105 and 112 are deleted.
+FEED = [
+    {**order, "op": "D" if order["order_id"] in (1105, 1112) else "U" if order["order_id"] < 1120 else "I"}
+    for order in orders(range(100, 140), 80, 2)
+]
+EXPECTED = {1000 + number for number in range(140)} - {1105, 1112}
+
+
+def parquet(path, rows):
+    pa.parquet.write_table(pa.Table.from_pylist(rows), f"{path}.parquet")
+
+
+def orc(path, rows):
+    pa.orc.write_table(pa.Table.from_pylist(rows), f"{path}.orc")
+
+
+def avro(path, rows):
+    time = {"type": "long", "logicalType": "timestamp-micros"}
+    fields = [{"name": name, "type": time if name in TIMES else TYPES[name]} for name in rows[0]]
+    with Path(f"{path}.avro").open("wb") as stream:
+        fastavro.writer(stream, {"type": "record", "name": "orders", "fields": fields}, rows)
+
+
+def texts(row, most="%Y-%m-%dT%H:%M:%SZ"):
+    return [value.strftime(most) if isinstance(value, datetime) else str(value) for value in row.values()]
+
+
+def csv(path, rows):
+    table = [list(rows[0]), *map(texts, rows)]
+    Path(f"{path}.csv").write_text("".join(",".join(row) + "\n" for row in table), encoding="utf-8")
+
+
+def quoted_csv(path, rows):
+    table = [
+        list(rows[0]),
+        *(
+            [f'"a ""b""; {value}"' if value.isalpha() and len(value) > 1 else value for value in texts(row)]
+            for row in rows
+        ),
+    ]
+    Path(f"{path}.csv").write_text("".join(";".join(row) + "\n" for row in table), encoding="utf-8")
+
+
+def headerless_csv(path, rows):
+    table = [
+        [f'"{value}, {value}"' if value.isalpha() and len(value) > 1 else value for value in texts(row)] for row in rows
+    ]
+    Path(f"{path}.csv").write_text("".join(",".join(row) + "\n" for row in table), encoding="utf-8")
+
+
+def piped(path, rows):
+    table = [list(rows[0]), *map(texts, rows)]
+    Path(f"{path}.txt").write_text("".join("|".join(row) + "\n" for row in table), encoding="utf-8")
+
+
+def tabs(path, rows):
+    Path(f"{path}.tsv").write_text("".join("\t".join(texts(row)) + "\n" for row in rows), encoding="utf-8")
+
+
+FORMATS = (parquet, orc, avro, csv, quoted_csv, headerless_csv, piped, tabs)
+
+
+def make(write, master=MASTER, feed=FEED):
+    for side, rows in (("master", master), ("feed", feed)):
+        Path(side).mkdir()
+        write(f"{side}/orders", rows)
+
+
+def merged_ids(output):
+    """Return the IDs of the rows in an output of any format."""
+    found = set()
+    for path in Path(output).glob("part-*"):
+        if path.suffix == ".parquet":
+            found |= set(pa.parquet.read_table(path).column("order_id").to_pylist())
+        elif path.suffix == ".orc":
+            found |= set(pa.orc.read_table(path).column("order_id").to_pylist())
+        elif path.suffix == ".avro":
+            with path.open("rb") as stream:
+                found |= {row["order_id"] for row in fastavro.reader(stream)}
+        else:
+            numbers = (line.split(b"\t")[0].split(b"|")[0].split(b";")[0].split(b",")[0] for line in lines(path))
+            found |= {int(number) for number in numbers if number.isdigit()}
+    return found
+
+
+@pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
+def test_format(write, capsys):
+    """Two commands make the first correct merge: init, and the one that it prints."""
+    make(write)
+    code, settings = init("--master", "master", "--feed", "feed")
+    text = capsys.readouterr().out
+    assert code == 0, text
+    named = write not in (tabs, headerless_csv)
+    assert settings["key"] == ("order_id" if named else 0)
+    assert settings["order_by"] == ("updated_at" if named else 5)
+    assert settings["order_type"] == "timestamp"
+    assert (settings["op"], settings["delete_codes"]) == ("op" if named else 6, ["D"])
+    assert "please decide" not in text
+    assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
+    assert merged_ids("merged") == EXPECTED
+
+
+def test_rows_become(capsys):
+    make(csv)
+    init("--master", "master", "--feed", "feed")
+    text = capsys.readouterr().out
+    for outcome in ("inserted", "updated", "deleted"):
+        assert f"orders.csv -> {outcome}" in text
+    assert "the master has order_id=1100, " in text
+    assert "120 distinct values in 120 rows of the master; 20 of 40 IDs of the feed occur there" in text
+
+
+# --- other inputs
+
+SALES = ROOT / "sample_data" / "sales"
+
+
+def write(path, text):
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def sales_rows():
+    return (SALES / "master" / "base_sales.txt").read_text(encoding="ascii").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("directory", "expected"),
+    [
+        (lambda row: f"store_id={row[6]}/create_date={row[7]}", "store_id=6,create_date=7"),
+        (lambda row: f"day={row[2][:10]}", "day=date(2)"),
+        (lambda row: f"year={row[2][:4]}/month={row[2][5:7]}", "year=year(2),month=month(2)"),
+    ],
+)
+def test_partitions(directory, expected, capsys):
+    for row in sales_rows():
+        write(f"master/{directory(row.split(','))}/base.txt", f"{row}\n")
+    code, settings = init("--master", "master", "--feed", SALES / "feed")
+    assert code == 0
+    assert (settings["key"], settings["order_by"]) == ([0, 1], 2)
+    assert settings["partitioned.by"] == expected
+    assert "output rows                      504" in capsys.readouterr().out
+
+
+def test_ids_that_are_unique_within_partitions_alone():
+    for store in ("S1", "S2"):
+        rows = "".join(f"{number},{store},item {number % 7},{1700000000 + number}\n" for number in range(50))
+        write(f"master/store={store}/base.txt", rows)
+    write("feed/ups.txt", "7,S1,new,1700001000\n7,S2,new,1700001000\n")
+    _, settings = init("--master", "master", "--feed", "feed", "--key", "0")
+    assert (settings["partitioned.by"], settings["key.scope"]) == ("store=1", "partition")
+
+
+def test_directories_that_no_field_has(capsys):
+    for region in ("north", "south"):
+        write(f"master/region={region}/base.txt", "".join(f"{region}{number},1700000000\n" for number in range(20)))
+    write("feed/ups.txt", "north3,1700000001\n")
+    code, settings = init("--master", "master", "--feed", "feed")
+    assert code == 3
+    assert "partitioned.by" not in settings
+    assert "Which field has the values of the directories region=…?" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("write_rows", [parquet, avro, orc, csv, piped], ids=lambda one: one.__name__)
+def test_master_of_an_earlier_run(write_rows):
+    """The ID and the order are those of the manifest."""
+    make(write_rows)
+    init("--master", "master", "--feed", "feed")
+    words = ["--config", "mutator.toml", "--master", "master", "--feed", "feed", "--output", "merged"]
+    assert main(["run", "--runner", "local", *words]) == 0
+    Path("next").mkdir()
+    write_rows("next/orders_2", [{**row, "updated_at": row["updated_at"] + timedelta(days=9)} for row in FEED[:10]])
+    code, settings = init("--master", "merged", "--feed", "next", "--force")
+    assert code == 0
+    assert (settings["key"], settings["order_by"]) == ("order_id", "updated_at")
+    assert settings["order_type"] == "timestamp"
+    assert (
+        main(["run", "--runner", "local", *words[:2], "--master", "merged", "--feed", "next", "--output", "newer"]) == 0
+    )
+
+
+def test_first_run_without_a_master(capsys):
+    make(csv)
+    code, settings = init("--feed", "feed")
+    text = capsys.readouterr().out
+    assert code == 0
+    assert settings["allow.empty.master"] is True
+    assert (settings["key"], settings["order_by"]) == ("order_id", "updated_at")
+    command = shlex.split(text.splitlines()[-1])
+    assert not Path(command[command.index("--master") + 1]).exists()
+    assert main([*command[1:], "--runner", "local"]) == 0
+    assert merged_ids("merged") == {order["order_id"] for order in FEED} - {1105, 1112}
+
+
+def test_control_files():
+    rows = "".join(f"k{number},{1700000100 + number}\n" for number in range(20))
+    write("master/base.txt", rows)
+    write("feed/ups.txt", rows.replace("17000001", "17000002"))
+    write("feed/ups.txt.ctl", "rows=20\n")
+    code, settings = init("--master", "master", "--feed", "feed")
+    assert (code, settings["feed.control.suffix"]) == (0, ".ctl")
+
+
+def test_deletes_with_ids_alone():
+    write("master/base.txt", "".join(f"row {number},s{number % 3},k{number}\n" for number in range(30)))
+    write("feed/ups_1.txt", "new,s1,k1\n")
+    write("feed/del_2.txt", "k7,s1\n")
+    code, settings = init("--master", "master", "--feed", "feed")
+    assert code == 0
+    assert settings["key"] == [2, 1]
+    assert "order_by" not in settings
+    assert settings["deleted.record.file.prefix"] == "del_"
+
+
+def test_the_first_rows_decide_between_times(capsys):
+    """The time of a change is newer in the feed; other times are not."""
+    write("master/b.txt", "".join(f"k{n};2026-01-{1 + n:02};2026-02-01T10:00:00Z;{n}\n" for n in range(20)))
+    write("feed/u.txt", "".join(f"k{n};2026-01-{1 + n:02};2026-03-01T10:00:{n:02}Z;{9 * n}\n" for n in range(5, 25)))
+    code, settings = init("--master", "master", "--feed", "feed")
+    assert code == 0
+    assert (settings["key"], settings["order_by"], settings["delimiter"]) == (0, 2, ";")
+
+
+# --- the command
+
+
+def test_output_and_force(capsys):
+    make(csv)
+    words = ("--master", "master", "--feed", "feed")
+    assert init(*words, "-o", "other.toml")[0] == 0
+    assert Path("other.toml").exists()
+    assert not Path("mutator.toml").exists()
+    before = Path("other.toml").read_bytes()
+    capsys.readouterr()
+    assert init(*words, "-o", "other.toml")[0] == 2
+    assert "other.toml: exists; name another file with -o, overwrite it with --force" in capsys.readouterr().err
+    assert init(*words, "-o", "other.toml", "--force", "--key", "order_id,customer_id")[0] == 0
+    assert Path("other.toml").read_bytes() != before
+    assert init(*words, "-o", "none/other.toml")[0] == 2
+    assert "there is no such directory" in capsys.readouterr().err
+
+
+def test_printed_file(capsys):
+    make(csv)
+    assert init("--master", "master", "--feed", "feed", "-o", "-") == (0, None)
+    settings = tomllib.loads(capsys.readouterr().out)
+    assert parse(settings).id_fields == ("order_id",)
+
+
+def test_json(capsys):
+    make(csv)
+    assert init("--master", "master", "--feed", "feed", "--json")[0] == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["settings"][0]["key"] == "key"
+    assert found["settings"][0]["value"] == "order_id"
+    assert found["dry run"]["counts"]["output rows"] == 138
+    assert {row["outcome"] for row in found["rows"]} == {"inserted", "updated", "deleted"}
+    assert found["command"].startswith("mutator run --config mutator.toml --master master")
+
+
+def test_settings_of_the_user_decide(capsys):
+    case = ROOT / "tests" / "golden" / "composite_id"
+    code, settings = init("--master", case / "master", "--feed", case / "feed", "--key", "0,2", "-D", "num.reducer=3")
+    assert code == 0
+    assert (settings["key"], settings["num.reducer"]) == ("0,2", "3")
+    assert "Is the record ID" not in capsys.readouterr().out
+    assert is_expected(case, merged_rows(case, settings, [case / "feed"]))
+
+
+def test_paths_with_blanks_are_quoted(capsys):
+    make(csv)
+    Path("feed").rename("the feed")
+    assert init("--master", "master", "--feed", "the feed")[0] == 0
+    assert main([*shlex.split(capsys.readouterr().out.splitlines()[-1])[1:], "--runner", "local"]) == 0
+
+
+def test_limits_are_left_to_the_user(capsys):
+    """A dry run that stops is shown with its reason; the file is there to correct it."""
+    write("master/base.txt", "".join(f"k{number},{1700000000 + number}\n" for number in range(20)))
+    write("feed/del_1.txt", "".join(f"k{number},{1700001000 + number}\n" for number in range(15)))
+    code, settings = init("--master", "master", "--feed", "feed")
+    text = capsys.readouterr().out
+    assert (code, settings["key"]) == (3, 0)
+    assert "the dry run stopped: the run would remove 15 of the master's 20" in text
+
+
+# --- bad input: where, what, and the cure
+
+
+def rows(count):
+    return "".join(f"k{number},v{number},{1700000000 + number}\n" for number in range(count))
+
+
+def make_bad(what):
+    for side in ("master", "feed"):
+        Path(side).mkdir()
+    if what != "no rows":
+        write("master/base.txt", rows(20))
+    feed = Path("feed/ups.txt")
+    if what == "binary":
+        feed.write_bytes(random.Random(3).randbytes(5000))
+    elif what == "utf-16":
+        feed.write_text(rows(20), encoding="utf-16")
+    elif what == "other delimiter":
+        write(feed, rows(20).replace(",", ";"))
+    elif what == "not compressed":
+        write("feed/ups.txt.gz", rows(20))
+    elif what == "cut Parquet":
+        Path("feed/ups.parquet").write_bytes(b"PAR1" + bytes(100))
+    elif what == "header on one side":
+        write(feed, "id,name,changed\n" + rows(20))
+    elif what == "several formats":
+        parquet("feed/a", MASTER)
+        write(feed, rows(20))
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "message"),
+    [
+        ("no rows", 2, "feed: has no rows, nor has the master, so nothing can be proposed; name a feed (--feed)"),
+        ("binary", 3, "feed/ups.txt: is neither text nor Avro, Parquet or ORC: its first bytes are binary; export"),
+        ("utf-16", 3, "feed/ups.txt: is UTF-16 text; convert it"),
+        ("other delimiter", 3, "a semicolon separates its fields, and a comma those of the master; a run has one"),
+        ("not compressed", 3, "feed/ups.txt.gz: the name says gzip, but the content is plain text; give"),
+        ("cut Parquet", 3, "feed/ups.parquet: "),
+        ("header on one side", 3, "master/base.txt: has no line with names of fields, as ups.txt has; a run has one"),
+    ],
+)
+def test_bad_input(what, code, message, capsys):
+    make_bad(what)
+    assert init("--master", "master", "--feed", "feed") == (code, None)
+    assert message in capsys.readouterr().err
+
+
+def test_missing_paths(capsys):
+    write("data/base.txt", rows(20))
+    assert init("--master", "none", "--feed", "data")[0] == 2
+    assert "none: there is no master; check the path, or leave out --master" in capsys.readouterr().err
+    assert init("--master", "data", "--feed", "none")[0] == 2
+    assert "none: there is no such feed file or directory; check the path" in capsys.readouterr().err
+    assert init("--master", "data", "--feed", "data")[0] == 2
+    assert "master and feed must be different directories" in capsys.readouterr().err
+
+
+def test_files_of_one_row(capsys):
+    write("master/base.txt", "a,1,1700000000\n")
+    write("feed/ups.txt", "a,2,1700000001\n")
+    code, settings = init("--master", "master", "--feed", "feed")
+    text = capsys.readouterr().out
+    assert (code, settings["key"], settings["order_by"]) == (0, 0, 2)
+    assert "so few rows show little" in text
+    assert "a,2,1700000001\n    an upsert in ups.txt -> updated" in text
+
+
+def test_a_row_without_a_delimiter(capsys):
+    write("master/base.txt", "alpha\nbeta\n")
+    write("feed/ups_1.txt", "alpha\n")
+    assert init("--master", "master", "--feed", "feed")[0] == 3
+    assert "What separates the fields of base.txt?" in capsys.readouterr().out
+    code, settings = init("--master", "master", "--feed", "feed", "--key", "0", "-D", "field.count=1", "--force")
+    assert (code, settings) == (0, {"key": "0", "field.count": "1"})
