@@ -148,8 +148,8 @@ def _json(proposal: Proposal, inputs: Sequence[str], trial: Trial | None, path: 
         "settings": settings,
         "questions": [in_words(question) for question in proposal.questions],
         "notes": [in_words(note) for note in proposal.notes],
-        "dry run": report,
-        "dry run fault": None if trial is None or trial.fault is None else str(trial.fault),
+        "dry_run": report,
+        "fault": None if trial is None or trial.fault is None else str(trial.fault),
         "rows": [] if trial is None else [vars(example) for example in trial.examples],
         "command": command,
     }

@@ -408,7 +408,7 @@ def test_json(capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["settings"][0]["key"] == "key"
     assert found["settings"][0]["value"] == "order_id"
-    assert found["dry run"]["counts"]["output rows"] == 138
+    assert found["dry_run"]["counts"]["output rows"] == 138
     assert {row["outcome"] for row in found["rows"]} == {"inserted", "updated", "deleted"}
     assert found["command"].startswith("mutator run --config mutator.toml --master master")
 

@@ -54,6 +54,7 @@ WORKFLOW = f"base {CONFIG} -D claim.min.age=0s"
 SPLIT = "--by 6,7 -D delimiter=, -D key=0,1"
 BRIDGE = "--from table -D key=id -D order_by=ts -D runner=local"
 CASES = [
+    ("mutator init", [f"init --master {PRODUCT}/master --feed {PRODUCT}/feed"]),
     ("mutator run", [f"{RUN} out"]),
     ("mutator run", [f"{RUN} out --dry-run"]),
     ("mutator verify DIR", [f"{RUN} out", "verify out"]),
