@@ -20,6 +20,7 @@ The rooms, in the order of the data flow. A room imports only from the rooms abo
 ``dataset``  a dataset on disk: manifest, checksums, tombstones, log; staging and commit
 ``plan``     the driver's decisions before a task runs: inputs, rows, splits, join
 ``engine``   read, shuffle, merge, write: by blocks or by records; on this machine or on Spark
+``frames``   rows in the memory of a Python caller: DataFrames and Arrow tables ↔ files
 ``pipeline`` one merge, step by step; accounting, report, verify
 ``workflow`` repeated runs: the directory workflow, many tables, one run per partition
 ``bridge``   tables that other systems own, merged by way of delimited text: files, Hive

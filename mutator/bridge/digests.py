@@ -14,13 +14,13 @@ import numpy as np
 
 from mutator.bridge.contract import Partition
 from mutator.bridge.rows_by_partition import split_by_partition
-from mutator.bridge.tasks import FileRange
 from mutator.dataset.file_content import FileContent
 from mutator.engine.each import Each, checked, guarded
 from mutator.formats.content import Window
 from mutator.formats.files.escaped import Unescaped
 from mutator.formats.files.line_scan import Table
 from mutator.formats.files.lines import chunks
+from mutator.frames.file_rows import FileRange
 from mutator.rules.byte_columns import PAD, ByteColumn
 from mutator.rules.key_hash import hash_columns
 

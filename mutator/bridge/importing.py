@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from mutator.bridge.tasks import read_range
 from mutator.bridge.text_dataset import (
     Written,
     make_manifest,
@@ -18,6 +17,7 @@ from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import Manifest
 from mutator.engine.each import Each
 from mutator.errors import error
+from mutator.frames.file_rows import read_range
 from mutator.rules.file_names import first_few
 from mutator.storage import located_to_write, storage_for
 

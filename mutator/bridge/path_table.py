@@ -10,7 +10,6 @@ from typing import Any
 
 from mutator.bridge.contract import Batches, Partition, StagedRows, TableFile, Work, files_of
 from mutator.bridge.table_files import ProbedFile, list_files, milliseconds, probe_files, united
-from mutator.bridge.tasks import FileRange, read_range
 from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of, target_of
 from mutator.bridge.write import seal, write_table
 from mutator.dataset import manifest
@@ -26,6 +25,7 @@ from mutator.errors.exceptions import suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
+from mutator.frames.file_rows import FileRange, read_range
 from mutator.rules.file_names import first_few, is_hidden
 from mutator.storage import link_or_copy, located_to_write, storage_for, walk
 

@@ -24,7 +24,6 @@ from mutator.bridge.importing import text_copy
 from mutator.bridge.recovery import TextBase, consumed, fields_of, remove_older, settle
 from mutator.bridge.report import BridgeReport
 from mutator.bridge.state_log import Entry, State
-from mutator.bridge.tasks import FileRange, read_range
 from mutator.bridge.text_dataset import TEXT, Written, output_dialect, text_ranges
 from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart
@@ -37,6 +36,7 @@ from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.formats.files.escaped import separates
+from mutator.frames.file_rows import FileRange, read_range
 from mutator.pipeline.merge import Prepared, carry_out, prepare
 from mutator.pipeline.report import Report
 from mutator.pipeline.runners import Engine

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mutator.bridge.contract import TableFile
-from mutator.bridge.tasks import FileRange
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
+from mutator.frames.file_rows import FileRange
 from mutator.plan.inspect.probe import whole
 from mutator.rules import file_names
 from mutator.rules.schema_evolution import normal, widened

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.bridge.tasks import FileRange, Target
+from mutator.bridge.tasks import Target
 from mutator.dataset.commit.publish import Published
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
@@ -20,6 +20,7 @@ from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import avro_of
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS, codec_of
+from mutator.frames.file_rows import FileRange
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules import schema_evolution as schemas

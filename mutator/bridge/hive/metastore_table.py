@@ -16,12 +16,12 @@ from mutator.bridge.hive.staged_table import Staged
 from mutator.bridge.hive.table import HiveTable
 from mutator.bridge.importing import whole_copy
 from mutator.bridge.rows_by_partition import by_partition
-from mutator.bridge.tasks import read_range
 from mutator.bridge.text_dataset import Written, text_ranges
 from mutator.engine.runner import each_on
 from mutator.engine.spark.runner import SparkRunner
 from mutator.errors import error, suppressed
 from mutator.errors.display import counted
+from mutator.frames.file_rows import read_range
 from mutator.rules.partition_paths import values_of
 
 
