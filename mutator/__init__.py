@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from mutator.config import Config, load, parse
     from mutator.engine.spark.last_mutations import last_mutations
     from mutator.errors import ConfigError, DataError, MutatorError, StateError, StorageError
+    from mutator.frames.dataset import Dataset
+    from mutator.frames.rejected import Rejects
     from mutator.pipeline.merge import mutate
+    from mutator.pipeline.python_merge import merge
     from mutator.pipeline.report import Report
 
 __version__ = VERSION
@@ -45,12 +48,15 @@ __all__ = [
     "Config",
     "ConfigError",
     "DataError",
+    "Dataset",
     "MutatorError",
+    "Rejects",
     "Report",
     "StateError",
     "StorageError",
     "last_mutations",
     "load",
+    "merge",
     "mutate",
     "parse",
 ]
@@ -61,7 +67,10 @@ _MODULES = {
     **dict.fromkeys(("Config", "load", "parse"), "config"),
     **dict.fromkeys(("ConfigError", "DataError", "MutatorError", "StateError", "StorageError"), "errors"),
     "Report": "pipeline.report",
+    "Dataset": "frames.dataset",
+    "Rejects": "frames.rejected",
     "last_mutations": "engine.spark.last_mutations",
+    "merge": "pipeline.python_merge",
     "mutate": "pipeline.merge",
 }
 

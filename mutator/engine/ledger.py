@@ -77,7 +77,7 @@ class _Rejects:
             self._lines_before[index, split] = sum(before)
         line += self._lines_before[index, split]
         self.rows += 1
-        path = without_secrets(source.path)
+        path = without_secrets(source.shown_path)
         samples = self.samples.setdefault(side, [])
         if len(samples) < SAMPLES:
             samples.append(RejectSample(path, offset, line, source.position(offset, line), reason, row[:200]))

@@ -4,6 +4,7 @@ exceptions     the classes, one a family of exit codes, and ``error``, which mak
 run_errors     the catalogue: errors of runs and workflows
 many_errors    errors of runs of many tables
 table_errors   errors about tables that others own
+python_errors  errors of Python callers: arguments, tables in memory
 display        text as messages may show it
 interrupts     signals: stop at once, or at the next safe point
 failpoints     named points where a test makes the process fail

@@ -1,4 +1,4 @@
-"""Errors of the closed catalogue (``run_errors``, ``table_errors``, ``many_errors``) and their exit codes.
+"""Errors of the closed catalogue (``*_errors``) and their exit codes.
 
 A message says where, what, and the cure. Raise with ``raise error("output.exists", path=...)``; a kind that is not in
 the catalogue is a bug. Rows that cannot be read are not errors but data (rejects): the driver decides about them.
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from mutator.errors.display import one_line, printable, without_secrets
 from mutator.errors.many_errors import MANY
+from mutator.errors.python_errors import PYTHON
 from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
 
@@ -62,7 +63,7 @@ class StateError(MutatorError):
 _FAMILIES = {one.exit_code: one for one in (ConfigError, DataError, StorageError, StateError, MutatorError)}
 CATALOGUE = {
     kind: (_FAMILIES[code], text)
-    for errors in (RUNS, MANY, TABLES)
+    for errors in (RUNS, MANY, TABLES, PYTHON)
     for code, texts in errors.items()
     for kind, text in texts.items()
 }

@@ -1,4 +1,12 @@
-"""Rows in the memory of a Python caller.
+"""Rows in the memory of a Python caller: tables as inputs of a merge, and datasets as tables.
 
+recognize      names the libraries whose tables are known, without importing them
+pandas_tables  a pandas DataFrame as an Arrow table
+batches        any table as Arrow batches
+fitting_types  the narrower types that have every value of a column
+write          the rows of a table, in a scratch file
 file_rows      the rows of one typed or delimited file, as batches of a schema
+dataset        the rows of a dataset, as tables
+rejected       the rejected rows of a run, as tables
+scratch        a directory that lives as long as what is in it
 """

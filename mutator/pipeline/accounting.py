@@ -154,7 +154,10 @@ def _rows_of(side: str) -> str:
 
 
 def _feed_files(plan: Plan, splits: Splits, carried: Collection[int]) -> tuple[tuple[str, int, str], ...]:
-    """Return (name, bytes, checksum) of each feed file; raise StateError where another input was damaged."""
+    """Return (name, bytes, checksum) of each feed file; raise StateError where another input was damaged.
+
+    Tables in memory have no name by which a later run could know them.
+    """
     feed = []
     for index, one in enumerate(plan.inputs):
         if index in carried:
@@ -163,7 +166,7 @@ def _feed_files(plan: Plan, splits: Splits, carried: Collection[int]) -> tuple[t
         if source.checksum is not None and text != source.checksum:
             why = f"its checksum is {text} and should be {source.checksum}"
             raise error("manifest.damage", path=source.path, why=why)
-        if one.side == "feed":
+        if one.side == "feed" and not source.is_table:
             feed.append((source.name, source.bytes, text))
     return tuple(feed)
 

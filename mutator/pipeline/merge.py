@@ -19,6 +19,9 @@ from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.receipts import Receipts
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.interrupts import check_signals
+from mutator.frames.dataset import Dataset
+from mutator.frames.rejected import Rejects
+from mutator.frames.scratch import Scratch
 from mutator.pipeline.accounting import Result, add_up, check_written
 from mutator.pipeline.decisions import plan_text, survey_text
 from mutator.pipeline.limits import check
@@ -26,6 +29,7 @@ from mutator.pipeline.next_manifest import next_manifest
 from mutator.pipeline.report import Report, report_of
 from mutator.pipeline.runners import Engine, Progress, engine_on
 from mutator.plan.inspect.survey import Survey, survey_inputs
+from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.partition_plan import with_units
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.plan.runner_choice import RunnerChoice
@@ -84,7 +88,7 @@ def run(
         config = configuration.load(config) if isinstance(config, str | Path) else configuration.parse(config)
     feed = [feed] if isinstance(feed, str | Path) else feed
     prepared = prepare(config, str(master), [str(path) for path in feed], str(output), engine=engine)
-    return carry_out(prepared, merge_on, dry_run=dry_run)[1]
+    return with_tables(prepared, carry_out(prepared, merge_on, dry_run=dry_run)[1])
 
 
 @dataclass(frozen=True)
@@ -99,12 +103,22 @@ class Prepared:
 
 
 def prepare(
-    config: Config, master: str, feed: Sequence[str], output: str, *, run: str | None = None, engine: str = "auto"
+    config: Config,
+    master: str,
+    feed: Sequence[str],
+    output: str,
+    *,
+    run: str | None = None,
+    engine: str = "auto",
+    tables: Sequence[TableInput] = (),
 ) -> Prepared:
-    """Survey the inputs and plan a run; raise every error that can be found without an engine. run: its ID."""
+    """Survey the inputs and plan a run; raise every error that can be found without an engine.
+
+    run: its ID. tables: the paths among master and feed that have the rows of tables in memory.
+    """
     started = time.monotonic()
     path = _check_paths(master, feed, output)
-    survey = survey_inputs(config, master, feed)
+    survey = survey_inputs(config, master, feed, tables)
     _log.info("surveyed the inputs: %s", survey_text(survey))
     new_id, now = identity(survey.manifest)
     plan = make_plan(config, survey, run or new_id, now, engine)
@@ -138,6 +152,18 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
     result, runner = results[-1]
     report = report_of(plan, prepared.survey, result, made, prepared.given, litter, dry_run, seconds, runner)
     return made, report
+
+
+def with_tables(prepared: Prepared, report: Report, scratch: Scratch | None = None) -> Report:
+    """Return a report that hands out the merged rows and all rejects, unless it is that of a dry run.
+
+    scratch: the directory that has the output, if it is to live as long as the report.
+    """
+    if report.dry_run:
+        return report
+    path = report.rejected_file and f"{prepared.output}{report.rejected_file.removeprefix(report.output)}"
+    rejects = Rejects(dict(report.rejects), path, scratch)
+    return replace(report, written=Dataset(prepared.output, scratch), rejects=rejects)
 
 
 def _verified(prepared: Prepared, receipts: Receipts, staging: str | None) -> Result:

@@ -22,7 +22,7 @@ def reject_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[Reject
 
     side: "master" or "feed". samples: the first of its rejected rows.
     """
-    files = {one.source.path: one for one in plan.inputs if one.side == side}
+    files = {one.source.shown_path: one for one in plan.inputs if one.side == side}
     found = [(sample, files[sample.path]) for sample in samples if sample.path in files]
     for sample, file in found:
         if _looks_like_header(plan, file, sample):

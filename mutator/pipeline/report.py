@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import InitVar, asdict, dataclass
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
+from mutator.errors import error
 from mutator.errors.display import counted, key_text, text_of, without_secrets
+from mutator.frames.dataset import Dataset
+from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.late_feed import empty_feed_warnings, late_warnings, superseded_warnings
 from mutator.pipeline.op_codes import op_code_warnings
 from mutator.pipeline.reject_hints import reject_hints
+from mutator.pipeline.report_html import html_of
 from mutator.pipeline.text_tables import aligned, listed
 from mutator.pipeline.unmatched_deletes import unmatched_deletes
 from mutator.plan.inspect.survey import Survey
@@ -31,7 +35,11 @@ _NOTES = {  # count -> noun, and the rest of a line
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a run, or of a dry run."""
+    """The report of a run, or of a dry run.
+
+    ``counts`` has the number of rows of each outcome, ``result`` the merged rows, ``rejects`` the rejected ones.
+    ``print(report)`` shows what ``mutator run`` prints; a notebook shows a table.
+    """
 
     run: str
     dry_run: bool
@@ -45,7 +53,7 @@ class Report:
     tasks: int
     counts: Mapping[str, int]
     samples: Mapping[str, list[str]]  # note -> the smallest keys
-    rejects: Mapping[str, list[Mapping[str, Any]]]  # side -> the first rejected rows
+    rejects: Rejects  # side -> the first rejected rows; and all of them as tables
     files: int
     bytes: int
     carried: int  # data files that were carried over, because no mutation concerns them
@@ -61,6 +69,18 @@ class Report:
     horizon: str | None
     seconds: float
     runner: str | None = None  # where the tasks ran, and why
+    written: InitVar[Dataset | None] = None  # None: a dry run, or the run of a workflow
+
+    def __post_init__(self, written: Dataset | None) -> None:
+        object.__setattr__(self, "_written", written)
+
+    @property
+    def result(self) -> Dataset:
+        """The merged rows. Raises ConfigError for a dry run, which has written none."""
+        written: Dataset | None = vars(self)["_written"]
+        if written is None:
+            raise error("result.none")
+        return written
 
     def json(self) -> str:
         """Return the report as a JSON document.
@@ -68,6 +88,13 @@ class Report:
         Its ``counts`` have a member for each name of the accounting, even if it is 0.
         """
         return json.dumps(asdict(self), indent=1)
+
+    def __str__(self) -> str:
+        warnings = text_of(f"warning: {warning}" for warning in self.warnings)
+        return f"{self.text()}\n{warnings}" if warnings else self.text()
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def text(self) -> str:
         """Return the report as lines for a terminal."""
@@ -200,7 +227,7 @@ def report_of(
         tasks=len(plan.tasks),
         counts=made.counts,
         samples={name: [key_text(key) for key in keys] for name, keys in result.samples.items() if name in _NOTES},
-        rejects={side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()},
+        rejects=Rejects({side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()}),
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
         carried=result.carried,
@@ -219,7 +246,7 @@ def report_of(
     )
 
 
-def reject_members(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> dict[str, Any]:
+def reject_members(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> Mapping[str, Any]:
     """Return a rejected row as the JSON of a report has it."""
     text = row.decode("utf-8", "backslashreplace")
     return {"path": path, "offset": offset, "line": line, "place": position, "reason": reason, "row": text}

@@ -140,6 +140,11 @@ class Plan:
         """The number of values of a record ID."""
         return len(self.rows.layouts["feed"].id_fields)
 
+    @cached_property
+    def master_is_table(self) -> bool:
+        """Return whether the bytes of the master's rows decide between them, instead of names and offsets."""
+        return any(part.source.is_table for part in self.inputs if part.side == "master")
+
     @property
     def bytes_to_read(self) -> int:
         """The bytes of the files that are read, uncompressed.

@@ -44,10 +44,10 @@ def numbered(
     """Return inputs, ranked by file name within master and feed."""
     made = [Input(source, "tombstones", "master") for source in tombstones]
     for side, sources in (("master", master), ("feed", feed)):
-        names = sorted({source.name.encode("utf-8", "surrogateescape") for source in sources})
+        names = sorted({source.precedence_name for source in sources})
         ranks = {name: rank for rank, name in enumerate(names)}
         for source in sources:
-            rank = ranks[source.name.encode("utf-8", "surrogateescape")]
+            rank = ranks[source.precedence_name]
             layout, in_ranges = shape.layout_of.get(source.path, side), shape.in_ranges.get(source.path, True)
             # Tasks have the schema in the layout, and need no copy of it for each file, nor its first bytes.
             made.append(Input(replace(source, file_schema=None, head=b""), side, layout, rank, in_ranges))

@@ -43,7 +43,8 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
     if not len(repeated):
         return np.zeros(0, np.int64)
     keys = key_names(plan.key_width)
-    spool = SortedSpool([*keys, "order", "sequence", "row"], plan.set_aside, stack)
+    names = [*keys, "order", "sequence", *(["content"] if plan.master_is_table else []), "row"]
+    spool = SortedSpool(names, plan.set_aside, stack)
     for one in blocks():
         rows = np.flatnonzero(is_in(one.hashes, repeated))
         if len(rows):
@@ -51,9 +52,10 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
                 *one.keys(rows),
                 one.orders(rows),
                 pa.array(one.sequences[rows]),
+                *([plan.block_type.contents(one.block.rows.take(pa.array(rows)))] if plan.master_is_table else []),
                 pa.array(one.base + rows),
             ]
-            spool.append(pa.table(columns, [*keys, "order", "sequence", "row"]))
+            spool.append(pa.table(columns, names))
     dropped: list[Ints] = []
     before, follows = None, False  # the last row so far, and whether the row before it has the same key
     for table in spool.tables():

@@ -252,8 +252,8 @@ def _last_of_each(plan: Plan, columns: _Columns, rows: Ints) -> tuple[Ints, dict
     equal = np.ones(len(sort) - 1, np.bool_)
     for column in by:
         equal &= column[sort[1:]] == column[sort[:-1]]
-    if equal.any():  # files of one name in several directories: the row's bytes decide, where they have any
-        sort = np.lexsort([ranks(plan.block_type.contents(columns.rows("rows", rows))), *by])
+    if equal.any():  # files of one name in several directories, or rows of a table: the row's bytes decide
+        sort = np.lexsort([_content_ranks(plan, columns, rows, sort, equal), *by])
     key, order, sequence = key[sort], order[sort], sequence[sort]
     begins = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     lengths = np.diff(np.append(begins, len(sort)))
@@ -272,6 +272,17 @@ def _last_of_each(plan: Plan, columns: _Columns, rows: Ints) -> tuple[Ints, dict
         "mixed": np.logical_or.reduceat(mixed, begins),
         "upserts": np.logical_or.reduceat(columns.rows("upserts", rows)[sort], begins),
     }
+
+
+def _content_ranks(plan: Plan, columns: _Columns, rows: Ints, sort: Ints, equal: Flags) -> Ints:
+    """Return int64 values that compare as the bytes of the rows do, where nothing else decides; 0 for other rows.
+
+    sort: an order of the rows. equal: whether a row in this order has the precedence of the next one, without bytes.
+    """
+    tied = sort[np.append(equal, False) | np.append(False, equal)]
+    found = np.zeros(len(rows), np.int64)
+    found[tied] = ranks(plan.block_type.contents(columns.rows("rows", rows[tied])))
+    return found
 
 
 def groups_of_keys(hashes: Hashes, keys: Sequence[Any]) -> Ints:

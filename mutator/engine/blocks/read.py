@@ -140,7 +140,8 @@ class Feed:
             if not len(block):
                 continue
             inputs = np.full(len(block), split.input, np.int64)
-            found = mutations_of(self.plan, block, inputs, block.offsets, directories_of(self.plan, block))
+            offsets = np.zeros(len(block), np.int64) if file.source.is_table else block.offsets
+            found = mutations_of(self.plan, block, inputs, offsets, directories_of(self.plan, block))
             self.waiting.setdefault(file.layout, []).append(found)
             self._bytes += found.nbytes
             if self._bytes > self.plan.memory:

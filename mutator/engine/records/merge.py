@@ -57,7 +57,7 @@ def merge_bucket(
             tally.note("duplicate IDs", key)
         if result in ("keep", "touch", "write"):
             # An updated row replaces its record where the record is.
-            position = (SURVIVOR, record[2], record[3]) if record is not None else (INSERTED, key)
+            position = (SURVIVOR, *record[2:4], *record[5:]) if record is not None else (INSERTED, key)
             row = winner.row if result == "write" else record_row  # type: ignore[union-attr]
             yield position, (row, order if result == "keep" else winner.order)  # type: ignore[union-attr]
             continue

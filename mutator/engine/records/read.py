@@ -7,6 +7,9 @@ together, first its tombstone, then the master's record, then its mutations, the
     ((bucket, key, MASTER, precedence), (False, row))
     ((bucket, key, FEED, precedence), (is delete, row))
 
+The precedence of a row of a table in memory has no offset (0), and ends with the position of the row, which decides
+only between equal rows.
+
 The ledger, one partition more than there are buckets, gets everything else (``engine.split_content``).
 """
 
@@ -79,10 +82,11 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
                 add_counts(codes, {code: 1}, ())
         if by_file_name:
             order = sequence
-        yield (
-            (bucket_of(key, buckets), key, side, precedence(order, sequence, rank, offset, row)),
-            (is_delete, written),
-        )
+        if file.source.is_table:
+            place: tuple[Any, ...] = (*precedence(order, sequence, rank, 0, row), offset)
+        else:
+            place = precedence(order, sequence, rank, offset, row)
+        yield (bucket_of(key, buckets), key, side, place), (is_delete, written)
     sequences.end()
     yield receipt_of(plan, split, SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes)))
 

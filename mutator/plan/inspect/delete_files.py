@@ -16,7 +16,8 @@ from mutator.rules import file_names
 
 def is_delete_source(config: Config, source: Source) -> bool:
     """Return whether every row of a feed file is a delete, by its name."""
-    return config.op_field is None and file_names.is_delete_file(source.name, config.delete_prefix)
+    is_named = not source.is_table and file_names.is_delete_file(source.name, config.delete_prefix)
+    return config.op_field is None and is_named
 
 
 def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[str]) -> dict[str, str]:
@@ -28,10 +29,11 @@ def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[
     """
     if config.op_field is not None or config.full:
         return {}
-    names = sorted({source.name for source in feed if not is_delete_source(config, source)})
+    files = [source for source in feed if not source.is_table]
+    names = sorted({source.name for source in files if not is_delete_source(config, source)})
     found = {name: word for name in names if (word := file_names.delete_word(name))}
     if any(map(file_names.may_be_place, found)):
-        known = {file_names.words(name) for name in (*(source.name for source in feed), *others)}
+        known = {file_names.words(name) for name in (*(source.name for source in files), *others)}
         later = {words[1:] for words in known if words[:1] != ("del",)}
         found = {
             name: word

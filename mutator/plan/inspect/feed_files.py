@@ -84,7 +84,7 @@ def split_consumed(
         before.setdefault(part.name, []).append(part)
     fresh, consumed, notes = [], [], []
     for source in found:
-        same_name = before.get(source.name, [])
+        same_name = [] if source.is_table else before.get(source.name, [])
         same_size = [part for part in same_name if part.bytes == source.bytes]
         if any(checksum.difference(source.path, part.checksum) is None for part in same_size):
             consumed.append(source)

@@ -10,7 +10,7 @@ from mutator.formats.files import lines
 from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
 
-_Head = bytes  # in ``Source``, ``bytes`` is a size
+_Bytes = bytes  # in ``Source``, ``bytes`` is a size
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,22 @@ class Source:
     width: int | None = None  # number of fields of the first row; None: the file has no rows
     header: tuple[tuple[str, ...], ...] = ()  # of delimited text: the values of each header line, see ``headers``
     quotes: bool = False  # named .csv and read as delimited text, with quotes in its first block
+    is_table: bool = False  # has rows of a table in memory, whose order and name do not belong to the data
     part: Part | None = None  # the file's entry in the manifest
     order_part: SideFile | None = None  # the entry of the file with the sequences of its rows
     # Of delimited files: their first lines, uncompressed and whole; only the driver has them
-    head: _Head = field(default=b"", repr=False, compare=False)
+    head: _Bytes = field(default=b"", repr=False, compare=False)
     stored: Mapping[str, Any] = field(default_factory=dict, hash=False)  # how the file was written, by the manifest
+
+    @property
+    def precedence_name(self) -> _Bytes:
+        """The base name that decides between rows; that of a table in memory is lower than every file's."""
+        return b"" if self.is_table else self.name.encode("utf-8", "surrogateescape")
+
+    @property
+    def shown_path(self) -> str:
+        """The path in reports; the name of a table in memory, whose path is that of a temporary file."""
+        return self.name if self.is_table else self.path
 
     @property
     def checksum(self) -> str | None:

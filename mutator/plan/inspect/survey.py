@@ -31,6 +31,7 @@ from mutator.plan.inspect.managed import (
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
 from mutator.plan.inspect.probe import probe_file, read_schema
 from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
 
@@ -70,30 +71,37 @@ class Survey:
         return self.manifest is not None and "fields" in self.manifest.spec["key"]
 
 
-def survey_inputs(config: Config, master: str, feed: Sequence[str]) -> Survey:
-    """Find and probe the files of a run.
+def survey_inputs(config: Config, master: str, feed: Sequence[str], tables: Sequence[TableInput] = ()) -> Survey:
+    """Find and probe the files of a run. tables: those of its paths that have the rows of tables in memory.
 
     Raises ConfigError, DataError, StorageError or StateError, naming the path.
     """
     storage, master = located_to_write(master)
     paths = tuple(absolute(path) for path in feed)
-    survey = _survey_master(config, storage, master)
+    own = replace(config, master_format=None) if is_below(tables, master) else config
+    survey = _survey_master(own, storage, master)
     known = survey.manifest
     named = _has_names(config, known)
     adopted = masters_below(master, survey.ignored)
-    entries, ignored = feed_entries(paths, config.control_suffix)
+    of_tables = {table.path for table in tables}
+    entries, ignored = feed_entries([path for path in paths if path not in of_tables], config.control_suffix)
+    entries |= feed_entries([path for path in paths if path in of_tables], None)[0]
     for path in entries:
         if path == master:
             raise error("path.roles", path=path, roles="master and feed")
         if posixpath.dirname(path) == master:
             raise error("path.inside", path=path, role="feed", other_role="master", other=master)
     named = named or (known is not None and "fields" in known.spec["key"])
-    found = _probe_feed(config, entries, named, survey.field_names)
+    found = _probe_feed(config, entries, named, survey.field_names, tables)
     if not named and any(source.file_format != "text" for source in (*survey.master, *found)):
-        found = _probe_feed(config, entries, True, survey.field_names)
+        found = _probe_feed(config, entries, True, survey.field_names, tables)
         if known is None:
-            survey = replace(survey, master=unmanaged_sources(config, storage, master, named=True)[0])
-    _check_formats("feed", found)
+            survey = replace(survey, master=unmanaged_sources(own, storage, master, named=True)[0])
+    if tables:
+        stored = Source(master, "", 0, file_schema=survey.dataset_schema)
+        known_master, found = with_tables(tables, stored, survey.master, found, config.id_fields)
+        survey = replace(survey, master=known_master)
+    _check_formats("feed", [source for source in found if not source.is_table])
     if survey.partitioned is None:
         _check_formats("master", survey.master)
     check_headers(config, found, survey.master, known)
@@ -144,12 +152,17 @@ def _has_names(config: Config, known: Manifest | None) -> bool:
 
 
 def _probe_feed(
-    config: Config, entries: Mapping[str, Entry], named: bool, field_names: tuple[str, ...]
+    config: Config,
+    entries: Mapping[str, Entry],
+    named: bool,
+    field_names: tuple[str, ...],
+    tables: Sequence[TableInput],
 ) -> list[Source]:
-    found = (
-        probe_file(config, storage_for(path), entry, config.feed_format, named=named, field_names=field_names)
-        for path, entry in entries.items()
-    )
+    def probe(path: str, entry: Entry) -> Source:
+        wanted = None if is_below(tables, path) else config.feed_format
+        return probe_file(config, storage_for(path), entry, wanted, named=named, field_names=field_names)
+
+    found = (probe(path, entry) for path, entry in entries.items())
     return list(with_few_heads(found))
 
 

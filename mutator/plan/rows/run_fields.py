@@ -152,10 +152,10 @@ def with_feed_names(version: SchemaVersion, base: SchemaVersion, fields: RunFiel
 
 
 def by_age(sources: Sequence[Source]) -> list[Source]:
-    """Return files by sequence, then by name."""
+    """Return files by sequence, then by name; tables in memory in the order in which they were given."""
 
     def age(source: Source) -> Any:
-        return (-1 if source.sequence is None else source.sequence, source.name.encode("utf-8", "surrogateescape"))
+        return (-1 if source.sequence is None else source.sequence, source.precedence_name)
 
     return sorted(sources, key=age)
 

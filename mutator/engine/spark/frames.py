@@ -1,0 +1,127 @@
+"""Spark DataFrames as files that a merge reads, and rows as Spark DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from mutator.engine.spark.faults import spark_faults
+from mutator.errors import error
+from mutator.rules import file_names
+from mutator.storage import storage_for
+
+# Times as they are, instead of Spark's older form, which has no time zone.
+_WRITING = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+}
+_FIRST_WITH_ARROW = 4  # the first Spark that makes DataFrames of Arrow tables
+_ROWS = 1 << 16
+
+
+def context_of(session: Any, call: str) -> SparkContext:
+    """Return the context of a SparkSession or SparkContext. call: for messages.
+
+    Raises ConfigError for a session that has ended, and for one of Spark Connect.
+    """
+    try:
+        sc: SparkContext = session if isinstance(session, SparkContext) else session.sparkContext
+    except (AttributeError, PySparkException):
+        raise error("spark.connect") from None
+    if getattr(sc, "_jsc", None) is None or sc._jsc.sc().isStopped():
+        raise error("session.stopped", call=call)
+    return sc
+
+
+def active_context() -> SparkContext | None:
+    """Return the context of this process, None without one."""
+    return SparkContext._active_spark_context
+
+
+def runs_elsewhere(sc: SparkContext) -> bool:
+    """Return whether the workers of a session run on other machines."""
+    return not (sc.master or "").startswith("local")
+
+
+def write_frame(frame: DataFrame, directory: str, label: str) -> None:
+    """Write the rows of a DataFrame to a new directory, as Parquet. label: of the DataFrame, for messages."""
+    session, address = frame.sparkSession, _address(directory)
+    context_of(session, label)
+    with _settings(session, _WRITING), spark_faults(session.sparkContext):
+        try:
+            frame.write.parquet(address)
+        except PySparkException as fault:
+            if (fault.getCondition() or "").startswith(("UNSUPPORTED_DATA_TYPE", "COLUMN_ALREADY_EXISTS")):
+                cure = "select the columns under names and types that Parquet has"
+                raise error("table.rows", table=label, what=_first_line(fault), cure=cure) from None
+            raise
+    storage = storage_for(directory)
+    for entry in storage.entries(directory):
+        if file_names.is_hidden(entry.name):  # checksums and marks of Hadoop, which the report would list
+            storage.remove(entry.path)
+
+
+def frame_of_files(
+    session: SparkSession, paths: Sequence[str], file_format: str, table: Callable[[], Any]
+) -> DataFrame:
+    """Return the rows of Parquet or ORC files as Spark itself reads them. table: returns them as a pa.Table."""
+    sc = context_of(session, "to_spark()")
+    if not paths:
+        return frame_of_table(session, table())
+    with spark_faults(sc):
+        return session.read.format(file_format).load([_address(path) for path in paths])
+
+
+def frame_of_table(session: SparkSession, table: Any) -> DataFrame:
+    """Return the rows of a pa.Table, which this process sends to Spark."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    sc = context_of(session, "to_spark()")
+    schema = from_arrow_schema(table.schema)
+    # a few rows each, so that no task has all of them
+    parts = [batch.to_pylist() for batch in table.to_batches(_ROWS)]
+    with spark_faults(sc):
+        rows = sc.parallelize(parts, max(len(parts), 2)).flatMap(_tuples)
+        return session.createDataFrame(rows, schema)
+
+
+def _tuples(rows: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
+    return (tuple(row.values()) for row in rows)
+
+
+def _address(path: str) -> str:
+    """Return the address by which Hadoop knows a path.
+
+    >>> _address("/data/new"), _address("s3://bucket/new")
+    ('file:///data/new', 's3a://bucket/new')
+    """
+    if "://" not in path:
+        return f"file://{path}"
+    return path.replace("s3://", "s3a://", 1) if path.startswith("s3://") else path
+
+
+@contextmanager
+def _settings(session: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """Set settings of a session for the time of the ``with`` block."""
+    before = {key: session.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            try:
+                session.conf.unset(key) if old is None else session.conf.set(key, old)
+            except Py4JError:  # its JVM may be gone
+                return
+
+
+def _first_line(fault: Exception) -> str:
+    return str(fault).split("\n")[0]

@@ -1,0 +1,28 @@
+"""The catalogue of errors of Python callers: exit code to the messages of its error kinds."""
+
+PYTHON: dict[int, dict[str, str]] = {
+    2: {  # usage and configuration
+        "argument": "{call}: {argument} is {given}, but should be {expected}{cure}",
+        "argument.unknown": "{call}: has no argument {argument}{near} (docs/python.md lists all arguments)",
+        "argument.both": "{call}: {what}; {cure}",
+        "package": "{what} needs {package}, which is not installed: pip install {package}",
+        "session.stopped": "{call}: the Spark session has been stopped; start a new one, or leave session out",
+        "table.sequence": (
+            "{table}: has no file name that could order its rows; set order_by to the field of the order value"
+        ),
+        "table.shared": (
+            "{table}: the workers of this Spark session run on other machines, and cannot read the temporary files of "
+            "this one; set scratch to a directory that all of them share, such as hdfs://… or s3://…"
+        ),
+        "result.none": "this was a dry run, which writes no rows; run without dry_run to get the result",
+        "dataset.missing": "{path}: is not a dataset that mutator has written: it has no _mutator/manifest.json",
+    },
+    3: {  # data
+        "table.column": "{table}: column {column} {what}; {cure}",
+        "table.rows": "{table}: {what}; {cure}",
+        "text.encoding": (
+            "{path}: field {field} is not UTF-8, so it is no text for a table; read the files themselves: "
+            "report.result.files has their paths"
+        ),
+    },
+}

@@ -1,0 +1,45 @@
+"""A directory for the files of a merge, which is removed with the last object that needs it."""
+
+import posixpath
+import time
+import weakref
+from contextlib import ExitStack, suppress
+
+from mutator.engine.scratch import scratch_directory
+from mutator.errors import MutatorError
+from mutator.rules.file_names import new_run_id
+from mutator.storage import located_to_write
+
+
+class Scratch:
+    """A directory that lives as long as this object, at most as long as the process."""
+
+    def __init__(self, parent: str | None = None) -> None:
+        """Make the directory. parent: a directory that other machines reach, too; None for one of this machine."""
+        stack = ExitStack()
+        self.path = scratch_directory(stack) if parent is None else _directory_below(parent, stack)
+        self._finalizer = weakref.finalize(self, stack.close)
+
+    def close(self) -> None:
+        """Remove the directory now."""
+        self._finalizer()
+
+    def keep(self) -> None:
+        """Keep the directory until the process ends: something reads it that nobody can see."""
+        _KEPT.append(self)
+
+
+_KEPT: list[Scratch] = []
+
+
+def _directory_below(parent: str, stack: ExitStack) -> str:
+    storage, parent = located_to_write(parent)
+    path = posixpath.join(parent, f".mutator-scratch-{new_run_id(time.time())}")
+    storage.make_directory(path)
+
+    def remove() -> None:
+        with suppress(MutatorError):
+            storage.remove(path)
+
+    stack.callback(remove)
+    return path

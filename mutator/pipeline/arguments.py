@@ -1,0 +1,197 @@
+"""Check the arguments of Python callers; every fault names the argument, the value, what is expected and the cure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mutator import config as configuration
+from mutator.config import Config
+from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT, published
+from mutator.config.sources import layered, read_settings, suggestion
+from mutator.errors import MutatorError, error
+from mutator.frames.dataset import Dataset
+from mutator.frames.recognize import SPARK, described, is_connect, kind_of
+
+CALL = "mutator.merge()"
+_TABLE = "a table (a DataFrame of pandas, Polars or Spark, or anything with __arrow_c_stream__)"
+_DEFAULT_OF_ANY = f"{DEFAULT_OF_FIELD}FIELD"
+_OTHERS = ("master", "feed", "output", "config", "session", "runner", "engine", "dry_run", "scratch", "default")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A master, or a part of a feed: a path, or a table in memory."""
+
+    label: str  # for messages and the report
+    path: str | None = None
+    table: Any = None
+    kind: str = ""  # of a table, as ``recognize.kind_of`` returns it
+
+
+def wrong(argument: str, value: Any, expected: str, cure: str = "") -> MutatorError:
+    """Return the error of an argument. cure: a clause, if ``expected`` is not enough."""
+    given = described(value)
+    return error(
+        "argument", call=CALL, argument=argument, given=given, expected=expected, cure=f"; {cure}" if cure else ""
+    )
+
+
+# --- settings
+
+
+def config_of(config: Any, settings: Mapping[str, Any]) -> Config:
+    """Return the configuration of a call. settings: by the names of arguments; None means not given.
+
+    Raises ConfigError with every fault of the configuration, or the first wrong argument.
+    """
+    known = setting_names()
+    given: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name == "default":
+            given |= _defaults(value)
+        elif name not in known:
+            near = suggestion(name, (*known, *_OTHERS))
+            raise error("argument.unknown", call=CALL, argument=name, near=near)
+        elif value is not None:
+            given[known[name]] = _setting(name, value)
+    if isinstance(config, Config):
+        if given:
+            what = f"config is a Config already, and {_first(settings)} is given, too"
+            raise error("argument.both", call=CALL, what=what, cure="give config as a mapping or the path of a file")
+        return config
+    if config is not None and not isinstance(config, str | os.PathLike | Mapping):
+        raise wrong("config", config, "the path of a .properties or .toml file, a mapping of settings, or a Config")
+    file = config if isinstance(config, Mapping) else read_settings(None if config is None else str(config))
+    where = str(config) if isinstance(config, str | os.PathLike) else CALL
+    found = layered([dict(file), given])
+    if "id.field.ordinals" not in map(published, found):
+        cure = "name them: key='id', or key=['shop', 'id'], or their ordinals from 0 where fields have no names"
+        raise wrong("key", None, "the field or fields of the record ID", cure)
+    return configuration.parse(found, where)
+
+
+def setting_names() -> dict[str, str]:
+    """Return the name of the argument of each setting, and its key in files.
+
+    >>> setting_names()["reject_policy"], setting_names()["key"]
+    ('reject.policy', 'key')
+    """
+    names = [name for name in SETTINGS if name != _DEFAULT_OF_ANY]
+    return {name.replace(".", "_"): name for name in names} | {name: name for name in SHORT}
+
+
+def _setting(name: str, value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if name in ("key", "order_by", "op") and isinstance(value, bool):
+        raise wrong(name, value, "the name of a field, or its ordinal from 0")
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list | tuple) and value and all(_is_plain(part) for part in value):
+        return list(value)
+    if isinstance(value, set | frozenset) and value and all(_is_plain(part) for part in value):
+        return sorted(value)
+    raise wrong(name, value, "text, a number, True or False, or a list of these")
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _defaults(value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise wrong("default", value, "a mapping of fields to the values of rows that lack them, {'price': 0}")
+    return {f"{DEFAULT_OF_FIELD}{name}": part for name, part in value.items()}
+
+
+def _first(settings: Mapping[str, Any]) -> str:
+    return next(name for name, value in settings.items() if value is not None)
+
+
+# --- inputs and output
+
+
+def master_of(value: Any) -> list[Given]:
+    """Return the master: one path, or one or more tables."""
+    if isinstance(value, list | tuple):
+        parts = [_given("master", part, f"[{number}]") for number, part in enumerate(value)]
+        if not parts or any(part.path is not None for part in parts):
+            raise wrong("master", value, f"one path, {_TABLE}, or a list of tables", "a master has one directory")
+        return parts
+    if value is None:
+        cure = "for a first run, give a table without rows, or a path with allow_empty_master=True"
+        raise wrong("master", value, f"a path, or {_TABLE}", cure)
+    return [_given("master", value)]
+
+
+def feed_of(value: Any) -> list[Given]:
+    """Return the parts of a feed, paths and tables in any order."""
+    if isinstance(value, list | tuple):
+        if not value:
+            raise wrong("feed", value, f"a path, {_TABLE}, or a list of these", "the list is empty")
+        return [_given("feed", part, f"[{number}]") for number, part in enumerate(value)]
+    return [_given("feed", value)]
+
+
+def path_of(argument: str, value: Any, expected: str) -> str | None:
+    """Return a path; None if it is not given. Raises ConfigError."""
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise wrong(argument, value, expected)
+    return str(value)
+
+
+def _given(argument: str, value: Any, index: str = "") -> Given:
+    label = f"{argument}{index}"
+    if isinstance(value, Dataset):
+        return Given(f"{label} ({value.label})", value.path)
+    if isinstance(value, str | os.PathLike):
+        if not str(value):
+            raise wrong(label, value, f"a path, or {_TABLE}", "an empty text is no path")
+        return Given(str(value), str(value))
+    kind = kind_of(value)
+    if kind == SPARK and is_connect(value):
+        cure = "give frame.toArrow() or frame.toPandas(), or use a classic session"
+        expected = "a DataFrame of a classic session"
+        raise error(
+            "argument",
+            call=CALL,
+            argument=label,
+            given="a DataFrame of Spark Connect",
+            expected=expected,
+            cure=f"; {cure}",
+        )
+    if kind is None:
+        raise wrong(label, value, f"a path, or {_TABLE}", _cure_for(value))
+    return Given(f"{label} ({kind})", table=value, kind=kind)
+
+
+def _cure_for(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "pa.table(columns) makes a table of a mapping of columns"
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+        return "pa.Table.from_pylist(rows) makes a table of rows"
+    if isinstance(value, Iterator):
+        return "make a list of it, or a pa.RecordBatchReader"
+    return ""
+
+
+def one_of(argument: str, value: Any, choices: Sequence[str]) -> str:
+    """Return a value that is one of some texts. Raises ConfigError."""
+    if value not in choices:
+        near = suggestion(value, choices).removeprefix("; ") if isinstance(value, str) else ""
+        raise wrong(argument, value, f"one of {', '.join(map(repr, choices))}", near)
+    return str(value)
+
+
+def flag(argument: str, value: Any) -> bool:
+    """Return True or False. Raises ConfigError for anything else."""
+    if not isinstance(value, bool):
+        raise wrong(argument, value, "True or False")
+    return value

@@ -1,0 +1,254 @@
+"""Merge from Python, without a session and without files: tables in memory are inputs, and the result is one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from mutator.config import Config
+from mutator.errors import MutatorError, error
+from mutator.errors.exceptions import rebuilt
+from mutator.frames.recognize import SPARK
+from mutator.frames.scratch import Scratch
+from mutator.frames.write import write_table
+from mutator.pipeline import arguments
+from mutator.pipeline.arguments import CALL, Given
+from mutator.pipeline.merge import carry_out, prepare, with_tables
+from mutator.pipeline.report import Report
+from mutator.pipeline.runners import engine_on
+from mutator.plan.inspect.table_inputs import TableInput
+from mutator.plan.runner_choice import RUNNERS
+from mutator.plan.strategy import ENGINES
+from mutator.storage import storage_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+_IN_MEMORY = "in memory"
+
+
+class ArrowStream(Protocol):
+    """A table that any library can read: of Polars, Arrow, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows as a stream of Arrow's C interface."""
+
+
+# Texts, because the libraries are optional.
+Table: TypeAlias = "pd.DataFrame | DataFrame | ArrowStream"
+PathLike: TypeAlias = "str | os.PathLike[str]"
+Field: TypeAlias = str | int
+
+
+def merge(
+    *,
+    master: PathLike | Table | Sequence[Table],
+    feed: PathLike | Table | Sequence[PathLike | Table],
+    output: PathLike | None = None,
+    key: Field | Sequence[Field] | None = None,
+    order_by: Field | None = None,
+    order_type: str | None = None,
+    op: Field | None = None,
+    delete_codes: str | Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | int | None = None,
+    config: Config | Mapping[str, Any] | PathLike | None = None,
+    session: SparkSession | SparkContext | None = None,
+    runner: str | None = None,
+    engine: str = "auto",
+    scratch: PathLike | None = None,
+    dry_run: bool = False,
+    **settings: object,
+) -> Report:
+    """Merge a feed of inserts, updates and deletes into a master; return the report, which hands out the result.
+
+    master: a directory, a table, or a list of tables. feed: files, directories or patterns, tables, or a list of these.
+    A table is a DataFrame of pandas, Polars or Spark, or anything with ``__arrow_c_stream__``. output: a path that must
+    not exist; without it the result lives as long as the report. key: the field or fields of the record ID. order_by:
+    the field whose highest value wins; without it, order comes from file names. order_type: long, decimal, timestamp or
+    string. op: the field with the op code; delete_codes: its values that are deletes. config: a file or a mapping of
+    settings; **settings: all others by name, ``reject_policy="quarantine"``. session: merge on this Spark session; else
+    runner ("auto", "local" or "spark") decides, as for ``mutator run``. scratch: a directory that Spark's workers share
+    with this process, where they run on other machines. dry_run: count, and write nothing.
+
+    Raises the errors of the catalogue (``mutator.MutatorError``); then no output is visible and no input has changed.
+
+    >>> report = merge(master=customers, feed=changes, key="id", order_by="updated_at")       # doctest: +SKIP
+    >>> report.counts["feed inserted"], report.result.to_pandas()                             # doctest: +SKIP
+    """
+    given = {
+        "key": key,
+        "order_by": order_by,
+        "order_type": order_type,
+        "op": op,
+        "delete_codes": delete_codes,
+        "delimiter": delimiter,
+        "header": header,
+    }
+    if runner is not None:
+        given["runner"] = arguments.one_of("runner", runner, RUNNERS)
+    masters, feeds = arguments.master_of(master), arguments.feed_of(feed)
+    target = arguments.path_of("output", output, "the path of a new directory, or None for a result in memory")
+    shared = arguments.path_of("scratch", scratch, "the path of a directory that Spark's workers share, or None")
+    arguments.one_of("engine", engine, ENGINES)
+    arguments.flag("dry_run", dry_run)
+    checked = arguments.config_of(config, {**given, **settings})
+    tables = [one for one in (*masters, *feeds) if one.path is None]
+    _check_order(checked, [one for one in feeds if one.path is None])
+    wanted, context = _spark(checked, session, tables, in_memory=target is None, shared=shared)
+    place = Scratch(shared) if tables or target is None else None
+    names = _Names(place, (*masters, *feeds))
+    try:
+        with names.in_errors():
+            master_path, master_tables = _written(masters, place, "master")
+            paths, feed_tables = _all_written(feeds, place)
+            path = target or f"{place.path if place else ''}/result"
+            prepared = prepare(checked, master_path, paths, path, engine=engine, tables=(*master_tables, *feed_tables))
+            _, report = carry_out(prepared, engine_on(wanted, context), dry_run=dry_run)
+        report = with_tables(prepared, report, place if target is None else None)
+        return names.in_report(report, masters, feeds, target)
+    finally:
+        if place is not None and (target is not None or dry_run):
+            place.close()
+
+
+def _check_order(config: Config, tables: Sequence[Given]) -> None:
+    """Raise ConfigError for a table in a feed that is ordered by file names."""
+    if tables and config.by_file_name:
+        raise error("table.sequence", table=tables[0].label)
+
+
+def _written(parts: Sequence[Given], place: Scratch | None, label: str) -> tuple[str, list[TableInput]]:
+    """Return the path of a master, and its tables if it is in memory."""
+    first = parts[0]
+    if first.path is not None:
+        return first.path, []
+    assert place is not None
+    if len(parts) == 1:
+        table = _write(first, f"{place.path}/{first.label}")
+        return table.path, [table]
+    directory = f"{place.path}/{label}"
+    storage_for(directory).make_directory(directory)
+    tables = [_write(one, f"{directory}/{one.label}") for one in parts]
+    return directory, tables
+
+
+def _all_written(parts: Sequence[Given], place: Scratch | None) -> tuple[list[str], list[TableInput]]:
+    """Return the paths of a feed, and the tables among its parts."""
+    paths, tables = [], []
+    for one in parts:
+        if one.path is None:
+            assert place is not None
+            tables.append(_write(one, f"{place.path}/{one.label}"))
+        paths.append(tables[-1].path if one.path is None else one.path)
+    return paths, tables
+
+
+def _write(one: Given, path: str) -> TableInput:
+    if one.kind != SPARK:
+        return write_table(path, one.table, one.kind, one.label)
+    from mutator.engine.spark.frames import write_frame
+
+    write_frame(one.table, path, one.label)
+    return TableInput(path)
+
+
+# --- where the tasks run
+
+
+def _spark(
+    config: Config, session: Any, tables: Sequence[Given], *, in_memory: bool, shared: str | None
+) -> tuple[str, Callable[[], AbstractContextManager[SparkContext]]]:
+    """Return the runner that is wanted, and a function that opens the Spark context.
+
+    Raises ConfigError for an unusable session, and where Spark's workers would not see the temporary files.
+    """
+    frames = [one for one in tables if one.kind == SPARK]
+    if session is not None:
+        return _given_session(config, session, tables, in_memory, shared)
+    wanted = config.runner
+    active = None
+    if "pyspark" in sys.modules:
+        from mutator.engine.spark.frames import active_context, runs_elsewhere
+
+        active = active_context()
+        if active is not None and runs_elsewhere(active) and (tables or in_memory) and shared is None:
+            if frames or wanted == "spark":
+                raise error("table.shared", table=frames[0].label if frames else "the result in memory")
+            wanted = "local"  # where the tables are
+    return wanted, _own_context
+
+
+def _given_session(
+    config: Config, session: Any, tables: Sequence[Given], in_memory: bool, shared: str | None
+) -> tuple[str, Callable[[], AbstractContextManager[SparkContext]]]:
+    if not type(session).__module__.startswith("pyspark."):
+        raise arguments.wrong("session", session, "a SparkSession or a SparkContext, or None")
+    if config.runner == "local":
+        what = "session is given, and the runner is local"
+        raise error("argument.both", call=CALL, what=what, cure="leave out one of them")
+    from mutator.engine.spark.frames import context_of, runs_elsewhere
+    from mutator.engine.spark.worker_python import use_own_python
+
+    sc = context_of(session, CALL)
+    if (tables or in_memory) and shared is None and runs_elsewhere(sc):
+        raise error("table.shared", table=tables[0].label if tables else "the result in memory")
+    use_own_python(sc)
+    return "spark", lambda: nullcontext(sc)
+
+
+def _own_context() -> AbstractContextManager[SparkContext]:
+    from mutator.engine.spark.session import spark_context
+
+    return spark_context(CALL)
+
+
+# --- names of tables instead of temporary paths
+
+
+class _Names:
+    """Replace the paths of temporary files in messages and reports."""
+
+    def __init__(self, place: Scratch | None, parts: Sequence[Given]) -> None:
+        datasets = [(one.path, one.label) for one in parts if one.path is not None and one.path != one.label]
+        self._replaced = [*datasets, *([(f"{place.path}/", "")] if place is not None else [])]
+
+    def __call__(self, value: Any) -> Any:
+        """Return a text, or a structure of texts, without the temporary paths."""
+        if isinstance(value, str):
+            for path, label in self._replaced:
+                value = value.replace(path, label)
+            return value
+        if isinstance(value, tuple | list):
+            return type(value)(map(self, value))
+        return {name: self(part) for name, part in value.items()} if isinstance(value, Mapping) else value
+
+    @contextmanager
+    def in_errors(self) -> Iterator[None]:
+        """Replace the paths in the errors that are raised inside of the ``with`` block."""
+        try:
+            yield
+        except MutatorError as fault:
+            raise rebuilt(fault.kind, self(str(fault)), self(fault.fields)) from None
+
+    def in_report(self, report: Report, masters: Sequence[Given], feeds: Sequence[Given], target: str | None) -> Report:
+        """Return a report with the names of tables."""
+        label = masters[0].label if len(masters) == 1 else f"{len(masters)} tables"
+        return replace(
+            report,
+            written=None if report.dry_run else report.result,
+            master=label,
+            feed=tuple(one.label for one in feeds),
+            output=_IN_MEMORY if target is None else report.output,
+            rejected_file=None if target is None else report.rejected_file,
+            notes=self(report.notes),
+            warnings=self(report.warnings),
+            ignored=self(report.ignored),
+            reason=self(report.reason),
+        )

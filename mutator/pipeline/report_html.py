@@ -1,0 +1,109 @@
+"""The report of a run as a small table of HTML, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any, Protocol
+
+from mutator.errors.display import counted, one_line
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
+
+_CELL = "padding: 1px 12px 1px 0; text-align: left; vertical-align: top"
+_NUMBER = "padding: 1px 24px 1px 0; text-align: right; font-variant-numeric: tabular-nums"
+
+
+class Shown(Protocol):
+    """What is shown of a report."""
+
+    @property
+    def run(self) -> str:
+        """The run's ID."""
+
+    @property
+    def dry_run(self) -> bool:
+        """Return whether nothing was written."""
+
+    @property
+    def master(self) -> str:
+        """The master."""
+
+    @property
+    def feed(self) -> Sequence[str]:
+        """The parts of the feed."""
+
+    @property
+    def output(self) -> str:
+        """The output."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by outcome."""
+
+    @property
+    def rejects(self) -> Mapping[str, list[Mapping[str, Any]]]:
+        """The first rejected rows of each side."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notes."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Warnings."""
+
+    @property
+    def seconds(self) -> float:
+        """Duration of the run."""
+
+
+def html_of(report: Shown) -> str:
+    """Return a report as HTML: its paths, the counts that are not 0, the first rejects, notes and warnings."""
+    n = report.counts
+    head = f"run {report.run}" + (" (dry run: nothing was written)" if report.dry_run else "")
+    rows = [
+        *_row("master", report.master),
+        *(row for part in report.feed for row in _row("feed", part)),
+        *_row("output", report.output),
+    ]
+    left = [("feed rows", n["feed rows"]), *((name, n[f"feed {name}"]) for name in FEED_OUTCOMES)]
+    right = [("master rows", n["master rows"]), *((name, n[f"master {name}"]) for name in MASTER_OUTCOMES)]
+    right += [("output rows", n["output rows"]), ("tombstones", n["tombstones out"])]
+    totals = ("feed rows", "master rows", "output rows")
+    columns = [[part for part in side if part[1] or part[0] in totals] for side in (left, right)]
+    counts = []
+    for number in range(max(map(len, columns))):
+        cells = [_count(*column[number]) if number < len(column) else "<td></td><td></td>" for column in columns]
+        counts.append(f"<tr>{''.join(cells)}</tr>")
+    return "\n".join(
+        [
+            '<div style="font-size: 90%">',
+            f"<div>{_text(head)}</div>",
+            f'<table style="border: none"><tbody>{"".join(rows)}</tbody></table>',
+            f'<table style="border: none"><tbody>{"".join(counts)}</tbody></table>',
+            *(f"<div>{_text(line)}</div>" for line in _lines(report)),
+            "</div>",
+        ]
+    )
+
+
+def _lines(report: Shown) -> Iterator[str]:
+    for rows in report.rejects.values():
+        for row in rows:
+            yield f"rejected: {row['path']}: {row['place']}: {row['reason']}"
+    yield from (f"note: {note}" for note in report.notes)
+    yield from (f"warning: {warning}" for warning in report.warnings)
+    done = "would write" if report.dry_run else "wrote"
+    yield f"{done} {counted(report.counts['output rows'], 'row')}; {report.seconds:.1f} s"
+
+
+def _row(name: str, value: str) -> Iterator[str]:
+    yield f'<tr><th style="{_CELL}">{_text(name)}</th><td style="{_CELL}">{_text(value)}</td></tr>'
+
+
+def _count(name: str, count: int) -> str:
+    return f'<th style="{_CELL}">{_text(name)}</th><td style="{_NUMBER}">{count:,}</td>'
+
+
+def _text(value: str) -> str:
+    return escape(one_line(value))

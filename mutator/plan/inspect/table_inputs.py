@@ -1,0 +1,73 @@
+"""Tables in memory as inputs of a run: their rows are in scratch files, whose names and offsets mean nothing."""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from mutator.plan.inspect.source import Source
+from mutator.rules.schema_evolution import normal_type, widened
+
+
+@dataclass(frozen=True)
+class TableInput:
+    """A table whose rows are in a scratch file, or in the files of a scratch directory."""
+
+    path: str  # full path
+    # Field to the other pa.DataTypes that have every value of it exactly: integers that became floats fit int64.
+    fitting: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+def is_below(tables: Sequence[TableInput], path: str) -> bool:
+    """Return whether a path is that of a table's file."""
+    return any(path == table.path or posixpath.dirname(path) == table.path for table in tables)
+
+
+def with_tables(
+    tables: Sequence[TableInput], stored: Source, master: Sequence[Source], feed: Sequence[Source], ids: Sequence[Any]
+) -> tuple[tuple[Source, ...], list[Source]]:
+    """Return the sources of the master and of the feed, those of tables marked as such.
+
+    A column of a table gets the type that the field has elsewhere, if that has all of its values: in the master only
+    where there is no other way. stored: the schema of a managed master. ids: the ID fields of the configuration.
+    """
+    master = tuple(_as_table(tables, source, (stored, *feed), ids, is_master=True) for source in master)
+    others = (stored, *master, *feed)
+    return master, [_as_table(tables, source, others, ids, is_master=False) for source in feed]
+
+
+def _as_table(
+    tables: Sequence[TableInput], source: Source, others: Sequence[Source], ids: Sequence[Any], *, is_master: bool
+) -> Source:
+    table = next((table for table in tables if is_below([table], source.path)), None)
+    if table is None:
+        return source
+    source = replace(source, name=posixpath.basename(table.path), sequence=None, is_table=True)
+    if source.file_schema is None or not table.fitting:
+        return source
+    others = [other for other in others if not is_below([table], other.path)]
+    fields = []
+    for one in source.file_schema.schema:
+        known = [found for other in others if (found := _type_in(other, one.name)) is not None]
+        wanted, is_id = known[0] if known else None, one.name in ids
+        if is_id and wanted in (None, pa.float64()):
+            wanted = pa.int64()  # the ID 7 is not 7.0
+        if wanted in table.fitting.get(one.name, ()) and (not is_master or _gives_way(one.type, wanted, is_id)):
+            one = one.with_type(wanted)
+        fields.append(one)
+    return replace(source, file_schema=replace(source.file_schema, schema=pa.schema(fields)))
+
+
+def _gives_way(own: Any, wanted: Any, is_id: bool) -> bool:
+    """Return whether a field of a master in memory takes the type of the feed: no type has both, or an ID is wider."""
+    return widened(own, wanted) is None or (is_id and wanted.bit_width < own.bit_width)
+
+
+def _type_in(source: Source, name: str) -> Any:
+    """Return the pa.DataType of a field of a typed file, None if it has none."""
+    if source.file_schema is None or not source.file_schema.typed:
+        return None
+    position = source.file_schema.schema.get_field_index(name)
+    return None if position < 0 else normal_type(source.file_schema.schema.field(position).type)

@@ -1,0 +1,331 @@
+"""Tables in memory as masters and feeds: every library, mixed with paths, and without a trace of their partitioning."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import os
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mutator
+
+BASE = {"key": "id", "order_by": "ts", "op": "op", "max_delete_fraction": 1}
+MASTER = {"id": [1, 2, 3], "name": ["a", "b", "c"], "ts": [1, 1, 1]}
+FEED = {"id": [2, 3, 4], "name": ["B", "c", "d"], "ts": [2, 2, 2], "op": ["U", "D", "I"]}
+MERGED = [(1, "a", 1), (2, "B", 2), (4, "d", 2)]
+
+
+class Stream:
+    """Any table of a library that nobody knows."""
+
+    def __init__(self, columns):
+        self._table = pa.table(columns)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+LIBRARIES = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "lazy": pl.LazyFrame,
+    "table": pa.table,
+    "batch": lambda columns: pa.RecordBatch.from_pydict(columns),
+    "reader": lambda columns: pa.table(columns).to_reader(max_chunksize=1),
+    "stream": Stream,
+}
+
+
+def rows(report):
+    return sorted(zip(*report.result.to_arrow().to_pydict().values(), strict=True))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_tables_of_every_library_are_merged(library):
+    table = LIBRARIES[library]
+
+    report = mutator.merge(master=table(MASTER), feed=table(FEED), **BASE)
+
+    assert rows(report) == MERGED
+    assert report.counts["feed inserted"] == report.counts["feed updated"] == report.counts["feed deleted"] == 1
+
+
+def test_tables_are_mixed_with_paths(tmp_path):
+    pq.write_table(pa.table(MASTER), tmp_path / "master.parquet")
+    pq.write_table(pa.table({"id": [1], "name": ["A"], "ts": [5], "op": ["U"]}), tmp_path / "ups_1.parquet")
+
+    report = mutator.merge(
+        master=tmp_path / "master.parquet",
+        feed=[tmp_path / "ups_1.parquet", pd.DataFrame(FEED), str(tmp_path / "ups_1.parquet")],
+        output=tmp_path / "out",
+        **BASE,
+    )
+
+    assert rows(report) == [(1, "A", 5), *MERGED[1:]]
+    assert report.output == str(tmp_path / "out")
+    # Files are remembered by name, so that they are not merged twice; a table has none.
+    again = mutator.merge(master=tmp_path / "out", feed=[tmp_path / "ups_1.parquet", pd.DataFrame(FEED)], **BASE)
+    assert again.consumed == (str(tmp_path / "ups_1.parquet"),)
+    assert again.counts["feed rows"] == again.counts["feed no-op"] == 3
+
+
+def test_a_csv_file_and_a_table_are_one_feed(tmp_path):
+    (tmp_path / "ups_1.csv").write_text("id,name,ts,op\n1,A,5,U\n")
+
+    report = mutator.merge(
+        master=pa.table(MASTER),
+        feed=[tmp_path / "ups_1.csv", pl.DataFrame(FEED)],
+        feed_format="csv",
+        header=True,
+        **BASE,
+    )
+
+    assert rows(report) == [(1, "A", 5), *MERGED[1:]]
+
+
+def test_a_master_may_be_several_tables():
+    parts = [pa.table(MASTER).slice(0, 2), pd.DataFrame(MASTER)[2:]]
+
+    assert rows(mutator.merge(master=parts, feed=pa.table(FEED), **BASE)) == MERGED
+
+
+def test_a_result_is_the_next_master_with_its_tombstones():
+    first = mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), **BASE)
+    late = pa.table({"id": [3], "name": ["late"], "ts": [1], "op": ["U"]})
+
+    second = mutator.merge(master=first.result, feed=late, **BASE)
+
+    assert second.join == "aligned"
+    assert second.counts["feed late"] == 1
+    assert rows(second) == MERGED
+
+
+def test_the_result_lives_as_long_as_it_is_needed():
+    report = mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), **BASE)
+    result, path = report.result, report.result.path
+    del report
+    gc.collect()
+
+    assert os.path.exists(path)
+    assert result.to_arrow().num_rows == 3
+    del result
+    gc.collect()
+    assert not os.path.exists(os.path.dirname(path))
+
+
+def test_nothing_is_left_of_a_merge_to_a_path_or_that_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+
+    mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), output=tmp_path / "out", **BASE)
+    dry = mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), dry_run=True, **BASE)
+    with pytest.raises(mutator.DataError):
+        mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED | {"ts": [2, None, 2]}), **BASE)
+    gc.collect()
+
+    assert dry.counts["feed inserted"] == 1
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+# --- ties, law 3.4
+
+VALUES = ["a", "b", "é", "", None]
+MUTATIONS = st.lists(
+    st.tuples(st.integers(1, 3), st.sampled_from(VALUES), st.integers(1, 2), st.sampled_from("UD")), max_size=9
+)
+SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "ts": pa.int64(), "op": pa.string()})
+
+
+def table_of(mutations):
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in mutations], SCHEMA)
+
+
+def merged(feed, master=None, **more):
+    master = pa.table(MASTER) if master is None else master
+    report = mutator.merge(master=master, feed=feed, max_duplicate_fraction=1, **{**BASE, **more})
+    return set(rows(report)), dict(report.counts)
+
+
+@given(mutations=MUTATIONS, cut=st.integers(0, 9), order=st.randoms(use_true_random=False))
+def test_batches_and_order_of_a_table_decide_nothing(mutations, cut, order):
+    expected = merged(table_of(mutations))
+    shuffled = list(mutations)
+    order.shuffle(shuffled)
+
+    assert merged([table_of(shuffled[:cut]), pl.from_arrow(table_of(shuffled[cut:]))]) == expected
+    assert merged(table_of(shuffled).to_reader(max_chunksize=2), engine="records") == expected
+
+
+@given(mutations=MUTATIONS, order=st.randoms(use_true_random=False))
+def test_batches_and_order_of_a_master_decide_nothing(mutations, order):
+    master = table_of(mutations).drop_columns(["op"])
+    feed = pa.table(FEED)
+    expected = merged(feed, master)
+    shuffled = list(mutations)
+    order.shuffle(shuffled)
+    again = table_of(shuffled).drop_columns(["op"])
+
+    assert merged(feed, again) == expected
+    assert merged(feed, [again.slice(0, 3), again.slice(3)]) == expected
+    assert merged(feed, again, engine="records") == expected
+
+
+def test_the_highest_bytes_win_a_tie_whatever_the_order():
+    tied = pa.table({"id": [9, 9], "name": ["x", "y"], "ts": [7, 7], "op": ["U", "U"]})
+
+    for feed in (tied, tied.take([1, 0]), [tied.slice(0, 1), tied.slice(1)], [tied.slice(1), tied.slice(0, 1)]):
+        report = mutator.merge(master=pa.table(MASTER), feed=feed, **BASE)
+        assert (9, "y", 7) in rows(report)
+        assert report.counts["tied"] == 1
+
+
+def test_a_file_wins_a_tie_with_a_table(tmp_path):
+    pq.write_table(pa.table({"id": [9], "name": ["file"], "ts": [7], "op": ["U"]}), tmp_path / "a.parquet")
+    table = pa.table({"id": [9], "name": ["table"], "ts": [7], "op": ["U"]})
+
+    for feed in ([table, tmp_path / "a.parquet"], [tmp_path / "a.parquet", table]):
+        assert (9, "file", 7) in rows(mutator.merge(master=pa.table(MASTER), feed=feed, **BASE))
+
+
+# --- types and the quirks of pandas
+
+
+def types_of(report):
+    return {field.name: field.type for field in report.result.schema}
+
+
+def test_missing_values_of_pandas_are_null():
+    feed = pd.DataFrame(
+        {
+            "id": [5, 6],
+            "name": [np.nan, "f"],
+            "ts": [2, 2],
+            "op": ["U", "U"],
+            "price": [1.5, np.nan],
+            "day": pd.to_datetime(["2026-01-31", None]),
+        }
+    )
+
+    report = mutator.merge(master=pa.table(MASTER), feed=feed, **BASE)
+
+    assert rows(report)[-2:] == [(5, None, 2, 1.5, pd.Timestamp("2026-01-31")), (6, "f", 2, None, None)]
+
+
+def test_integers_that_a_missing_value_made_floats_are_integers_again():
+    feed = pd.DataFrame({"id": [2, None], "name": ["B", "?"], "ts": [2, 2], "op": ["U", "U"]})
+    assert feed["id"].dtype == np.float64
+
+    report = mutator.merge(
+        master=pa.table(MASTER), feed=feed, reject_policy="quarantine", max_reject_fraction=1, **BASE
+    )
+
+    assert types_of(report)["id"] == pa.int64()
+    assert (2, "B", 2) in rows(report)
+    assert [row["reason"] for row in report.rejects["feed"]] == ["field id is NULL"]
+    alone = mutator.merge(
+        master=pd.DataFrame({"id": [1.0], "ts": [1]}),
+        feed=pd.DataFrame({"id": [2.0], "ts": [2]}),
+        key="id",
+        order_by="ts",
+    )
+    assert types_of(alone)["id"] == pa.int64()
+
+
+def test_floats_that_are_no_integers_are_named():
+    feed = pd.DataFrame({"id": [2.5], "name": ["B"], "ts": [2], "op": ["U"]})
+
+    with pytest.raises(mutator.DataError, match=r"field id is double in feed \(pandas DataFrame\) and int64 in master"):
+        mutator.merge(master=pa.table(MASTER), feed=feed, **BASE)
+
+
+def test_the_types_of_a_master_stay_where_the_values_fit():
+    master = pa.table(
+        {
+            "id": pa.array([1], pa.int32()),
+            "n": pa.array([7], pa.int16()),
+            "ts": pa.array([1], pa.timestamp("us", "UTC")),
+            "day": pa.array([1], pa.date32()),
+        }
+    )
+    feed = pd.DataFrame(
+        {
+            "id": [1, 2],
+            "n": [8, 9],
+            "ts": pd.to_datetime([5, 6], unit="s", utc=True),
+            "day": pd.to_datetime(["2026-01-31"] * 2),
+        }
+    )
+    feed["ts"] = feed["ts"].dt.tz_convert("Europe/Berlin").dt.as_unit("ns")
+
+    report = mutator.merge(master=master, feed=feed, key="id", order_by="ts")
+
+    assert report.result.schema.types == master.schema.types
+    assert rows(report)[0][1:] == (8, dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC), dt.date(2026, 1, 31))
+    wide = mutator.merge(master=master, feed=feed.assign(n=[1, 1 << 40]), key="id", order_by="ts")
+    assert types_of(wide)["n"] == pa.int64()
+
+
+def test_named_index_levels_are_columns():
+    feed = pd.DataFrame(FEED).set_index("id")
+    assert rows(mutator.merge(master=pd.DataFrame(MASTER).set_index("id"), feed=feed, **BASE)) == MERGED
+    assert rows(mutator.merge(master=pa.table(MASTER), feed=pd.DataFrame(FEED, index=[7, 7, 7]), **BASE)) == MERGED
+
+
+def test_objects_of_one_type_keep_it():
+    feed = pd.DataFrame(
+        {
+            "id": [5],
+            "name": pd.Series(["e"], dtype="category"),
+            "ts": [2],
+            "op": ["U"],
+            "price": [Decimal("1.50")],
+            "day": [dt.date(2026, 1, 31)],
+            "tags": [["x", "y"]],
+        }
+    )
+
+    report = mutator.merge(master=pa.table(MASTER), feed=feed, **BASE)
+
+    assert rows(report)[-1] == (5, "e", 2, Decimal("1.50"), dt.date(2026, 1, 31), ["x", "y"])
+
+
+WRONG_COLUMNS = {
+    "mixed": (pd.DataFrame({"id": [1, "x"], "ts": [1, 2]}), "column id has values of several types: int, str"),
+    "period": (pd.DataFrame({"id": [1], "ts": pd.period_range("2026", periods=1)}), "column ts has the type period"),
+    "levels": (pd.DataFrame({("a", "b"): [1]}), "names of several levels"),
+    "index": (pd.DataFrame({"id": [1], "ts": [1]}, index=pd.Index([2], name="id")), "both in the index and among"),
+    "twice": (pd.DataFrame([[1, 2]], columns=["id", "id"]), "id is in the schema twice"),
+    "none": (pd.DataFrame(), "has no columns"),
+    "decimal256": (pa.table({"id": pa.array([1], pa.decimal256(50))}), "id is of type decimal256"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_COLUMNS)
+def test_columns_that_cannot_be_merged_are_named(case):
+    feed, message = WRONG_COLUMNS[case]
+
+    with pytest.raises(mutator.DataError, match=message) as fault:
+        mutator.merge(master=pa.table(MASTER), feed=feed, key="id", order_by="ts")
+
+    assert str(fault.value).startswith("feed (")
+    assert "mutator-tasks" not in str(fault.value)
+
+
+def test_a_reader_that_breaks_is_named():
+    def batches():
+        yield pa.record_batch({"id": [1], "ts": [1]})
+        raise OSError("connection lost")
+
+    feed = pa.RecordBatchReader.from_batches(pa.schema({"id": pa.int64(), "ts": pa.int64()}), batches())
+
+    with pytest.raises(mutator.DataError, match=r"feed \(Arrow record batch reader\): reading .* connection lost"):
+        mutator.merge(master=pa.table({"id": [1], "ts": [1]}), feed=feed, key="id", order_by="ts")
