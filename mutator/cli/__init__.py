@@ -13,6 +13,7 @@ partition_commands   ``mutator partition``
 many_commands        ``mutator run-many``
 settings_commands    ``mutator settings``
 demo_commands        ``mutator demo``
+completion_commands  ``mutator completion``
 sample_commands      ``mutator sample …``
 sample               the generator of sample data; ``sample/data`` is a link to the sample data themselves
 """

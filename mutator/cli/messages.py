@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import time
@@ -63,20 +64,7 @@ def steps_on_stderr(arguments: argparse.Namespace) -> Iterator[None]:
     if not arguments.verbose or is_quiet(arguments):
         yield
         return
-    import logging  # other commands would wait for it
-
-    class Steps(logging.Handler):
-        """Prints each step with the seconds since the start, and since the step before."""
-
-        started = last = time.monotonic()
-
-        def emit(self, record: logging.LogRecord) -> None:
-            now = time.monotonic()
-            times = f"{now - self.started:7.2f} s {f'+{now - self.last:.2f}':>7}"
-            self.last = now
-            _print(f"mutator: {times}  {one_line(record.getMessage())}\n")
-
-    logger, handler = logging.getLogger("mutator"), Steps()
+    logger, handler = logging.getLogger("mutator"), _Steps()
     before = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -86,6 +74,21 @@ def steps_on_stderr(arguments: argparse.Namespace) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.level, logger.propagate = before
+
+
+class _Steps(logging.Handler):
+    """Prints each step with the seconds since the start, and since the step before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started = self._last = time.monotonic()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one step."""
+        now = time.monotonic()
+        times = f"{now - self._started:7.2f} s {f'+{now - self._last:.2f}':>7}"
+        self._last = now
+        _print(f"mutator: {times}  {one_line(record.getMessage())}\n")
 
 
 def _coloured(text: str, code: str) -> str:

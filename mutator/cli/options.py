@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from mutator.pipeline.runners import Engine
     from mutator.plan.run_plan import Plan
     from mutator.plan.runner_choice import RunnerChoice
+
+_log = logging.getLogger(__name__)
 
 
 def setting(overrides: str = "the configuration file") -> Option:
@@ -87,11 +90,8 @@ def config_of(arguments: argparse.Namespace) -> Config:
 
 def log_settings(arguments: argparse.Namespace) -> None:
     """Log where the settings of a command came from."""
-    if arguments.verbose:
-        import logging  # takes milliseconds, which --help would wait for
-
-        given = [one if one.startswith("--") else f"-D {one}" for one in settings_of(arguments)]
-        logging.getLogger(__name__).info("settings: %s", " ".join([arguments.config or "no file", *given]))
+    given = [one if one.startswith("--") else f"-D {one}" for one in settings_of(arguments)]
+    _log.info("settings: %s", " ".join([arguments.config or "no file", *given]))
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:

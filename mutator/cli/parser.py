@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, NoReturn
 
@@ -34,6 +34,15 @@ class Parser(argparse.ArgumentParser):
         for names, text in ((("-q", "--quiet"), _QUIET), (("-v", "--verbose"), _VERBOSE)):
             # Without a default: a command must not overwrite what was given before its name.
             self.add_argument(*names, action="store_true", default=argparse.SUPPRESS, help=text)
+
+    def all_actions(self) -> Iterator[argparse.Action]:
+        """Yield every option and argument, also those of all commands."""
+        self.complete()
+        for action in self._actions:
+            yield action
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    yield from parser.all_actions()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words as argparse does, but name an unknown option before one that is missing."""

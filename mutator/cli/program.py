@@ -10,6 +10,7 @@
     mutator run-many TABLES.toml
     mutator settings [NAME]
     mutator demo [DIR]
+    mutator completion bash|zsh|fish
     mutator sample new|upsert|delete ROWS
 
 Exit codes: 0 done, 2 usage or configuration, 3 data, 4 storage, 5 another run or a state conflict, 70 a bug,
@@ -27,6 +28,7 @@ from typing import NoReturn
 
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.command import Answer, Command, Group, Report, Rows
+from mutator.cli.completion_commands import completion
 from mutator.cli.demo_commands import DEMO
 from mutator.cli.init_commands import INIT
 from mutator.cli.many_commands import RUN_MANY
@@ -89,7 +91,20 @@ def job(name: str, argv: Sequence[str]) -> int:
     return _guarded(parser, argv)
 
 
-COMMANDS = (INIT, RUN, VERIFY, WORKFLOW, BRIDGE, PARTITION, PARTITION_RUNS, RUN_MANY, SETTINGS, DEMO, SAMPLE)
+COMMANDS = (
+    INIT,
+    RUN,
+    VERIFY,
+    WORKFLOW,
+    BRIDGE,
+    PARTITION,
+    PARTITION_RUNS,
+    RUN_MANY,
+    SETTINGS,
+    DEMO,
+    SAMPLE,
+    completion(lambda: program()),
+)
 _JOBS: dict[str, Command | Group] = {
     "bridge_export.py": EXPORT,
     "bridge_import.py": IMPORT,
@@ -140,7 +155,7 @@ def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> i
     code = 0
     for answer in answers:
         if isinstance(answer, Rows):
-            with _writing("storage", path="the sample"):
+            with _writing("storage", path="stdout"):
                 for row in answer.rows:
                     sys.stdout.buffer.write(row + b"\n")
                 sys.stdout.buffer.flush()

@@ -41,7 +41,10 @@ def loaded_by(*words):
 
 @pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("workflow", "run", "--help")])
 def test_help_loads_no_library(words):
-    assert loaded_by(*words) & (SPARK | STORAGES | ARROW | FORMATS | ENGINES | {"javaproperties", "xxhash"}) == set()
+    assert (
+        loaded_by(*words) & (SPARK | STORAGES | ARROW | FORMATS | ENGINES | {"javaproperties", "xxhash", "shtab"})
+        == set()
+    )
 
 
 def test_a_small_merge_of_text_and_its_check_load_what_they_use(tmp_path):
