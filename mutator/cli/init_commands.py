@@ -108,7 +108,7 @@ def _trial_lines(trial: Trial | None) -> list[str]:
     if trial is None:
         return ["no dry run: a decision is missing"]
     if trial.fault is not None:
-        return [f"the dry run stopped: {trial.fault}"]
+        return f"the dry run stopped: {trial.fault}".split("\n")
     if trial.report is None:
         size = counted(trial.bytes, "byte")
         return [f"no dry run: the inputs have {size}; mutator run --dry-run counts what would become of them"]

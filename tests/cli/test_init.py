@@ -20,6 +20,9 @@ from mutator.cli import main
 from mutator.config import parse
 from mutator.config.sources import read_settings
 from mutator.errors import MutatorError
+from tests.laws.test_compaction import RUNS, by_key, name_of
+from tests.laws.test_compaction import read as read_avro
+from tests.laws.test_compaction import write as write_avro
 from tests.support import local_engine
 
 ROOT = Path(__file__).parents[2]
@@ -374,6 +377,60 @@ def test_the_first_rows_decide_between_times(capsys):
     code, settings = init("--master", "master", "--feed", "feed")
     assert code == 0
     assert (settings["key"], settings["order_by"], settings["delimiter"]) == (0, 2, ";")
+
+
+def test_header_that_is_not_utf_8(capsys):
+    """Such names cannot be settings: fields are known by position. Dates of other forms have no order."""
+    for side, first, day in (("master", 0, "01"), ("feed", 40, "02")):
+        Path(side).mkdir()
+        table = "".join(
+            f"{number};Name {number % 3};{number % 28 + 1:02}.{day}.2026\r\n" for number in range(first, 60)
+        )
+        Path(side, "kunden.csv").write_bytes(f"Nr;Größe;Geändert am\r\n{table}".encode("cp1252"))
+    code, settings = init("--master", "master", "--feed", "feed")
+    text = capsys.readouterr().out
+    assert code == 3
+    assert settings == {"key": 0, "delimiter": ";", "header": True}
+    assert "Can field 2 be delivered in ISO 8601, as in 2026-01-31? Its dates, such as '01.01.2026'" in text
+
+
+def test_master_rows_without_an_order_value():
+    master = [{**order, "updated_at": None} if number < 9 else order for number, order in enumerate(MASTER)]
+    make(parquet, master)
+    code, settings = init("--master", "master", "--feed", "feed")
+    assert (code, settings["order_by"], settings["null.order"]) == (0, "updated_at", "lowest")
+
+
+def test_a_flag_of_deletes_is_a_note(capsys):
+    flagged = [
+        {**order, "is_deleted": str(order["order_id"] == 1105).lower()} for order in orders(range(90, 110), 80, 2)
+    ]
+    make(csv, [{**order, "is_deleted": "false"} for order in MASTER], flagged)
+    assert init("--master", "master", "--feed", "feed")[0] == 0
+    assert "field is_deleted has 'false' or 'true': if it marks deletes, set op to it" in capsys.readouterr().out
+
+
+def test_files_in_place_of_directories(capsys):
+    make(csv)
+    code, _ = init("--master", "master/orders.csv", "--feed", "feed/orders.csv")
+    assert code == 0
+    assert main([*shlex.split(capsys.readouterr().out.splitlines()[-1])[1:], "--runner", "local"]) == 0
+    assert merged_ids("merged") == EXPECTED
+
+
+# --- snapshot + delta compaction
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if not run.partition], ids=name_of)
+def test_compaction(run, capsys):
+    """Avro files of the published compaction: the newest record of each key, and the newest schema."""
+    master, feed = write_avro(run, Path.cwd(), "avro")
+    _, settings = init("--master", master, *(word for path in feed for word in ("--feed", path)))
+    text = capsys.readouterr().out
+    own = {key: value for key, value in run.settings("avro").items() if key.startswith("default.")}
+    report = local_engine.mutate(parse({**settings, **own}), master=master, feed=feed, output="merged")
+    found, _ = read_avro(Path("merged"))
+    assert by_key(run, found) == run.document("expected.json")["records"], (text, report.text())
 
 
 # --- the command

@@ -7,7 +7,11 @@ operations     op code field, delete codes, prefix of delete files
 record_ids     fields of the record ID
 order_fields   field of the order value, or the sequences of file names
 partitions     partition directories → partition fields
-rules          all of these, in the order in which one decision needs another → ``Proposal``
+file_forms     the settings of formats, delimiter, header and names
+layout         fields of master and feed, numbered or named alike
+key_and_order  the settings of record ID and order, with questions
+notes          facts that no setting shows
+propose        all of these, in the order in which one decision needs another → ``Proposal``
 choice         ``Choice``, ``Proposal``: settings with reasons, alternatives and questions
 toml_text      a proposal as a commented TOML file
 """

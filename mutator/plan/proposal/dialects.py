@@ -175,8 +175,22 @@ def _header(
     return 0, None
 
 
+def utf8(value: bytes) -> bytes:
+    """Return a text as UTF-8: if it is not, it counts as Latin-1.
+
+    >>> utf8(b"ge\\xe4ndert") == "ge\u00e4ndert".encode()
+    True
+    """
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1").encode()
+    return value
+
+
 def _is_header(row: Row, rest: Sequence[Row], twins: int) -> bool:
     """Return whether a row has names of fields. rest: the rows below it. twins: how many other files begin with it."""
+    row = [utf8(value) for value in row]
     if not all(map(may_be_name, row)) or len({value.strip().lower() for value in row}) < len(row):
         return False
     if any(is_number_or_time(value) for value in row) or (len(row) == 1 and not names_an_id(row[0], [b"1"])):

@@ -11,7 +11,7 @@ from mutator.formats.files.registry import format_of_suffix as format_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
 from mutator.plan.proposal.choice import Choice, Value
-from mutator.plan.proposal.dialects import Dialect
+from mutator.plan.proposal.dialects import Dialect, utf8
 from mutator.plan.proposal.inputs import Given
 from mutator.rules import file_names
 
@@ -78,8 +78,13 @@ def _delimited(given: Given, dialect: Dialect) -> Forms:
     if (dialect.quoted and not all_csv) or (typed is not None and named_files and not all_csv):
         choices.append(_csv_format(given, typed, quoted=dialect.quoted))
     csv = dialect.quoted or (all_csv and bool(named_files)) or (typed is not None and bool(named_files))
-    if named_files:
-        choices += _header(named_files, dialect, with_rows, header_lines, csv=csv)
+    # Names must be UTF-8; the values need not.
+    usable = all(name == utf8(name) for names in dialect.headers for name in names or ())
+    if named_files and not usable:
+        csv = dialect.quoted
+        choices += _header(named_files, dialect, with_rows, header_lines, names=False)
+    elif named_files:
+        choices += _header(named_files, dialect, with_rows, header_lines, names=not csv)
     elif all_csv and dialect.quoted:
         choices.append(Choice(FORMAT, "csv", "values are in quotes"))
     names = next((choice.value for choice in choices if choice.key == NAMES), None)
@@ -89,7 +94,7 @@ def _delimited(given: Given, dialect: Dialect) -> Forms:
         why = f"the names in {typed.name}, in the order of the fields of {file_names.base_name(with_rows[0][0])}"
         choices.append(Choice(NAMES, list(found), why))
     ragged = _ragged(dialect) if not csv else None
-    is_named = typed is not None or (csv and bool(named_files))
+    is_named = typed is not None or (csv and bool(named_files) and usable)
     return Forms(
         tuple(choices) + ((ragged,) if ragged is not None else ()),
         named=is_named,
@@ -142,10 +147,10 @@ def _header(
     with_rows: Sequence[tuple[str, tuple[bytes, ...] | None, int]],
     header_lines: set[int],
     *,
-    csv: bool,
+    names: bool,
 ) -> list[Choice]:
     longest = max((names for names in dialect.headers if names is not None), key=len)
-    shown = ",".join(plain_text(value) for value in longest)
+    shown = ",".join(plain_text(utf8(value)) for value in longest)
     where = "every file" if len(with_rows) > 1 else file_names.base_name(named_files[0])
     lines = max(header_lines)
     why = f"line {lines} of {where} has the names of the fields: {shown}"
@@ -153,9 +158,9 @@ def _header(
     if len(header_lines) > 1:
         question = f"Files have different numbers of lines up to their names: set {{{HEADER}}} to the number for all."
     choices = [Choice(HEADER, True if lines == 1 else lines, why, (), question)]
-    if not csv:
-        names: Value = [plain_text(value) for value in longest]
-        choices.append(Choice(NAMES, names, "the names in the header, which can be used in place of ordinals"))
+    if names:
+        found: Value = [plain_text(value) for value in longest]
+        choices.append(Choice(NAMES, found, "the names in the header, which can be used in place of ordinals"))
     return choices
 
 

@@ -23,7 +23,7 @@ from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
-from mutator.plan.proposal.dialects import Dialect, Head, dialect_of
+from mutator.plan.proposal.dialects import Dialect, Head, dialect_of, utf8
 from mutator.plan.proposal.tables import Table
 from mutator.rules.file_names import is_data_file
 from mutator.rules.typed_values import column_order_type
@@ -240,6 +240,6 @@ def _table(source: Source, rows: FirstRows, names: tuple[bytes, ...] | None, dir
     if source.file_schema is not None and FILE_FORMATS[source.file_format].typed:
         types = {field.name: column_order_type(field.type, "string") for field in source.file_schema.schema}
     columns = {name: list(values) for name, values in rows.columns.items()}
-    if names is not None and len(names) == len(columns):
+    if names is not None and len(names) == len(columns) and all(name == utf8(name) for name in names):
         columns = dict(zip(map(plain_text, names), columns.values(), strict=True))
     return Table(source.name, columns, rows.count, source.sequence, directory, types)

@@ -1,0 +1,154 @@
+"""The settings of the record ID and the order, with the questions that the first rows leave."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mutator.dataset.manifest import Manifest
+from mutator.errors.display import counted, quoted
+from mutator.plan.inspect.source import Source
+from mutator.plan.proposal.choice import Choice, Value
+from mutator.plan.proposal.layout import Layout
+from mutator.plan.proposal.order_fields import OrderField, local_dates, repeats_the_sequence
+from mutator.plan.proposal.record_ids import RecordId, record_id
+from mutator.plan.proposal.tables import Inputs, Rows
+
+ID, ORDER, ORDER_TYPE = "id.field.ordinals", "temporal.ordering.field.ordinal", "temporal.ordering.field.type"
+NULL_ORDER = "null.order"
+_SOME_REASON = 2  # score of a field that may have the order value, for more than having numbers
+
+
+def key_of(
+    inputs: Inputs, layout: Layout, known: Manifest | None, settings: Mapping[str, Any], op: str | None
+) -> RecordId | None:
+    """Return the record ID: that of the user, of the master's manifest, or of the first rows. op: the op code field."""
+    if ID in settings:
+        value = settings[ID]
+        labels = value if isinstance(value, list) else str(value).split(",")
+        return RecordId(tuple(layout.field(str(label).strip()) for label in labels), "as you set it")
+    if known is not None:
+        key = known.spec["key"]
+        fields = key.get("fields") or [_recorded(at, known, op, inputs) for at in key["ordinals"]]
+        return RecordId(tuple(fields), "the record ID in the master's manifest")
+    return record_id(inputs, op)
+
+
+def _recorded(ordinal: int, known: Manifest, op: str | None, inputs: Inputs) -> str:
+    """Return the field of the feed at an ordinal of a managed master, whose rows may lack the op code."""
+    lacks_op = op is not None and known.spec["op code"] is None
+    if inputs.named:  # by a header of delimited text
+        names = [name for name in Rows.of(inputs.feed).fields if not (lacks_op and name == op)]
+        return names[ordinal] if ordinal < len(names) else str(ordinal)
+    return str(ordinal + (lacks_op and ordinal >= int(op or 0)))
+
+
+def key_choice(key: RecordId | None, layout: Layout) -> Choice:
+    """Return the setting of the record ID."""
+    if key is None:
+        why = "no field has different values in the rows"
+        which = f"Which fields are the record ID? Set {{{ID}}}."
+        return Choice(ID, None, why, [(0, "the first field")], which, needed=True)
+
+    def value(fields: Sequence[str]) -> Value:
+        labels = [layout.label(field) for field in fields]
+        return labels if len(labels) > 1 else labels[0]
+
+    question = None
+    if not key.certain:
+        rivals = [_and([str(layout.label(field)) for field in fields]) for fields, _ in key.others]
+        shown = _and([str(layout.label(field)) for field in key.fields])
+        noun = "field" if len(key.fields) == 1 else "fields"
+        question = f"Is the record ID {noun} {shown}{f', or {rivals[0]}' if rivals else ''}? {key.why}."
+        question += f" Set {{{ID}}} if it is not {shown}."
+    return Choice(ID, value(key.fields), key.why, [(value(fields), why) for fields, why in key.others], question)
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def recorded_order(known: Manifest, inputs: Inputs, layout: Layout, op: str | None) -> list[Choice]:
+    """Return the settings of the order in a manifest."""
+    order = known.spec["order"]
+    if order["by"] == "file name":
+        return [Choice(ORDER, None, "order comes from file names, as in the master's manifest")]
+    field = order.get("field")
+    label = field if field is not None else layout.label(_recorded(order["ordinal"], known, op, inputs))
+    why = "the order in the master's manifest"
+    return [Choice(ORDER, label, why), Choice(ORDER_TYPE, order["type"], why)]
+
+
+def order_choices(inputs: Inputs, layout: Layout, found: Sequence[OrderField], feed: Sequence[Source]) -> list[Choice]:
+    """Return the settings of the order.
+
+    found: fields that may have the order value, the best first. feed: its files.
+    """
+    with_rows = [source for source in feed if source.bytes]
+    numbered = bool(with_rows) and all(source.sequence is not None for source in with_rows)
+    tables = [*inputs.feed, *inputs.master]
+    repeated = [one for one in found if numbered and repeats_the_sequence(tables, one.field)]
+    found = [one for one in found if one not in repeated]
+    if numbered and (not found or not found[0].strong or inputs.ids_alone):
+        return [_by_file_names(inputs, layout, found, repeated, with_rows[0].name)]
+    if not found:
+        return [_without_order(inputs, layout)]
+    choices = _by_field(inputs, layout, found)
+    if numbered and len(with_rows) > 1:
+        shown = f"numbers in file names, such as {with_rows[0].name}, may give another order"
+        choices[0] = replace(choices[0], why=f"{choices[0].why}; {shown}: then leave both settings out")
+    return choices
+
+
+def _by_file_names(
+    inputs: Inputs, layout: Layout, found: Sequence[OrderField], repeated: Sequence[OrderField], name: str
+) -> Choice:
+    """Return the choice of no field. repeated: fields with the numbers of the file names. name: of a feed file."""
+    why = f"order comes from file names: each feed file has a number after the last _ of its name, such as {name}"
+    if repeated:
+        why += f", and field {layout.label(repeated[0].field)} repeats it"
+    others = [(layout.label(one.field), one.why) for one in found[:2]]
+    question = None
+    if found and found[0].score >= _SOME_REASON and not inputs.ids_alone:
+        field = layout.label(found[0].field)
+        question = f"Do mutations follow the numbers in file names, or field {field}? For the field, set {{{ORDER}}}."
+    return Choice(ORDER, None, why, others, question)
+
+
+def _without_order(inputs: Inputs, layout: Layout) -> Choice:
+    """Return the question on an order that nothing shows."""
+    why = "no field has a number or a time in every row, and not every name of a feed file ends in _ and a number"
+    question = (
+        f"Which field shows the mutation that came last? Set {{{ORDER}}} and {{{ORDER_TYPE}}} (string compares "
+        "bytes), or have the feed files numbered, as in ups_1.txt."
+    )
+    if dates := local_dates(inputs):
+        field, value = dates[0]
+        why += f"; field {layout.label(field)} has dates such as {quoted(value)}, which are not ISO 8601"
+        question = (
+            f"Can field {layout.label(field)} be delivered in ISO 8601, as in 2026-01-31? Its dates, such as "
+            f"{quoted(value)}, cannot be compared. Otherwise have the feed files numbered, as in ups_1.txt."
+        )
+    return Choice(ORDER, None, why, (), question, needed=True)
+
+
+def _by_field(inputs: Inputs, layout: Layout, found: Sequence[OrderField]) -> list[Choice]:
+    """Return the settings for the best field. found: the best first."""
+    best = found[0]
+    rivals = [one for one in found[1:] if one.score >= best.score - 1]
+    question = None
+    if rivals:
+        names = _and([str(layout.label(one.field)) for one in (best, *rivals)])
+        question = f"Which of the fields {names} shows the mutation that came last? Set {{{ORDER}}}."
+    elif not best.strong:
+        label = layout.label(best.field)
+        question = f"Does field {label} show the mutation that came last? Otherwise set {{{ORDER}}}."
+    others = [(layout.label(one.field), one.why) for one in (rivals or found[1:2])[:3]]
+    choices = [
+        Choice(ORDER, layout.label(best.field), best.why, others, question),
+        Choice(ORDER_TYPE, best.order_type, "all values of the first rows have this type"),
+    ]
+    values = Rows.of(inputs.master).columns.get(best.field, [])
+    if layout.is_named and (empty := sum(not value for value in values)):
+        why = f"{counted(empty, 'row')} of the master without a value there count as older than all others"
+        choices.append(Choice(NULL_ORDER, "lowest", why))
+    return choices
