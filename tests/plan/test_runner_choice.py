@@ -14,7 +14,7 @@ MIB = 1 << 20
         (256 * MIB, "local", 1, 2, "268,435,456 bytes are merged before Spark would have started"),
         (257 * MIB, "local", 2, 2, "269,484,032 bytes are merged here in less time than by Spark"),
         (2048 * MIB, "local", 2, 2, "2,147,483,648 bytes are merged here in less time than by Spark"),
-        (2049 * MIB, "spark", 2, 2, "2,148,532,224 bytes to read are more than 2,147,483,648"),
+        (2049 * MIB, "spark", 2, 1, "2,148,532,224 bytes to read are more than 2,147,483,648"),
     ],
 )
 def test_auto_goes_by_the_bytes_to_read(bytes_, runner, processes, threads, why):
