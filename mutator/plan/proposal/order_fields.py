@@ -151,13 +151,14 @@ def _movement(
     others = [parse(value) for value in present(master.columns.get(name, []))]
     if not own or not others:
         return 0, ""
-    if min(own) > max(others):
+    newest = max(others)
+    if min(own) > newest:
         return 4, (
             f"all values of the feed, such as {_shown(feed, name)}, are higher than those of the master, such as "
             f"{_shown(master, name)}"
         )
-    higher = sum(value > max(others) for value in own)
-    if len(others) > 1 and min(others) == max(others) and 2 * higher > len(own):
+    higher = sum(value > newest for value in own)
+    if len(others) > 1 and min(others) == newest and 2 * higher > len(own):
         return 3, (
             f"{_shown(master, name)} in every row of the master, and higher in {higher:,} of "
             f"{counted(len(own), 'mutation')}, as a version is"

@@ -11,6 +11,7 @@ from mutator.plan.proposal.tables import Inputs, Rows, Table, present
 
 _ENOUGH = 10  # rows that show whether values are unique
 _FIELDS = 12  # of which several are tried together
+_SCREENED = 2000  # rows that most combinations of fields do not survive
 _SOME = 0.02  # fraction of rows with the ID of another row that a master may have
 
 
@@ -159,12 +160,22 @@ def _several(singles: Sequence[_Candidate], base: Rows, feed: Rows, has_master: 
     """Return two, or else three fields that are unique together. singles: candidates of one field, by position."""
     plain = [one for one in singles if one.plain and one.distinct > 1] or list(singles)
     most = [one.fields[0] for one in plain][:_FIELDS]
+    screened = Rows(base.fields, {name: base.columns[name][:_SCREENED] for name in most}, min(base.count, _SCREENED))
     for size in (2, 3):
-        tried = [_candidate(fields, base, feed, has_master, at) for at, fields in enumerate(combinations(most, size))]
+        tried = [
+            _candidate(fields, base, feed, has_master, at)
+            for at, fields in enumerate(combinations(most, size))
+            if _are_unique(screened, fields)
+        ]
         unique = [one for one in tried if one.almost]
         if any(one.overlap > 0 for one in unique) or (unique and not has_master):
             return unique
     return []
+
+
+def _are_unique(rows: Rows, fields: Sequence[str]) -> bool:
+    keys = rows.keys(fields)
+    return len(keys) - len(set(keys)) <= _SOME * len(keys)
 
 
 def _of_ids_alone(inputs: Inputs, base: Rows) -> RecordId | None:
@@ -180,7 +191,7 @@ def _of_ids_alone(inputs: Inputs, base: Rows) -> RecordId | None:
             fields.append(name)
         else:
             keys = base.keys(fields)
-            if len(set(keys)) >= (1 - _SOME) * len(keys):
+            if _are_unique(base, fields):
                 why = (
                     f"the rows of {table.file} have these fields alone; {counted(len(set(keys)), 'distinct value')} in "
                     f"{counted(len(keys), 'row')} of the master"
